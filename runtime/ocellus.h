@@ -603,11 +603,12 @@ OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* 
 /* Makes the context rolling, for sessions that run for hours: only the newest `images` images (at most the planned
  * number) are kept, and as much text as planned; the newest replaces the oldest. The first sink_tokens tokens of the
  * conversation are kept (rounded up to pages of 16; at most 64) and moved up after released ones, so that no distance
- * grows beyond the model's context. images 0: no longer rolling. Not with eviction among all tokens of a prompt
- * (ocellus_cache_policy.compress_at): images must have slots of their own; and not with OCELLUS_REUSE_PREFIX, which
- * finds images by everything before them. For an answer at most half of the planned text is released, and none of its
- * prompt: a longer one stops with OCELLUS_STOP_FULL and continues with the next generate. A prompt that can never fit
- * is refused before anything is released. */
+ * grows beyond the model's context. images 0: no longer rolling. With eviction among all tokens of a prompt
+ * (ocellus_cache_policy.compress_at), or KIVI, the oldest prompt's kept tokens are released together, with all of its
+ * images. Not with methods that also evict during answers, whose tokens stand among those of earlier prompts, and not
+ * with OCELLUS_REUSE_PREFIX, which finds images by everything before them. For an answer at most half of the planned
+ * text is released, and none of its prompt: a longer one stops with OCELLUS_STOP_FULL and continues with the next
+ * generate. A prompt that can never fit is refused before anything is released. */
 OCELLUS_API ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens);
 
 /* Returns the observations of the method david in the newest prompt with images, or in the newest part of it that was

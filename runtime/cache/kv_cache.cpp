@@ -12,15 +12,16 @@ bool take_blocks(BlockPool& pool, int64_t count, int32_t* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = pool.take();
   return true;
 }
-void release_blocks(BlockPool& pool, const int32_t* blocks, int64_t count) {
-  // In reverse order, so that the pool's stack is as before.
-  for (int64_t i = count; i > 0; --i) pool.release(blocks[i - 1]);
-}
 
-/// Removes list entries [first, first + count).
-template <class T>
-void erase(T* list, int64_t size, int64_t first, int64_t count) {
-  std::copy(list + first + count, list + size, list + first);
+/// Returns the first pair of rows of counts that none of the evictions has.
+int32_t unused_counts(const HostView<EvictedRows>& evictions, int32_t count) {
+  const EvictedRows *const begin = evictions.data, *const end = begin + count;
+  const auto is_used = [&](int32_t row) {
+    return std::any_of(begin, end, [row](const EvictedRows& rows) { return rows.counts_row == row; });
+  };
+  int32_t row = 0;
+  while (is_used(row)) row += 2;
+  return row;
 }
 
 }  // namespace
@@ -100,7 +101,7 @@ void SessionCache::release_image(int32_t ordinal) {
   if (const int32_t place = place_of(ordinal); place >= 0)
     pools_->shared.release(place, pools_->blocks);
   else
-    release_blocks(pools_->blocks, blocks_.data + ordinal * blocks_per_image(), blocks_per_image());
+    pools_->blocks.release(blocks_.data + ordinal * blocks_per_image(), blocks_per_image());
 }
 
 Status SessionCache::reserve_evicted(const EvictedRows& rows) {
@@ -116,6 +117,7 @@ Status SessionCache::reserve_evicted(const EvictedRows& rows) {
   (void)take_blocks(pools_->blocks, blocks, blocks_.data + block_count_);
   EvictedRows& taken = evictions_.data[eviction_count_];
   taken = rows;
+  taken.counts_row = unused_counts(evictions_, eviction_count_);
   taken.first_page = evicted_page_count_;
   taken.first_block = block_count_;
   evicted_page_count_ += static_cast<int32_t>(pages);
@@ -155,12 +157,12 @@ void SessionCache::shrink_evicted() {
     return *std::max_element(counts, counts + counts_.host.cols);
   };
   const int32_t pages = evicted_pages(eviction_count_), blocks = evicted_blocks(eviction_count_);
-  rows.text = std::min(rows.text, most(2 * eviction_count_));
-  if (blocks > 0) rows.visual = std::min(rows.visual, most(2 * eviction_count_ + 1));
+  rows.text = std::min(rows.text, most(evicted(eviction_count_).counts_row));
+  if (blocks > 0) rows.visual = std::min(rows.visual, most(evicted(eviction_count_).counts_row + 1));
   rows.slots = std::min(rows.slots, rows.text + rows.visual);
   const int32_t kept_pages = evicted_pages(eviction_count_), kept_blocks = evicted_blocks(eviction_count_);
-  release_blocks(pools_->pages, evicted_pages_.data + rows.first_page + kept_pages, pages - kept_pages);
-  release_blocks(pools_->blocks, blocks_.data + rows.first_block + kept_blocks, blocks - kept_blocks);
+  pools_->pages.release(evicted_pages_.data + rows.first_page + kept_pages, pages - kept_pages);
+  pools_->blocks.release(blocks_.data + rows.first_block + kept_blocks, blocks - kept_blocks);
   evicted_page_count_ -= pages - kept_pages;
   block_count_ -= blocks - kept_blocks;
 }
@@ -275,7 +277,7 @@ Status SessionCache::reserve_spare(int64_t count) {
 void SessionCache::note_added(bool known) {
   if (spare_slots_ == 0) return;
   EvictedRows& rows = evictions_.data[eviction_count_ - 1];
-  const int32_t* const counts = counts_.host.row(2 * (eviction_count_ - 1));
+  const int32_t* const counts = counts_.host.row(evicted(eviction_count_ - 1).counts_row);
   const int64_t live = known ? *std::max_element(counts, counts + counts_.host.cols) : f16_slots(eviction_count_ - 1);
   rows.added = static_cast<int32_t>(std::max<int64_t>(rows.added, live - rows.text));
   release_spare();
@@ -310,7 +312,7 @@ void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
   const auto fetch = [&](int32_t first, int64_t rows) {
     queue.copy(counts_.host.row(first), counts_.device.row(first), rows * counts_.host.cols * int64_t{sizeof(int32_t)});
   };
-  fetch(2 * eviction, 2);
+  fetch(evicted(eviction).counts_row, 2);
   if (pools_->shape.counts_blocks()) fetch(first_block_count(eviction), evicted_blocks(eviction));
 }
 
@@ -364,10 +366,8 @@ void SessionCache::commit_evicted() {
 void SessionCache::drop_uncommitted() {
   if (spare_slots_ > 0) release_spare();
   if (eviction_reserved_) {
-    release_blocks(pools_->blocks, blocks_.data + evicted(eviction_count_).first_block,
-                   evicted_blocks(eviction_count_));
-    release_blocks(pools_->pages, evicted_pages_.data + evicted(eviction_count_).first_page,
-                   evicted_pages(eviction_count_));
+    pools_->blocks.release(blocks_.data + evicted(eviction_count_).first_block, evicted_blocks(eviction_count_));
+    pools_->pages.release(evicted_pages_.data + evicted(eviction_count_).first_page, evicted_pages(eviction_count_));
     block_count_ = evicted(eviction_count_).first_block;
     evicted_page_count_ = evicted(eviction_count_).first_page;
     eviction_reserved_ = false;
@@ -403,59 +403,6 @@ void SessionCache::rewind(const Mark& mark) {
   drop_uncommitted();
   // New slots have their true positions, even if the page was full and moved before.
   if (text_slots_ % kPageSlots != 0) pages_.data[text_slots_ / kPageSlots].position_shift = 0;
-}
-
-void SessionCache::release_oldest_image() {
-  if (own_image_count_ == 0) return;
-  image_rows_ -= images_.data[0].rows;
-  release_image(0);
-  erase(blocks_.data, block_count_, 0, blocks_per_image());
-  erase(images_.data, own_image_count_, 0, 1);
-  erase(holes_.data, own_image_count_ * holes_.stride, 0, holes_.stride);
-  block_count_ -= blocks_per_image();
-  --own_image_count_;
-  --image_count_;
-}
-
-void SessionCache::release_text_pages(int32_t first, int32_t count) {
-  for (int32_t i = first; i < first + count; ++i) pools_->pages.release(pages_.data[i].page);
-  erase(pages_.data, page_count_, first, count);
-  page_count_ -= count;
-  text_slots_ -= int64_t{count} * kPageSlots;
-}
-
-void SessionCache::note_text_position(int64_t index, int64_t position) {
-  TextPage& page = pages_.data[index / kPageSlots];
-  if (index % kPageSlots == 0) page.position = position;
-  page.end = position + 1;
-}
-
-int64_t SessionCache::oldest_position(int32_t pages, int64_t none) const {
-  int64_t oldest = none;
-  if (text_slots_ > int64_t{pages} * kPageSlots)
-    oldest = std::min(oldest, pages_.data[pages].position + pages_.data[pages].position_shift);
-  if (own_image_count_ > 0) oldest = std::min(oldest, images_.data[0].position);
-  return oldest;
-}
-
-bool SessionCache::oldest_is_image(int32_t pages) const {
-  return own_image_count_ > 0 &&
-         (text_slots_ <= int64_t{pages} * kPageSlots ||
-          images_.data[0].position < pages_.data[pages].position + pages_.data[pages].position_shift);
-}
-
-int64_t SessionCache::span_of_pages(int32_t pages) const {
-  int64_t span = 0;
-  for (int32_t i = 0; i < pages; ++i) span += pages_.data[i].end - pages_.data[i].position;
-  return span;
-}
-
-void SessionCache::move_pages(int32_t pages, int64_t end) {
-  for (int32_t i = pages - 1; i >= 0; --i) {
-    TextPage& page = pages_.data[i];
-    page.position_shift = static_cast<int32_t>(std::max<int64_t>(0, end - page.end));
-    end = std::min(end, page.position + page.position_shift);
-  }
 }
 
 CacheBytes SessionCache::bytes() const {

@@ -72,8 +72,8 @@ class SessionCache {
   /// Releases reserved pages and blocks that hold nothing in any layer and head, by the counts on the host.
   void shrink_evicted();
   /// Live slots by layer and head, [layers, heads] each, in device memory.
-  int32_t* text_counts(int32_t eviction) const { return counts_.device.row(2 * eviction); }
-  int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(2 * eviction + 1); }
+  int32_t* text_counts(int32_t eviction) const { return counts_.device.row(evicted(eviction).counts_row); }
+  int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(evicted(eviction).counts_row + 1); }
   /// [blocks, layers * heads] counts of the reserved eviction's blocks; empty unless shape().counts_blocks().
   DeviceView<int32_t> block_counts() const;
   /// Copies an eviction's counts to the host, for bytes(). Call it when the device has finished the prompt or answer.
@@ -128,8 +128,9 @@ class SessionCache {
   void rewind(const Mark& mark);
   void reset() { rewind({}); }
 
-  /// Drops the oldest image that has blocks of its own. Nothing may be reserved.
+  /// Drop the oldest image that has blocks of its own, or the survivors of the oldest prompt. Nothing may be reserved.
   void release_oldest_image();
+  void release_oldest_evicted();
   /// Drops text pages [first, first + count), which must be full. Nothing may be reserved.
   void release_text_pages(int32_t first, int32_t count);
   /// Records the position of a text slot or of an image's first slot when it is filled. Text comes in order.
@@ -191,8 +192,7 @@ class SessionCache {
   int64_t evicted_text_rows_ = 0;
   int64_t replaced_rows_ = 0;
   int64_t spare_slots_ = 0;  // reserved at the end of the newest eviction's pages
-  int32_t sink_slots_ = 0;
-  int32_t sink_shift_ = 0;
+  int32_t sink_slots_ = 0, sink_shift_ = 0;
 };
 
 }  // namespace ocellus

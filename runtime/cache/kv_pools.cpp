@@ -16,6 +16,10 @@ int32_t BlockPool::take() { return free_count_ == 0 ? -1 : free_.data[--free_cou
 
 void BlockPool::release(int32_t block) { free_.data[free_count_++] = block; }
 
+void BlockPool::release(const int32_t* blocks, int64_t count) {
+  for (int64_t i = count; i > 0; --i) release(blocks[i - 1]);
+}
+
 Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   shape = shape_;
   OCELLUS_TRY(pages.lay_out("kv text pages", "kv free pages", shape.page_bytes(), shape.page_count, sink));

@@ -114,6 +114,8 @@ class BlockPool {
   /// Returns a block number, or -1 if all are taken.
   int32_t take();
   void release(int32_t block);
+  /// In reverse order, so that the stack is as before.
+  void release(const int32_t* blocks, int64_t count);
   std::byte* address(int32_t block) const { return memory_.data + block * memory_.cols; }
   int64_t block_bytes() const { return memory_.cols; }
   int64_t free_count() const { return free_count_; }

@@ -48,9 +48,11 @@ struct EvictedRows {
   int32_t visual = 0;
   int32_t images = 0;  // images among the rows
   int32_t rows = 0;
-  int32_t text_rows = 0;  // text among the rows
-  int32_t slots = 0;      // live slots of each layer and head, in pages and blocks together
-  int32_t added = 0;      // f16 slots beyond `text`: tokens of answers that packed slots gave way to
+  int32_t text_rows = 0;   // text among the rows
+  int32_t slots = 0;       // live slots of each layer and head, in pages and blocks together
+  int32_t added = 0;       // f16 slots beyond `text`: tokens of answers that packed slots gave way to
+  int32_t counts_row = 0;  // the first of its two rows of counts
+  int64_t position = 0;    // position of the first row
 };
 
 struct TextPage {

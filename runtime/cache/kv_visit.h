@@ -58,7 +58,7 @@ template <class Visit>
 void SessionCache::visit_evicted(int32_t eviction, bool visual, Visit visit) const {
   const KvShape& shape = pools_->shape;
   const bool by_block = visual && shape.counts_blocks();
-  const int32_t first = by_block ? first_block_count(eviction) : 2 * eviction + (visual ? 1 : 0);
+  const int32_t first = by_block ? first_block_count(eviction) : evicted(eviction).counts_row + (visual ? 1 : 0);
   const int32_t end = first + (by_block ? evicted_blocks(eviction) : 1);
   for (int32_t layer = 0; layer < shape.layer_count; ++layer) {
     int64_t live = 0;

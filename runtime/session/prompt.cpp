@@ -31,7 +31,7 @@ const PromptChunk& stored_chunk(Engine& engine) {
 }
 
 /// Takes pages and blocks for every row, or for the survivors.
-Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
+Status reserve_rows(const PromptChunk& chunk, int64_t position, const EngineShape& shape, SessionCache& cache) {
   if (shape.competes(facts_of(chunk))) {
     const Survivors left = shape.policy.survivors(facts_of(chunk));
     return cache.reserve_evicted({.text = static_cast<int32_t>(left.text),
@@ -39,7 +39,8 @@ Status reserve_rows(const PromptChunk& chunk, const EngineShape& shape, SessionC
                                   .images = new_images(chunk, cache),
                                   .rows = static_cast<int32_t>(chunk.row_count),
                                   .text_rows = static_cast<int32_t>(chunk.text_count),
-                                  .slots = static_cast<int32_t>(left.slots())});
+                                  .slots = static_cast<int32_t>(left.slots()),
+                                  .position = position});
   }
   int32_t ordinal = 0;
   // Images that are linked, or read in context, were reserved when they came.
@@ -168,7 +169,8 @@ void Prompt::forget() {
 /// Makes room in a rolling context by releasing the oldest rows.
 Status Prompt::roll(const RowNeed& need) {
   if (!room_.can_roll(need, waiting())) return {};
-  if (!room_.has(need, waiting()) && waiting().positions > 0) OCELLUS_TRY(read_and_borrow());
+  const bool reads_early = !room_.has(need, waiting()) || room_.begins(need, waiting());
+  if (reads_early && waiting().positions > 0) OCELLUS_TRY(read_and_borrow());
   return room_.release(need);
 }
 
@@ -238,7 +240,7 @@ Status Prompt::prefill() {
   PrefillScratch scratch;
   scratch.trace = engine.trace();
   const PromptChunk& stored = stored_chunk(engine);
-  OCELLUS_TRY(reserve_rows(stored, shape, cache));
+  OCELLUS_TRY(reserve_rows(stored, conversation_.state().next_position, shape, cache));
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
   PrefillPlan plan =

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/engine/engine.h"
+#include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 namespace {
@@ -21,12 +22,13 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
   if (sink_tokens < 0 || sink_tokens > most_sinks)
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context keeps 0 to %d tokens of its beginning, not %d",
                         most_sinks, sink_tokens);
-  if (shape.policy.lists_chunks())
+  if (shape.policy.evicts_answers())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "a rolling context releases images one by one, and those of a prompt that is compressed as a "
-                        "whole share their slots with each other and with its text: plan eviction at the image's end");
+                        "a rolling context releases the kept tokens of its oldest prompt together, and with %s tokens "
+                        "of later answers stand among them: plan another eviction method",
+                        shape.policy.evict->method().name);
   if (shape.reuse.in_context() && images > 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
+    return OCELLUS_FAIL(Code::kBadArgument,
                         "prefix caching finds an image by everything before it, some of which a rolling context has "
                         "released: plan another way to reuse images");
   const auto sink_pages = static_cast<int32_t>(blocks_of(sink_tokens, kPageSlots));
@@ -53,9 +55,8 @@ int64_t Room::most_text(const RowNeed& waiting) const {
 int64_t Room::live_span() const {
   const SessionCache& cache = conversation_.cache();
   const int64_t next = conversation_.state().next_position;
-  if (cache.has_sinks()) return cache.live_slots();  // read at consecutive positions
-  if (conversation_.engine().shape().policy.lists_chunks())
-    return next;  // positions of competing rows are not recorded
+  if (cache.has_sinks()) return cache.live_slots();    // read at consecutive positions
+  if (cache.mark().text_block_count > 0) return next;  // it has no record of positions
   return next - cache.oldest_position(sinks(), next) + cache.span_of_pages(sinks());
 }
 
@@ -104,6 +105,11 @@ bool Room::can_roll(const RowNeed& need, const RowNeed& waiting) const {
          need.positions <= conversation_.engine().text().config.context_length - sink_text;
 }
 
+bool Room::begins(const RowNeed& need, const RowNeed& waiting) const {
+  return is_rolling() && sink_pages_ > 0 && conversation_.engine().shape().policy.lists_chunks() && need.images > 0 &&
+         waiting.images == 0 && conversation_.cache().rows() == 0;
+}
+
 bool Room::has(const RowNeed& need, const RowNeed& waiting) const {
   const int32_t images = conversation_.cache().image_count() + waiting.images + need.images;
   return images <= images_ && need.text <= for_text(waiting) && need.positions <= for_positions(waiting);
@@ -129,7 +135,13 @@ bool Room::release_oldest(const RowNeed& need, const SessionCache::Mark& until) 
   const bool has_text = until.text_slots / kPageSlots > sink_pages_;
   const bool many_images = cache.image_count() + need.images > images_;
   const bool much_text = need.text > for_text({});
-  if (has_image && (many_images || (!much_text && cache.oldest_is_image(sinks())))) {
+  if (until.eviction_count > 0 && (many_images || !has_text || cache.oldest_is_image(sinks()))) {
+    kept.image_count = std::max(0, kept.image_count - cache.evicted(0).images);
+    kept.eviction_count = std::max(0, kept.eviction_count - 1);
+    cache.release_oldest_evicted();
+    return true;
+  }
+  if (until.eviction_count == 0 && has_image && (many_images || (!much_text && cache.oldest_is_image(sinks())))) {
     cache.release_oldest_image();
     kept.image_count = std::max(0, kept.image_count - 1);
     return true;

@@ -2,6 +2,7 @@
 //
 // Rolling contexts are sessions that go on for hours. The newest images stay, the oldest ones are released; text stays
 // within its planned pages, the beginning of the conversation (attention sinks; Xiao et al., StreamingLLM) included.
+// If the rows of a prompt compete for slots, what is left of it is released as a whole, with all of its images.
 //
 // Positions grow on. What attention sees is their differences, so nothing that stays has to change, but for the sinks:
 // they are moved up to the rows that stayed, by reading them with a query turned back as far. So no difference grows
@@ -41,6 +42,9 @@ class Room {
   /// True if rows of a rolling context may be released to make room. False for a need that can never fit.
   bool can_roll(const RowNeed& need, const RowNeed& waiting) const;
   bool has(const RowNeed& need, const RowNeed& waiting) const;
+  /// True if a rolling context keeps the waiting text as its beginning, which must not compete with the images after
+  /// it.
+  bool begins(const RowNeed& need, const RowNeed& waiting) const;
   /// Releases the oldest rows until there is room or nothing can be released. No rows may wait.
   Status release(const RowNeed& need);
   /// Makes room for an answer whose prompt was read: releases rows from before the prompt until the answer fits, but no

@@ -292,7 +292,12 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
 /// Releases as rolling contexts do, with the marks as a session has them.
 void release_something(test::Random& random, SessionCache& cache, PlainCache& plain) {
   const auto full_pages = static_cast<int32_t>(plain.text.size() / kPageSlots);
-  if (random.integer(0, 1) == 0 && !plain.images.empty()) {
+  if (!plain.evictions.empty() && random.integer(0, 1) == 0) {
+    cache.release_oldest_evicted();
+    plain.mark.image_count = std::max(0, plain.mark.image_count - plain.evictions[0].images);
+    plain.mark.eviction_count = std::max(0, plain.mark.eviction_count - 1);
+    plain.evictions.erase(plain.evictions.begin());
+  } else if (random.integer(0, 1) == 0 && !plain.images.empty()) {
     cache.release_oldest_image();
     plain.images.erase(plain.images.begin());
     plain.mark.image_count = std::max(0, plain.mark.image_count - 1);
@@ -325,7 +330,7 @@ void run_random(KvShape shape, bool evicts) {
       expected.rewind();
     } else if (action <= 6) {
       expected.mark = caches[i].mark();
-    } else if (action <= 8 && !evicts) {
+    } else if (action <= 8) {
       release_something(random, caches[i], expected);
     } else if (evicts && random.integer(0, 1) == 0) {
       evict_prompt(random, shape, caches[i], expected, action > 10);

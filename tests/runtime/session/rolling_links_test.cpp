@@ -1,10 +1,11 @@
-// Rolling contexts whose pictures are linked: what is released with them.
+// Rolling contexts whose pictures are linked, or evicted with their prompts: what is released with them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
+#include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/tiled_pictures.h"
 
@@ -46,6 +47,46 @@ TEST_CASE("a rolling context releases linked pictures with their holes, and read
     }
     session.reset();
     CHECK(test::FreeBlocks(*engine) == before);
+  }
+}
+
+TEST_CASE("a rolling context of evicted prompts releases the oldest as a whole, and keeps its beginning") {
+  const test::Pair pair(test::TextRecipe{.kv_heads = 2, .head_dim = 32, .context_length = 160}, test::VisionRecipe{});
+  const test::TestPicture picture(32, 32);
+  for (const int32_t bits : {16, 4}) {
+    CAPTURE(bits);
+    ocellus_limits limits = test::board_limits(3, 120);
+    test::set_text(limits.cache.evict, "snapkv");
+    limits.cache.keep = 0.5f;
+    limits.cache.kv_bits = bits;
+    const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
+    Session& session = test::open_session(*engine);
+    REQUIRE_MESSAGE(session.set_rolling(2, 16).ok(), last_failure().sentence);
+    const SessionCache& cache = session.cache();
+    const std::vector<TokenId> beginning(20, 1), question(5, 2);
+    const auto tell = [&](const std::vector<TokenId>& before, int32_t pictures) {
+      REQUIRE(session.add_tokens(before.data(), std::ssize(before)).ok());
+      for (int32_t i = 0; i < pictures; ++i) REQUIRE(session.add_frame(picture.frame()).ok());
+      REQUIRE(session.add_tokens(question.data(), std::ssize(question)).ok());
+      REQUIRE_MESSAGE(test::answer_of(session, test::default_params(3)).status.ok(), last_failure().sentence);
+    };
+    tell(beginning, 2);
+    const EvictedRows first = cache.evicted(0);
+    CHECK(cache.text_slots() >= 20);  // which competes with no picture
+    CHECK(first.images == 2);
+    tell(question, 1);
+    REQUIRE(cache.eviction_count() == 1);  // the two pictures went together
+    CHECK(cache.image_count() == 1);
+    CHECK(cache.evicted(0).rows == (first.rows - 5) / 2 + 5);  // the text before it was read to make room
+    for (int32_t turn = 0; turn < 8; ++turn) {
+      tell(question, 1);
+      CHECK(cache.image_count() == 2);
+      CHECK(cache.eviction_count() == 2);
+      CHECK(cache.evicted(0).position < cache.evicted(1).position);
+      CHECK(cache.text_rows() <= 120);
+    }
+    session.reset();
+    CHECK(engine->memory().pools.used_bytes() == 0);
   }
 }
 
