@@ -340,9 +340,9 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
   limits->library = has_library ? 1 : 0;
   limits->library_cache_bytes = options.library_cache_bytes;
   if (!parse_reuse(text, limits))
-    throw Failure(kExitUsage,
-                  "--reuse " + text +
-                      ": write none, full, prefix, cacheblend:PERCENT, mpic:K, spread:K or carry:K, as in carry:16.");
+    throw Failure(kExitUsage, "--reuse " + text +
+                                  ": write none, full, prefix, cacheblend:PERCENT, mpic:K, mpic-tiles:K, spread:K or "
+                                  "carry:K, as in carry:16.");
 }
 
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {

@@ -149,6 +149,9 @@ class Sources(ProgramTest):
                 (["browser"], USAGE, "--http 127.0.0.1:8080"),
                 (["synthetic", "--history", "/proc/nothing"], USAGE, "--history"),
                 (["synthetic", "--budget", "1M"], OVER_BUDGET, "needs"),
+                (["synthetic", "--memory", "rolling", "--reuse", "prefix"], USAGE, "prefix caching finds"),
+                (["synthetic", "--memory", "rolling", "--evict", "h2o", "--keep", "0.5", "--compress-at", "prompt-end"],
+                 USAGE, "plan another eviction method"),
                 (["synthetic", "--prompt", ""], USAGE, "empty")]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(["watch", *arguments], code, sentence)
@@ -288,7 +291,9 @@ class Questions(ProgramTest):
         self.assertIn("New: ", changed["text"])
 
     def test_a_rolling_memory_answers_without_reading_frames_again(self):
-        with Watching("synthetic", "--json", "--memory", "rolling", "--memory-frames", 4, "--kv-bits", 2) as watching:
+        # Evicted with the prompt's end, and not with the image's, as that is what linked frames allow.
+        with Watching("synthetic", "--json", "--memory", "rolling", "--memory-frames", 4, "--kv-bits", 2, "--evict",
+                      "value-window", "--keep", 0.5, "--reuse", "spread:16", "--compress-at", "prompt-end") as watching:
             watching.wait_for(lambda: len(watching.of_kind("caption")) >= 9)
             watching.type("Which images show a red circle?")
             (answer,) = watching.wait_for(lambda: watching.of_kind("answer"))
