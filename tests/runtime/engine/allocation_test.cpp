@@ -330,9 +330,9 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
   for (const Setting& setting :
        {Setting{"snapkv", true, 2, 0}, Setting{"david", false, 2, 0}, Setting{"snapkv", true, 2, 1},
         Setting{"david", false, 2, 1}, Setting{"h2o", false, 16, 0}, Setting{"streaming-llm", false, 16, 0},
-        Setting{"elastic", false, 16, 1}, Setting{"none", false, 16, 0, OCELLUS_REUSE_CARRY},
-        Setting{"none", false, 16, 0, OCELLUS_REUSE_BLEND}, Setting{"none", false, 2, 0, OCELLUS_REUSE_PREFIX},
-        Setting{"none", false, 2, 1, OCELLUS_REUSE_MPIC},
+        Setting{"elastic:merge=clusters,ranking=shared,metric=moving-average", false, 16, 1},
+        Setting{"none", false, 16, 0, OCELLUS_REUSE_CARRY}, Setting{"none", false, 16, 0, OCELLUS_REUSE_BLEND},
+        Setting{"none", false, 2, 0, OCELLUS_REUSE_PREFIX}, Setting{"none", false, 2, 1, OCELLUS_REUSE_MPIC},
         Setting{"none", false, 4, 0, OCELLUS_REUSE_NONE, "kivi:residual=20"},
         Setting{"none", false, 1, 0, OCELLUS_REUSE_NONE, "calibquant:tau-high=2"},
         Setting{"snapkv", false, 2, 0, OCELLUS_REUSE_NONE, "calibquant"}}) {
