@@ -173,13 +173,13 @@ class QueryBlock {
     for (int32_t i = 0; i < args_.past.count; ++i) {
       const KvRun& run = args_.past.runs[i];
       if (which != Slots::kAll && is_calibrated(run) != (which == Slots::kCalibrated)) continue;
-      if (hidden_rows(run) == rows_) continue;
-      // The division into blocks must not depend on which rows are processed together.
+      // The division into blocks must not depend on which rows are processed together, and so on which runs they see.
       if (run.visible_from != visible_from && filled > 0) {
         body(filled, hidden);
         filled = 0;
       }
       visible_from = run.visible_from;
+      if (hidden_rows(run) == rows_) continue;
       hidden = hidden_rows(run) * group_;
       const int64_t slots = live(run);
       if (run.position_shift != 0 && slots > 0) set_rope_angles(args_.past.rope, run.position_shift, angles_);
