@@ -9,7 +9,7 @@
 //
 //   scales   [4, E] f16: key offsets, key steps, value offsets, value steps; or small ones (kv_scales.h)
 //   keys     [capacity, E b / 8]   codes; a row holds one slot, so that rows can be dropped or read alone
-//   values   [capacity, E b / 8]
+//   values   [capacity, E b / 8]   their b may differ from that of keys (KVTuner, Li et al. 2025): then on 16 bytes
 //
 // Codes of a row follow each other from the most significant bits of the first byte on (CalibQuant's public code).
 //
@@ -27,18 +27,33 @@
 
 namespace ocellus {
 
-enum class KvFormat : uint8_t { kF16 = 0, k8Bit, k4Bit, k2Bit, k1Bit };
+/// Bits of keys and of values: 16 >> n of the lower and of the upper four bits n. Those with unequal bits have no name;
+/// kv_format_of makes them.
+enum class KvFormat : uint8_t { kF16 = 0x00, k8Bit = 0x11, k4Bit = 0x22, k2Bit = 0x33, k1Bit = 0x44 };
 
-/// Bits of one element: 16, 8, 4, 2 or 1.
-OCELLUS_EVERYWHERE constexpr int32_t kv_bits(KvFormat format) { return 16 >> static_cast<int>(format); }
+/// Bits of one key or value: 16, 8, 4, 2 or 1.
+OCELLUS_EVERYWHERE constexpr int32_t key_bits(KvFormat format) { return 16 >> (static_cast<int>(format) & 15); }
+OCELLUS_EVERYWHERE constexpr int32_t value_bits(KvFormat format) { return 16 >> (static_cast<int>(format) >> 4); }
+/// The larger of both.
+OCELLUS_EVERYWHERE constexpr int32_t most_bits(KvFormat format) {
+  return key_bits(format) > value_bits(format) ? key_bits(format) : value_bits(format);
+}
 OCELLUS_EVERYWHERE constexpr bool is_packed(KvFormat format) { return format != KvFormat::kF16; }
 constexpr bool has_kv_format(int32_t bits) { return bits == 16 || bits == 8 || bits == 4 || bits == 2 || bits == 1; }
-/// Returns the format with the given number of bits; requires has_kv_format(bits).
-constexpr KvFormat kv_format_of(int32_t bits) {
-  KvFormat format = KvFormat::kF16;
-  while (kv_bits(format) > bits) format = static_cast<KvFormat>(static_cast<int>(format) + 1);
-  return format;
+/// True if keys and values can have these bits: equal ones, or of 8, 4, 2 and 1 two of which one is at most four times
+/// the other.
+constexpr bool has_kv_format(int32_t keys, int32_t values) {
+  if (!has_kv_format(keys) || !has_kv_format(values)) return false;
+  return keys == values || (keys < 16 && values < 16 && keys <= 4 * values && values <= 4 * keys);
 }
+/// Returns the format with the given bits; requires has_kv_format(keys, values).
+constexpr KvFormat kv_format_of(int32_t keys, int32_t values) {
+  int code = 0;
+  for (int32_t bits = 16; bits > keys; bits /= 2) code += 0x01;
+  for (int32_t bits = 16; bits > values; bits /= 2) code += 0x10;
+  return static_cast<KvFormat>(code);
+}
+constexpr KvFormat kv_format_of(int32_t bits) { return kv_format_of(bits, bits); }
 
 /// Rows of scales before the codes of a packed block.
 enum KvScaleRow { kKeyOffsets = 0, kKeySteps, kValueOffsets, kValueSteps, kKvScaleRows };
@@ -55,19 +70,24 @@ inline constexpr int32_t kValueGroup = 32;
 
 /// Offsets of the parts of a block, in bytes from its start. E is a multiple of 8, so that a row is whole bytes.
 struct KvBlockLayout {
-  int64_t row_bytes = 0;     // bytes of one slot's keys
+  int64_t key_row_bytes = 0;  // bytes of one slot's keys, and of its values
+  int64_t value_row_bytes = 0;
   int64_t keys = 0;          // after the scales, on 16 bytes; 0 for f16
-  int64_t values = 0;        // after the keys of all slots
+  int64_t values = 0;        // after the keys of all slots; if bits differ, on 16 bytes
   int64_t bytes = 0;         // bytes of the whole block
   int64_t padded_bytes = 0;  // rounded up so that the next block starts on 16 bytes
 
+  /// Bytes of a slot's keys and values.
+  OCELLUS_EVERYWHERE constexpr int64_t slot_bytes() const { return key_row_bytes + value_row_bytes; }
   OCELLUS_EVERYWHERE static constexpr KvBlockLayout of(KvFormat format, int32_t head_dim, int64_t capacity,
                                                        KvScaleForm scales = KvScaleForm::kF16) {
     KvBlockLayout layout;
-    layout.row_bytes = int64_t{head_dim} * kv_bits(format) / 8;
+    layout.key_row_bytes = int64_t{head_dim} * key_bits(format) / 8;
+    layout.value_row_bytes = int64_t{head_dim} * value_bits(format) / 8;
     layout.keys = is_packed(format) ? scale_bytes(head_dim, capacity, scales) : 0;
-    layout.values = layout.keys + capacity * layout.row_bytes;
-    layout.bytes = layout.values + capacity * layout.row_bytes;
+    layout.values = layout.keys + capacity * layout.key_row_bytes;
+    if (key_bits(format) != value_bits(format)) layout.values = (layout.values + 15) / 16 * 16;
+    layout.bytes = layout.values + capacity * layout.value_row_bytes;
     layout.padded_bytes = (layout.bytes + 15) / 16 * 16;
     return layout;
   }

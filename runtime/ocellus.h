@@ -134,13 +134,16 @@ typedef enum ocellus_compress_at {
  * "snapkv", with options after a colon: "david:rho=1,switch=3", "per-image:scales=6". ocellus_method_get lists the
  * methods and their options. */
 typedef struct ocellus_cache_policy {
-  int32_t kv_bits;                             /* bits of visual keys and values: 16 (unpacked), 8, 4, 2 or 1 */
-  int32_t layer_bits_count;                    /* 0: kv_bits in all layers, else the model's layers: */
-  uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS]; /* bits by layer, 8, 4, 2 or 1, in place of kv_bits */
-  char kv_scheme[OCELLUS_METHOD_TEXT];         /* packing scheme, "per-image" or "calibquant"; empty: per-image */
-  char evict[OCELLUS_METHOD_TEXT];             /* eviction method or "none"; empty: none */
-  float keep;                                  /* fraction of the slots to keep, in (0, 1]; 1: all, bit for bit */
-  int32_t compress_at;                         /* ocellus_compress_at */
+  int32_t kv_bits;          /* bits of visual keys and values: 16 (unpacked), 8, 4, 2 or 1 */
+  int32_t kv_value_bits;    /* those of values, if they differ, 8, 4, 2 or 1; one has at most four times the bits of the
+                               other; 0: as keys */
+  int32_t layer_bits_count; /* 0: these bits in all layers, else the model's layers: */
+  uint8_t layer_bits[OCELLUS_MOST_LAYER_BITS];       /* by layer, in place of kv_bits: 8, 4, 2 or 1 */
+  uint8_t layer_value_bits[OCELLUS_MOST_LAYER_BITS]; /* by layer, in place of kv_value_bits; 0: as keys */
+  char kv_scheme[OCELLUS_METHOD_TEXT];               /* packing scheme, "per-image" or "calibquant"; empty: per-image */
+  char evict[OCELLUS_METHOD_TEXT];                   /* eviction method or "none"; empty: none */
+  float keep;                                        /* fraction of the slots to keep, in (0, 1]; 1: all, bit for bit */
+  int32_t compress_at;                               /* ocellus_compress_at */
 } ocellus_cache_policy;
 
 /* Capacity of an engine: the plan follows from it. Numbers without a name are defaults. */
@@ -667,7 +670,7 @@ OCELLUS_API ocellus_status ocellus_session_set_library_keep(ocellus_session* ses
 typedef struct ocellus_library_item {
   char key[33]; /* 32 hexadecimal digits */
   int32_t shared;
-  int32_t bits; /* per stored key or value */
+  int32_t bits; /* per stored key, in the layer with the most; values may have others */
   int32_t tokens;
   int32_t views;
   int32_t pinned;

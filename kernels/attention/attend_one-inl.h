@@ -88,18 +88,18 @@ HWY_INLINE void score_slots(D d, const Rows& keys, int64_t count, const float* q
 template <int kHeads>
 HWY_NOINLINE void score_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* queries, int64_t dim,
                               float* scores) {
-  with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
-    const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
+  with_code_lanes(rows.keys.row_bytes, [&](auto d) HWY_ATTR {
+    const CodeOrder order(rows.keys, static_cast<int64_t>(hn::Lanes(d)));
     HWY_ALIGN float folded[kHeads * kMaxHeadDim];
     float constants[kHeads];
     for (int h = 0; h < kHeads; ++h)
       constants[h] = fold_keys(d, order, rows, queries + h * dim, dim, folded + h * kMaxHeadDim);
-    const uint8_t* first = rows.keys + slot * rows.row_bytes;
-    if (rows.bits == 8) {
-      const CodeRows<true> keys{first, rows.row_bytes, &order};
+    const uint8_t* first = rows.keys.row(slot);
+    if (rows.keys.bits == 8) {
+      const CodeRows<true> keys{first, rows.keys.row_bytes, &order};
       score_slots<decltype(d), kHeads>(d, keys, count, folded, kMaxHeadDim, scores);
     } else {
-      const CodeRows<false> keys{first, rows.row_bytes, &order};
+      const CodeRows<false> keys{first, rows.keys.row_bytes, &order};
       score_slots<decltype(d), kHeads>(d, keys, count, folded, kMaxHeadDim, scores);
     }
     for (int h = 0; h < kHeads; ++h) {
@@ -172,17 +172,17 @@ template <int kHeads>
 HWY_NOINLINE void mix_codes(const PackedRows& rows, int64_t slot, int64_t count, const float* weights, int64_t dim,
                             float* mixed, int64_t mixed_stride) {
   if (rows.by_token()) return mix_codes_by_token<kHeads>(rows, slot, count, weights, dim, mixed, mixed_stride);
-  with_code_lanes(rows.row_bytes, [&](auto d) HWY_ATTR {
-    const CodeOrder order(rows.bits, static_cast<int64_t>(hn::Lanes(d)), rows.row_bytes);
+  with_code_lanes(rows.values.row_bytes, [&](auto d) HWY_ATTR {
+    const CodeOrder order(rows.values, static_cast<int64_t>(hn::Lanes(d)));
     HWY_ALIGN float sums[kHeads * kMaxHeadDim];
     const int64_t positions = order.position(order.groups, 0);
     for (int h = 0; h < kHeads; ++h) std::fill_n(sums + h * kMaxHeadDim, positions, 0.0f);
-    const uint8_t* first = rows.values + slot * rows.row_bytes;
-    if (rows.bits == 8)
-      mix_slots<decltype(d), kHeads>(d, CodeRows<true>{first, rows.row_bytes, &order}, count, weights, sums,
+    const uint8_t* first = rows.values.row(slot);
+    if (rows.values.bits == 8)
+      mix_slots<decltype(d), kHeads>(d, CodeRows<true>{first, rows.values.row_bytes, &order}, count, weights, sums,
                                      kMaxHeadDim);
     else
-      mix_slots<decltype(d), kHeads>(d, CodeRows<false>{first, rows.row_bytes, &order}, count, weights, sums,
+      mix_slots<decltype(d), kHeads>(d, CodeRows<false>{first, rows.values.row_bytes, &order}, count, weights, sums,
                                      kMaxHeadDim);
     for (int h = 0; h < kHeads; ++h) {
       unfold_values(order, rows, sums + h * kMaxHeadDim, sum_of(weights + h * kAttendScoreRow, count), dim,

@@ -27,7 +27,7 @@ HWY_NOINLINE void mix_codes_by_token(const PackedRows& rows, int64_t slot, int64
   ValueScales scales(rows);
   for (int64_t i = 0; i < count; ++i) {
     scales.turn_to(slot + i);
-    expand_codes(rows.values + (slot + i) * rows.row_bytes, rows.bits, scales.offsets(), scales.steps(), dim, value);
+    expand_codes(rows.values, slot + i, scales.offsets(), scales.steps(), dim, value);
     for (int h = 0; h < kHeads; ++h) {
       const auto weight = hn::Set(d, weights[h * kAttendScoreRow + i]);
       float* const sums = mixed + h * mixed_stride;

@@ -260,10 +260,10 @@ class QueryBlock {
       const ScaleRow key_offsets(rows, kKeyOffsets), key_steps(rows, kKeySteps);
       ValueScales of_values(rows);
       for (int64_t i = 0; i < count; ++i) {
-        const int64_t from = (slot + i) * rows.row_bytes, to = (at + i) * dim_;
-        expand_codes(rows.keys + from, rows.bits, key_offsets.data(), key_steps.data(), dim_, s_.keys + to);
+        const int64_t to = (at + i) * dim_;
+        expand_codes(rows.keys, slot + i, key_offsets.data(), key_steps.data(), dim_, s_.keys + to);
         of_values.turn_to(slot + i);
-        expand_codes(rows.values + from, rows.bits, of_values.offsets(), of_values.steps(), dim_, s_.values + to);
+        expand_codes(rows.values, slot + i, of_values.offsets(), of_values.steps(), dim_, s_.values + to);
       }
     } else {
       const int64_t from = slot * dim_;

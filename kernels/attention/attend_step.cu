@@ -103,8 +103,8 @@ class TileWalk {
     mine_.key_scales = load_pointer(run.data) + p_->layer.offset + kv_head_ * layout.padded_bytes;
     mine_.value_scales =
         mine_.key_scales + KvBlockLayout::token_scales_at(dim) + first * KvBlockLayout::token_scale_bytes(dim);
-    mine_.keys = mine_.key_scales + layout.keys + first * layout.row_bytes;
-    mine_.value_offset = layout.values - layout.keys;
+    mine_.keys = mine_.key_scales + layout.keys + first * layout.key_row_bytes;
+    mine_.value_offset = layout.values - layout.keys + first * (layout.value_row_bytes - layout.key_row_bytes);
   }
 
   const StepParams* p_;
@@ -123,12 +123,12 @@ __device__ void load_values(const StepParams& p, const TileSlots& slots, int row
 }
 template <int kChunks>
 __device__ void load_keys(const StepParams& p, const TokenTileSlots& slots, int row, int column, Tile<kChunks>& tile) {
-  load_token_keys(slots, kv_bits(p.layer.format), p.heads.dim, row, column, tile);
+  load_token_keys(slots, key_bits(p.layer.format), p.heads.dim, row, column, tile);
 }
 template <int kChunks>
 __device__ void load_values(const StepParams& p, const TokenTileSlots& slots, int row, int column,
                             Tile<kChunks>& tile) {
-  load_token_values(slots, kv_bits(p.layer.format), p.heads.dim, row, column, tile);
+  load_token_values(slots, value_bits(p.layer.format), p.heads.dim, row, column, tile);
 }
 
 /// A warp's part of the dynamic shared memory, in units of 16 bytes: rotated queries, at the end its sums.

@@ -50,11 +50,11 @@ struct CodeOrder {
   uint32_t mask[8];  // by pick: mask of the code in the byte
   float unit[8];     // by pick: factor that gives the code
 
-  CodeOrder(int32_t bits, int64_t lanes_, int64_t row_bytes_)
-      : picks(8 / bits), lanes(lanes_), row_bytes(row_bytes_), groups(divide_up(row_bytes, lanes)) {
+  CodeOrder(const CodeMatrix& codes, int64_t lanes_)
+      : picks(8 / codes.bits), lanes(lanes_), row_bytes(codes.row_bytes), groups(divide_up(row_bytes, lanes)) {
     for (int64_t j = 0; j < picks; ++j) {
-      const int32_t shift = static_cast<int32_t>(8 - bits - bits * j);
-      mask[j] = ((1u << bits) - 1) << shift;
+      const int32_t shift = static_cast<int32_t>(8 - codes.bits - codes.bits * j);
+      mask[j] = ((1u << codes.bits) - 1) << shift;
       unit[j] = 1.0f / static_cast<float>(1 << shift);
     }
   }
@@ -154,9 +154,11 @@ HWY_INLINE void unfold_values(const CodeOrder& order, const PackedRows& rows, co
   }
 }
 
-/// to[e] = offsets[e] + steps[e] * code e of a row.
-HWY_INLINE void expand_codes(const uint8_t* row, int32_t bits, const Half* offsets, const Half* steps, int64_t dim,
+/// to[e] = offsets[e] + steps[e] * code e of a slot's row.
+HWY_INLINE void expand_codes(const CodeMatrix& codes, int64_t slot, const Half* offsets, const Half* steps, int64_t dim,
                              float* to) {
+  const uint8_t* const row = codes.row(slot);
+  const int32_t bits = codes.bits;
   const EightTag d;
   const hn::RebindToUnsigned<EightTag> words;
   const hn::RebindToSigned<EightTag> integers;
@@ -169,14 +171,14 @@ HWY_INLINE void expand_codes(const uint8_t* row, int32_t bits, const Half* offse
     uint32_t word = 0;
     for (int32_t i = 0; bits < 8 && i < bits; ++i) word = word << 8 | row[e / 8 * bits + i];
     for (int64_t k = 0; k < 8; k += lanes) {
-      hn::Vec<decltype(words)> codes;
+      hn::Vec<decltype(words)> levels;
       if (bits == 8) {
-        codes = hn::PromoteTo(words, hn::LoadU(bytes, row + e + k));
+        levels = hn::PromoteTo(words, hn::LoadU(bytes, row + e + k));
       } else {
         const auto shift = hn::Sub(first_shift, hn::Set(words, static_cast<uint32_t>(bits * k)));
-        codes = hn::And(hn::Shr(hn::Set(words, word), shift), mask);
+        levels = hn::And(hn::Shr(hn::Set(words, word), shift), mask);
       }
-      const auto numbers = hn::ConvertTo(d, hn::BitCast(integers, codes));
+      const auto numbers = hn::ConvertTo(d, hn::BitCast(integers, levels));
       const int64_t at = e + k;
       hn::StoreU(hn::MulAdd(load_halves(d, steps + at), numbers, load_halves(d, offsets + at)), d, to + at);
     }

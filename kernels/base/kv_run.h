@@ -100,13 +100,20 @@ OCELLUS_EVERYWHERE inline Half* run_values(const KvRun& run, int64_t layer, int6
   return reinterpret_cast<Half*>(run.data + layer * run.layer_stride + head * run.head_stride + run.value_offset);
 }
 
+/// Codes of the keys or of the values of a run's slots, a row each.
+struct CodeMatrix {
+  const uint8_t* data;
+  int64_t row_bytes;
+  int32_t bits;
+
+  OCELLUS_EVERYWHERE const uint8_t* row(int64_t slot) const { return data + slot * row_bytes; }
+};
+
 /// The part of a packed run in one layer and key/value head. E channels.
 struct PackedRows {
   const std::byte* block;  // begins with the scales
-  const uint8_t* keys;     // keys of the run's first slot; rows of row_bytes
-  const uint8_t* values;
-  int64_t row_bytes;
-  int32_t head_dim, bits;
+  CodeMatrix keys, values;
+  int32_t head_dim;
   KvScaleForm scales;
   int32_t first;  // slot of the block where the run begins
 
@@ -122,13 +129,12 @@ OCELLUS_EVERYWHERE inline PackedRows packed_rows(const KvRun& run, const KvLayer
   const KvBlockLayout layout =
       KvBlockLayout::of(layer.format, head_dim, int64_t{run.first} + run.capacity, layer.scales);
   const std::byte* block = run.data + layer.offset + head * layout.padded_bytes;
-  const int64_t first = run.first * layout.row_bytes;
+  const auto* keys = reinterpret_cast<const uint8_t*>(block + layout.keys) + run.first * layout.key_row_bytes;
+  const auto* values = reinterpret_cast<const uint8_t*>(block + layout.values) + run.first * layout.value_row_bytes;
   return {block,
-          reinterpret_cast<const uint8_t*>(block + layout.keys + first),
-          reinterpret_cast<const uint8_t*>(block + layout.values + first),
-          layout.row_bytes,
+          {keys, layout.key_row_bytes, key_bits(layer.format)},
+          {values, layout.value_row_bytes, value_bits(layer.format)},
           head_dim,
-          kv_bits(layer.format),
           layer.scales,
           run.first};
 }

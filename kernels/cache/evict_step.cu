@@ -84,10 +84,12 @@ __device__ void close_gap(const HeadStep& h, int gap) {
   const KvRun& run = h.tile(gap);
   const PackedRows rows = h.packed(gap);
   const int last = run.counts[h.line] - 1 - run.first;  // both counted from the tile's first slot
-  const int to = gap % h.each, bytes = static_cast<int>(rows.row_bytes);
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * bytes; i += kThreads) {
-    const uint8_t* const codes = i < bytes ? rows.keys + i : rows.values + (i - bytes);
-    *const_cast<uint8_t*>(codes + to * rows.row_bytes) = codes[last * rows.row_bytes];
+  const int to = gap % h.each, key_bytes = static_cast<int>(rows.keys.row_bytes);
+  for (int i = static_cast<int>(threadIdx.x); i < key_bytes + static_cast<int>(rows.values.row_bytes); i += kThreads) {
+    const bool of_keys = i < key_bytes;
+    const CodeMatrix& codes = of_keys ? rows.keys : rows.values;
+    const int byte = of_keys ? i : i - key_bytes;
+    const_cast<uint8_t*>(codes.row(to))[byte] = codes.row(last)[byte];
   }
   __syncthreads();  // all have read the count
   if (threadIdx.x != 0) return;
@@ -193,13 +195,13 @@ __device__ void load_key_scales(const PackedRows& rows, KvScaleRow row, int e, f
 __device__ float dot_codes(const float* query, const PackedRows& rows, int slot) {
   float sum = 0;
   for (int e = 0; e < rows.head_dim; e += kUnit) {
-    const uint64_t unit = load_code_unit(rows.keys + slot * rows.row_bytes + e / kCodeUnit * rows.bits, rows.bits);
+    const uint64_t unit = load_code_unit(rows.keys.row(slot) + e / kCodeUnit * rows.keys.bits, rows.keys.bits);
     float offsets[kUnit], steps[kUnit];
     load_key_scales(rows, kKeyOffsets, e, offsets);
     load_key_scales(rows, kKeySteps, e, steps);
 #pragma unroll
     for (int k = 0; k < kUnit; ++k)
-      sum += query[e + k] * (offsets[k] + steps[k] * static_cast<float>(code_in_unit(unit, rows.bits, k)));
+      sum += query[e + k] * (offsets[k] + steps[k] * static_cast<float>(code_in_unit(unit, rows.keys.bits, k)));
   }
   return sum;
 }

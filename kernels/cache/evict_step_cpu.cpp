@@ -36,7 +36,7 @@ void score_codes(const PackedRows& rows, const float* queries, int64_t heads, in
   const ScaleRow offsets(rows, kKeyOffsets), steps(rows, kKeySteps);
   HWY_ALIGN float key[kMaxHeadDim];
   for (int64_t s = 0; s < count; ++s) {
-    expand_codes(rows.keys + s * rows.row_bytes, rows.bits, offsets.data(), steps.data(), dim, key);
+    expand_codes(rows.keys, s, offsets.data(), steps.data(), dim, key);
     for (int64_t h = 0; h < heads; ++h) {
       auto sum = hn::Zero(d);
       for (int64_t e = 0; e < dim; e += static_cast<int64_t>(hn::Lanes(d)))
@@ -189,10 +189,8 @@ class HeadStep {
     const KvRun& run = *gap.run;
     const PackedRows rows = packed_rows(run, args_.layer, head_, args_.heads.dim);
     const int32_t last = --live_count(run, line_) - run.first;  // counted from the run's first slot
-    std::byte* const keys = run.data + (reinterpret_cast<const std::byte*>(rows.keys) - run.data);
-    std::byte* const values = run.data + (reinterpret_cast<const std::byte*>(rows.values) - run.data);
-    for (std::byte* codes : {keys, values})
-      std::copy_n(codes + last * rows.row_bytes, rows.row_bytes, codes + gap.slot * rows.row_bytes);
+    for (const CodeMatrix& codes : {rows.keys, rows.values})
+      std::copy_n(codes.row(last), codes.row_bytes, const_cast<uint8_t*>(codes.row(gap.slot)));
     move_entry(column({&run, last}), column(gap));
   }
 

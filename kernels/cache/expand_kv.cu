@@ -29,7 +29,10 @@ struct RunRows {
 
   /// `small` has room for two rows of scales, which load_scales fills if they are coded.
   __device__ RunRows(const KvRun& run, const KvLayer& layer, int head, int head_dim, bool of_values, __half* small)
-      : halves(nullptr), by_token(nullptr), bits(kv_bits(layer.format)), dim(head_dim) {
+      : halves(nullptr),
+        by_token(nullptr),
+        bits(of_values ? value_bits(layer.format) : key_bits(layer.format)),
+        dim(head_dim) {
     if (run.packed) {
       const PackedRows packed = packed_rows(run, layer, head, dim);
       const bool coded = packed.scales == KvScaleForm::k6Bit;
@@ -37,7 +40,7 @@ struct RunRows {
       const __half* scales = reinterpret_cast<const __half*>(packed.block);
       offsets = coded ? small : scales + (of_values ? kValueOffsets : kKeyOffsets) * dim;
       steps = coded ? small + dim : scales + (of_values ? kValueSteps : kKeySteps) * dim;
-      codes = of_values ? packed.values : packed.keys;
+      codes = (of_values ? packed.values : packed.keys).data;
     } else {
       halves = reinterpret_cast<const __half*>(of_values ? run_values(run, layer.index, head)
                                                          : run_keys(run, layer.index, head));

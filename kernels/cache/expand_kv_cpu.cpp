@@ -33,10 +33,9 @@ void expand_run(const ExpandKvArgs& args, int64_t index, int64_t head) {
   if (slots > 0 && run.position_shift != 0) set_rope_angles(args.rope, run.position_shift, angles);
   for (int64_t slot = 0; slot < slots; ++slot) {
     if (run.packed) {
-      const int64_t from = slot * rows.row_bytes;
-      expand_codes(rows.keys + from, rows.bits, key_offsets.data(), key_steps.data(), dim, key);
+      expand_codes(rows.keys, slot, key_offsets.data(), key_steps.data(), dim, key);
       of_values.turn_to(slot);
-      expand_codes(rows.values + from, rows.bits, of_values.offsets(), of_values.steps(), dim, value);
+      expand_codes(rows.values, slot, of_values.offsets(), of_values.steps(), dim, value);
     } else {
       expand_halves(run_keys(run, args.layer.index, head) + slot * dim, dim, key);
       expand_halves(run_values(run, args.layer.index, head) + slot * dim, dim, value);

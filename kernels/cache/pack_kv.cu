@@ -362,7 +362,8 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
 
   const PackJob& job = args.jobs[blockIdx.z];
   const PackedRows to = packed_rows(job.out, args.layer, head, dim);
-  const int bits = to.bits;
+  const CodeMatrix& matrix = of_values ? to.values : to.keys;
+  const int bits = matrix.bits;
   const int slots = live_slots(job.out, args.layer.index, args.rows.heads, head);
   int32_t range_first = 0;
   const int range_count = range_rows(job, args.layer.index, args.rows.heads, head, slots, &range_first);
@@ -370,12 +371,12 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
   const KvScaleRow offset_row = of_values ? kValueOffsets : kKeyOffsets, step_row = of_values ? kValueSteps : kKeySteps;
   auto* const block = const_cast<std::byte*>(to.block);
   const int share = divide_up(slots, parts), begin = part * share, end = min(slots, (part + 1) * share);
-  auto* const codes = const_cast<uint8_t*>(of_values ? to.values : to.keys) + unit_channel * bits / 8;
+  auto* const codes = const_cast<uint8_t*>(matrix.data) + unit_channel * bits / 8;
   if constexpr (kForm == KvScaleForm::kByToken) {
     if (of_values) {
       auto* const of_slots = reinterpret_cast<__half2*>(const_cast<Half*>(to.token_scales(0)));
       const RowScales scales{of_slots + channel / kSlice, slices, range};
-      return pack_slots<true>(bits, rows, job.first_index, begin, end, room, scales, codes, to.row_bytes);
+      return pack_slots<true>(bits, rows, job.first_index, begin, end, room, scales, codes, matrix.row_bytes);
     }
   }
   if constexpr (kForm == KvScaleForm::k6Bit) {
@@ -401,7 +402,7 @@ __global__ void __launch_bounds__(kThreads) pack_slices(const __grid_constant__ 
     }
     __syncthreads();
   }
-  pack_slots<false>(bits, rows, job.first_index, begin, end, room, {}, codes, to.row_bytes);
+  pack_slots<false>(bits, rows, job.first_index, begin, end, room, {}, codes, matrix.row_bytes);
 }
 
 }  // namespace

@@ -234,19 +234,20 @@ PackTask describe(const PackKvArgs& args, const PackJob& job, int64_t head, bool
                            list + job.first_index, live_slots(job.out, args.layer.index, from.heads, head)};
   ListedRows ranged = rows;
   int32_t first = 0;
+  const CodeMatrix& codes = is_values ? to.values : to.keys;
   ranged.count = range_rows(job, args.layer.index, from.heads, head, static_cast<int32_t>(rows.count), &first);
   ranged.list = list + first;
   return {.rows = rows,
           .range_rows = ranged,
           .range = is_values ? args.value_range : args.key_range,
           .dim = from.head_dim,
-          .bits = to.bits,
+          .bits = codes.bits,
           .form = to.scales,
           .is_global = is_values && args.global_values && to.scales == KvScaleForm::kF16,
           .block = const_cast<std::byte*>(to.block),
           .offset_row = is_values ? kValueOffsets : kKeyOffsets,
           .step_row = is_values ? kValueSteps : kKeySteps,
-          .codes = const_cast<uint8_t*>(is_values ? to.values : to.keys),
+          .codes = const_cast<uint8_t*>(codes.data),
           .token_scales = is_values && to.by_token() ? const_cast<Half*>(to.token_scales(0)) : nullptr};
 }
 

@@ -56,7 +56,7 @@ class RunKeys {
 
  private:
   void decode(int64_t slot, float* to) const {
-    expand_codes(packed_.keys + slot * packed_.row_bytes, packed_.bits, offsets_.data(), steps_.data(), dim_, to);
+    expand_codes(packed_.keys, slot, offsets_.data(), steps_.data(), dim_, to);
   }
 
   const RopeParams& rope_;

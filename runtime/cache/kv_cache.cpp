@@ -428,7 +428,7 @@ CacheBytes SessionCache::bytes() const {
     visit_evicted(i, false, [&](int32_t, int64_t slots) { bytes.payload += slots * slot_elements * 2; });
     if (evicted_blocks(i) == 0) continue;
     visit_evicted(i, true, [&](int32_t layer, int64_t slots) {
-      in_blocks += slots * 2 * shape.block_layout(layer).row_bytes;
+      in_blocks += slots * shape.block_layout(layer).slot_bytes();
       bytes.block_elements += slots * slot_elements;
     });
     used_blocks += evicted_blocks(i);

@@ -83,7 +83,7 @@ struct KvShape {
   int64_t image_bytes() const { return blocks_per_image() * block_bytes(); }
   /// Codes (or f16 values) of one visual slot, and offsets and steps of one block, all layers.
   int64_t visual_slot_bytes() const {
-    return sum_of_layers(layer_count, [](const KvBlockLayout& layout) { return 2 * layout.row_bytes; });
+    return sum_of_layers(layer_count, [](const KvBlockLayout& layout) { return layout.slot_bytes(); });
   }
   int64_t scale_bytes() const {
     return sum_of_layers(layer_count, [](const KvBlockLayout& layout) { return layout.keys; });

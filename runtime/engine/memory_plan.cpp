@@ -157,6 +157,7 @@ class Advisor {
       if (bits >= limits_.cache.kv_bits || plan_->advice_count > count_before) continue;
       ocellus_limits changed = limits_;
       changed.cache.kv_bits = bits;
+      changed.cache.kv_value_bits = 0;
       add(changed, "visual keys and values in %d bit%s (kv_bits) instead of %d", bits, bits == 1 ? "" : "s",
           limits_.cache.kv_bits);
     }

@@ -15,25 +15,47 @@ Status check_range(const char* name, double value, double least, double most) {
   return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %g and %g, not %g", name, least, most, value);
 }
 
+/// value_bits: 0 as keys.
+Status check_pair(int32_t bits, int32_t value_bits) {
+  if (value_bits == 0 || has_kv_format(bits, value_bits)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "there is no cache format of %d-bit keys and %d-bit values: they have the same bits, or two of "
+                      "8, 4, 2 and 1 of which one is at most four times the other",
+                      bits, value_bits);
+}
+
 Status check_layer_bits(const ocellus_cache_policy& p) {
   OCELLUS_TRY(
       check_range("the number of layers with bits of their own", p.layer_bits_count, 0, OCELLUS_MOST_LAYER_BITS));
-  for (int32_t layer = 0; layer < p.layer_bits_count; ++layer)
+  for (int32_t layer = 0; layer < p.layer_bits_count; ++layer) {
     if (p.layer_bits[layer] == 16 || !has_kv_format(p.layer_bits[layer]))
       return OCELLUS_FAIL(Code::kBadArgument, "layer %d cannot be packed into %d bits, only into 8, 4, 2 or 1", layer,
                           p.layer_bits[layer]);
+    OCELLUS_TRY(check_pair(p.layer_bits[layer], p.layer_value_bits[layer]));
+  }
   return {};
-}
-
-int32_t most_layer_bits(const ocellus_cache_policy& p) {
-  return *std::max_element(p.layer_bits, p.layer_bits + p.layer_bits_count);
 }
 
 Status check_bits(const ocellus_cache_policy& p) {
   if (!has_kv_format(p.kv_bits))
     return OCELLUS_FAIL(Code::kBadArgument, "there is no cache format of %d bits, only of 16, 8, 4, 2 and 1",
                         p.kv_bits);
+  OCELLUS_TRY(check_pair(p.kv_bits, p.kv_value_bits));
   return check_layer_bits(p);
+}
+
+KvFormat format_of(int32_t bits, int32_t value_bits) { return kv_format_of(bits, value_bits == 0 ? bits : value_bits); }
+
+/// Formats by layer, and the one with most bits of all.
+void set_formats(const ocellus_cache_policy& p, CachePolicy* policy) {
+  policy->format = format_of(p.kv_bits, p.kv_value_bits);
+  policy->layer_formats.count = p.layer_bits_count;
+  const auto bits_of = [](KvFormat format) { return key_bits(format) + value_bits(format); };
+  for (int32_t layer = 0; layer < p.layer_bits_count; ++layer) {
+    const KvFormat format = format_of(p.layer_bits[layer], p.layer_value_bits[layer]);
+    policy->layer_formats.formats[layer] = format;
+    if (layer == 0 || bits_of(format) > bits_of(policy->format)) policy->format = format;
+  }
 }
 
 Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
@@ -178,10 +200,7 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   OCELLUS_TRY(parse_eviction(p.evict, &rule, &policy.options));
   OCELLUS_TRY(check_share(p, rule));
   OCELLUS_TRY(parse_packing(p.kv_scheme, &scheme, &packing));
-  policy.format = kv_format_of(p.layer_bits_count > 0 ? most_layer_bits(p) : p.kv_bits);
-  policy.layer_formats.count = p.layer_bits_count;
-  for (int32_t layer = 0; layer < p.layer_bits_count; ++layer)
-    policy.layer_formats.formats[layer] = kv_format_of(p.layer_bits[layer]);
+  set_formats(p, &policy);
   policy.when = static_cast<CompressAt>(p.compress_at);
   if (p.keep < 1) {
     policy.evict = rule;

@@ -30,13 +30,19 @@ void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
 uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const bool staged = shape.reuse.staged;
   const float ranges[2] = {staged ? 1.0f : shape.policy.key_range, staged ? 1.0f : shape.policy.value_range};
-  const KvFormatList& formats = shape.linked_kv().layer_formats;
+  const KvShape& kv = shape.linked_kv();
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
   bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.reuse.picks());
   const TokenId start = facts.start_token();
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
-  for (int32_t i = 0; i < formats.count; ++i) bytes[16 + i] = static_cast<std::byte>(kv_bits(formats.formats[i]));
+  // Equal bits in all layers are in the facts. Keys' bits, and values' if they differ, are two numbers of one bit each.
+  const auto code_of = [](KvFormat format) {
+    const int32_t keys = key_bits(format), values = value_bits(format);
+    return static_cast<std::byte>(keys == values ? keys : keys + 16 * values);
+  };
+  if (key_bits(kv.format) != value_bits(kv.format)) bytes[16] = code_of(kv.format);
+  for (int32_t i = 0; i < kv.layer_formats.count; ++i) bytes[16 + i] = code_of(kv.layer_formats.formats[i]);
   return library_checksum(bytes, sizeof bytes);
 }
 
@@ -77,7 +83,7 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
   facts.layer_count = kv.layer_count;
   facts.kv_heads = kv.kv_heads;
   facts.head_dim = kv.head_dim;
-  facts.bits = kv_bits(kv.format);
+  facts.bits = key_bits(kv.format);
   facts.scale_form = static_cast<int32_t>(kv.scales);
   facts.token_count = static_cast<int32_t>(row_count);
   facts.block_rows = kv.block_slots;

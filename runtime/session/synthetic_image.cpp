@@ -28,12 +28,15 @@ std::array<std::byte, kPatternBytes> make_pattern(KvFormat format) {
 /// Offsets and steps with which codes decode to values between -1/2 and 1/2.
 void make_scales(const KvLayer& layer, int32_t head_dim, int64_t count, Half* scales) {
   const Half offset = float_to_half(-0.5f);
-  const Half step = float_to_half(1.0f / static_cast<float>((1 << kv_bits(layer.format)) - 1));
-  const auto value = [&](int32_t row) { return row == kKeyOffsets || row == kValueOffsets ? offset : step; };
+  const auto step_of = [](int32_t bits) { return float_to_half(1.0f / static_cast<float>((1 << bits) - 1)); };
+  const Half key_step = step_of(key_bits(layer.format)), value_step = step_of(value_bits(layer.format));
+  const auto value = [&](int32_t row) {
+    return row == kKeyOffsets || row == kValueOffsets ? offset : row == kKeySteps ? key_step : value_step;
+  };
   if (layer.scales != KvScaleForm::k6Bit) {
     // By token, what lies after the keys' rows are pairs of both.
     const int32_t rows = layer.scales == KvScaleForm::kByToken ? kValueOffsets : kKvScaleRows;
-    for (int64_t i = rows * head_dim; i < count; ++i) scales[i] = i % 2 == 0 ? offset : step;
+    for (int64_t i = rows * head_dim; i < count; ++i) scales[i] = i % 2 == 0 ? offset : value_step;
     for (int32_t row = 0; row < rows; ++row) std::fill_n(scales + row * head_dim, head_dim, value(row));
     return;
   }

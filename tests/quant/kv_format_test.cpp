@@ -21,27 +21,57 @@ constexpr int32_t kPackedBits[] = {8, 4, 2, 1};
 TEST_CASE("formats and their bits name each other") {
   for (const int32_t bits : {16, 8, 4, 2, 1}) {
     CHECK(has_kv_format(bits));
-    CHECK(kv_bits(kv_format_of(bits)) == bits);
+    CHECK(key_bits(kv_format_of(bits)) == bits);
+    CHECK(value_bits(kv_format_of(bits)) == bits);
     CHECK(is_packed(kv_format_of(bits)) == (bits < 16));
   }
   CHECK(kv_format_of(16) == KvFormat::kF16);
   CHECK(kv_format_of(2) == KvFormat::k2Bit);
+  CHECK(kv_format_of(1) == KvFormat::k1Bit);
   for (const int32_t bits : {-1, 0, 3, 5, 7, 12, 32}) CHECK_FALSE(has_kv_format(bits));
+}
+
+TEST_CASE("keys and values may differ in bits, packed both and by a factor of four at most") {
+  int32_t pairs = 0;
+  for (const int32_t keys : {16, 8, 4, 2, 1}) {
+    for (const int32_t values : {16, 8, 4, 2, 1}) {
+      const bool one_is_f16 = (keys == 16) != (values == 16), far = keys * values == 8 && (keys == 8 || values == 8);
+      CHECK(has_kv_format(keys, values) == !(one_is_f16 || far));
+      if (!has_kv_format(keys, values)) continue;
+      const KvFormat format = kv_format_of(keys, values);
+      CHECK(key_bits(format) == keys);
+      CHECK(value_bits(format) == values);
+      CHECK(most_bits(format) == std::max(keys, values));
+      CHECK(is_packed(format) == (keys < 16));
+      pairs += keys != values;
+    }
+  }
+  CHECK(pairs == 10);
+  CHECK_FALSE(has_kv_format(4, 3));
+  CHECK_FALSE(has_kv_format(0, 0));
 }
 
 TEST_CASE("a block is scales, keys and values without gaps, padded to 16 bytes") {
   const KvBlockLayout halves = KvBlockLayout::of(KvFormat::kF16, 72, 5);
-  CHECK(halves.row_bytes == 144);
+  CHECK(halves.key_row_bytes == 144);
+  CHECK(halves.value_row_bytes == 144);
   CHECK(halves.keys == 0);
   CHECK(halves.values == 720);
   CHECK(halves.bytes == 1440);
   CHECK(halves.padded_bytes == 1440);
   const KvBlockLayout two = KvBlockLayout::of(KvFormat::k2Bit, 72, 5);
-  CHECK(two.row_bytes == 18);
+  CHECK(two.key_row_bytes == 18);
   CHECK(two.keys == 4 * 72 * 2);
   CHECK(two.values == two.keys + 90);
   CHECK(two.bytes == two.values + 90);
   CHECK(two.padded_bytes == 768);
+  // Where bits differ, the values start on 16 bytes, too.
+  const KvBlockLayout unequal = KvBlockLayout::of(kv_format_of(4, 1), 72, 5);
+  CHECK(unequal.key_row_bytes == 36);
+  CHECK(unequal.value_row_bytes == 9);
+  CHECK(unequal.slot_bytes() == 45);
+  CHECK(unequal.values == unequal.keys + 192);
+  CHECK(unequal.bytes == unequal.values + 45);
   const KvBlockLayout large = KvBlockLayout::of(KvFormat::k8Bit, 256, int64_t{1} << 30);  // beyond 32 bits
   CHECK(large.bytes == 2048 + (int64_t{1} << 39));
 }

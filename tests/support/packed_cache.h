@@ -127,30 +127,32 @@ class PackedCache {
   void fill_packed(const KvRun& run, const KvBlockLayout& layout, int32_t head, Random& random) {
     std::byte* const block = run.data + layer_.offset + head * layout.padded_bytes;
     auto* const halves = reinterpret_cast<Half*>(block);
-    const float levels = static_cast<float>((1 << kv_bits(layer_.format)) - 1);
+    const auto levels_of = [](int32_t bits) { return static_cast<float>((1 << bits) - 1); };
+    const float key_levels = levels_of(key_bits(layer_.format)), value_levels = levels_of(value_bits(layer_.format));
     if (layer_.scales != KvScaleForm::k6Bit) {
       for (int32_t e = 0; e < dim_; ++e) {
         halves[e] = float_to_half(random.normal(0.4f) - 1.7f);
-        halves[dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
+        halves[dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / key_levels);
         if (layer_.scales == KvScaleForm::kByToken) continue;
         halves[2 * dim_ + e] = float_to_half(random.normal(0.8f) - 1.7f);
-        halves[3 * dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / levels);
+        halves[3 * dim_ + e] = float_to_half(random.uniform(2.4f, 4.0f) / value_levels);
       }
-      if (layer_.scales == KvScaleForm::kByToken) fill_token_scales(run, block, levels, random);
+      if (layer_.scales == KvScaleForm::kByToken) fill_token_scales(run, block, value_levels, random);
     } else {
       for (int64_t i = 0; i < layout.keys; ++i) block[i] = static_cast<std::byte>(random.bits());
       for (const int32_t row : {kKeyOffsets, kValueOffsets}) {
+        const float levels = row == kKeyOffsets ? key_levels : value_levels;
         halves[2 * row] = float_to_half(random.uniform(-3.5f, -2.0f));
         halves[2 * row + 1] = float_to_half(random.uniform(0.01f, 0.04f));
         halves[2 * (row + 1)] = float_to_half(random.uniform(2.0f, 2.5f) / levels);
         halves[2 * (row + 1) + 1] = float_to_half(random.uniform(0.01f, 0.025f) / levels);
       }
     }
-    auto* const codes = reinterpret_cast<uint8_t*>(block + layout.keys);
-    const int64_t live_bytes = run.slots * layout.row_bytes;
-    for (int64_t i = 0; i < layout.bytes - layout.keys; ++i) {
-      const bool is_live = i % (layout.values - layout.keys) < live_bytes;
-      codes[i] = is_live ? static_cast<uint8_t>(random.bits()) : uint8_t{0xFF};
+    auto* const bytes = reinterpret_cast<uint8_t*>(block);
+    for (int64_t i = layout.keys; i < layout.bytes; ++i) {
+      const bool is_live = i < layout.values ? i < layout.keys + run.slots * layout.key_row_bytes
+                                             : i < layout.values + run.slots * layout.value_row_bytes;
+      bytes[i] = is_live ? static_cast<uint8_t>(random.bits()) : uint8_t{0xFF};
     }
   }
 

@@ -23,8 +23,9 @@ double RealBlock::scale(int32_t row, int64_t e, int64_t slot) const {
 }
 
 double RealBlock::element(int64_t slot, int64_t e, bool of_values) const {
-  const uint8_t* row = codes(of_values) + slot * dim * bits / 8;
-  return scale(of_values ? 2 : 0, e, slot) + scale(of_values ? 3 : 1, e, slot) * test::kv_code_at(row, bits, e);
+  const uint8_t* row = codes(of_values) + slot * row_bytes(of_values);
+  return scale(of_values ? 2 : 0, e, slot) +
+         scale(of_values ? 3 : 1, e, slot) * test::kv_code_at(row, bits[of_values], e);
 }
 
 RealSlot read_slot(const KvRun& run, const KvLayer& layer, int64_t head, int64_t slot, int32_t dim) {

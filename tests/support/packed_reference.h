@@ -23,21 +23,29 @@ inline double as_double(Half half) { return static_cast<double>(half_to_float(ha
 /// One head's part of a packed block; shares no code with the ops but the order of the elements' codes.
 struct RealBlock {
   const std::byte* data;
-  int32_t dim, bits;
+  int32_t dim, bits[2];  // bits: of keys, of values
   int64_t capacity;
   KvScaleForm form;
 
   RealBlock(const KvRun& run, const KvLayer& layer, int64_t head, int32_t head_dim)
-      : dim(head_dim), bits(kv_bits(layer.format)), capacity(run.first + run.capacity), form(layer.scales) {
-    data = run.data + layer.offset + head * ((scale_bytes() + 2 * value_bytes() + 15) / 16 * 16);
+      : dim(head_dim),
+        bits{key_bits(layer.format), value_bits(layer.format)},
+        capacity(run.first + run.capacity),
+        form(layer.scales) {
+    const int64_t bytes = scale_bytes() + key_bytes() + capacity * row_bytes(true);
+    data = run.data + layer.offset + head * ((bytes + 15) / 16 * 16);
   }
+  int64_t row_bytes(bool of_values) const { return dim * bits[of_values] / 8; }
   int64_t scale_bytes() const {
     if (form == KvScaleForm::kF16) return 8 * dim;
     return ((form == KvScaleForm::k6Bit ? 16 + 3 * dim : 4 * dim + capacity * (dim / 32) * 4) + 15) / 16 * 16;
   }
-  int64_t value_bytes() const { return capacity * dim * bits / 8; }
+  int64_t key_bytes() const {
+    const int64_t bytes = capacity * row_bytes(false);
+    return bits[0] == bits[1] ? bytes : (bytes + 15) / 16 * 16;
+  }
   const uint8_t* codes(bool of_values) const {
-    return reinterpret_cast<const uint8_t*>(data + scale_bytes() + (of_values ? value_bytes() : 0));
+    return reinterpret_cast<const uint8_t*>(data + scale_bytes() + (of_values ? key_bytes() : 0));
   }
   /// Row 0 to 3: key offsets, key steps, value offsets, value steps; by token, of the block's slot `slot`.
   double scale(int32_t row, int64_t e, int64_t slot = 0) const;

@@ -1,6 +1,7 @@
 // Engines whose caches are packed and cut down, and what their sessions hold.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -26,11 +27,14 @@ inline ocellus_limits evicting_limits(int32_t images, int32_t text_tokens, std::
   return limits;
 }
 
-/// Layers of different bits, as many as the bundled model has, and small scales.
+/// Layers of different bits, as many as the bundled model has, some apart for keys and values, and small scales. Keys
+/// and values have 13 bits each in all.
 inline void set_layer_bits(ocellus_cache_policy* policy) {
   add_option(policy->kv_scheme, "scales=6");
-  policy->layer_bits_count = 0;
-  for (const uint8_t bits : {2, 1, 1, 1, 1, 1, 2, 4}) policy->layer_bits[policy->layer_bits_count++] = bits;
+  constexpr uint8_t kKeys[] = {2, 1, 1, 1, 1, 1, 2, 4}, kValues[] = {1, 0, 0, 0, 1, 2, 4, 2};
+  policy->layer_bits_count = 8;
+  std::copy_n(kKeys, 8, policy->layer_bits);
+  std::copy_n(kValues, 8, policy->layer_value_bits);
 }
 
 /// Live slots of an eviction by layer and head.

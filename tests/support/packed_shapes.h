@@ -26,8 +26,8 @@ struct PackedShape {
 
   std::string name() const {
     std::ostringstream text;
-    text << heads << "/" << kv_heads << " heads of " << dim << ", " << kv_bits(format) << " bits"
-         << (scales == KvScaleForm::k6Bit ? ", small scales" : "")
+    text << heads << "/" << kv_heads << " heads of " << dim << ", " << key_bits(format) << "/" << value_bits(format)
+         << " bits" << (scales == KvScaleForm::k6Bit ? ", small scales" : "")
          << (scales == KvScaleForm::kByToken ? ", scales by token" : "") << (calibration.on ? ", calibrated" : "");
     for (const std::vector<CachePart>& session : sessions) {
       text << ";";
@@ -81,6 +81,36 @@ inline std::vector<CachePart> mixed_parts(KvFormat format, int32_t kv_heads, Ran
   return parts;
 }
 
+/// Formats whose keys and values differ in bits.
+inline std::vector<KvFormat> unequal_formats() {
+  std::vector<KvFormat> formats;
+  for (const int32_t keys : {8, 4, 2, 1})
+    for (const int32_t values : {8, 4, 2, 1})
+      if (keys != values && has_kv_format(keys, values)) formats.push_back(kv_format_of(keys, values));
+  return formats;
+}
+
+/// Shapes whose keys and values differ in bits.
+inline void add_unequal_shapes(bool on_cuda, Random& random, std::vector<PackedShape>* shapes) {
+  const std::vector<KvFormat> formats = unequal_formats();
+  size_t count = 0;
+  for (const int32_t dim : {32, 64, 96, 128, 256, 8, 72}) {
+    for (int32_t i = 0; i < 3; ++i) {
+      PackedShape shape{.kv_heads = static_cast<int32_t>(random.integer(1, 2)), .dim = dim};
+      shape.format = formats[++count % formats.size()];
+      shape.heads = shape.kv_heads * static_cast<int32_t>(random.integer(1, 8));
+      shape.rope.rotated = dim;
+      if (i == 1) shape.calibration = {true, 0.5f, 2.0f};
+      shape.sessions = {mixed_parts(shape.format, shape.kv_heads, random)};
+      // The values do not begin where the keys end, and a tile begins within its block.
+      shape.sessions[0].push_back({.format = shape.format, .slots = 71, .room = 2});
+      shape.in_tiles = i == 0;
+      if (i > 0) shape.scales = i == 1 || dim % 32 != 0 ? KvScaleForm::k6Bit : KvScaleForm::kByToken;
+      if (!on_cuda || dim % 32 == 0) shapes->push_back(shape);
+    }
+  }
+}
+
 /// Shapes of all kinds; those CUDA has no kernels for are left out there.
 inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
   std::vector<PackedShape> shapes;
@@ -122,6 +152,7 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
       shapes.push_back(shape);
     }
   }
+  add_unequal_shapes(on_cuda, random, &shapes);
   // No calibrated slot, one, and two in different runs.
   for (const int32_t single : {0, 1, 2}) {
     PackedShape shape{.heads = 4, .kv_heads = 2, .format = KvFormat::k2Bit, .rope = {.rotated = 64}};

@@ -124,7 +124,7 @@ void time_packed(int32_t heads, int32_t kv_heads, int32_t dim, int32_t slots, Qu
     if (bits == 16) f16_us = us;
     std::printf("attend_one  %5d slots of %2d bits  H %2d  G %2d  E %3d  %8.2f us  %5.2f times f16  %6.1f GB/s\n",
                 slots, bits, heads, kv_heads, dim, us, f16_us / us,
-                2.0 * static_cast<double>(layout.row_bytes) * slots * kv_heads / us * 1e-3);
+                static_cast<double>(layout.slot_bytes()) * slots * kv_heads / us * 1e-3);
   }
 }
 

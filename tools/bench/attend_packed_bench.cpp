@@ -81,7 +81,7 @@ AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, G
   gpu.take_from_start();
   AttendStepArgs args;
   // Scales such that scores spread as those of f16 keys do, whatever the maximum code.
-  const float scale = is_packed(what.format) ? 2.0f / static_cast<float>((1 << kv_bits(what.format)) - 1) : 1.0f;
+  const float scale = is_packed(what.format) ? 2.0f / static_cast<float>((1 << key_bits(what.format)) - 1) : 1.0f;
   const Half* queries = gpu.upload(draw(shape.rows * kHeads * kDim, scale));
   args.query = DeviceView<Half>(const_cast<Half*>(queries), shape.rows, kHeads * kDim);
   args.key = gpu.take_rows<Half>(shape.rows, kKvHeads * kDim);
@@ -113,7 +113,8 @@ AttendStepArgs arguments(const Shape& shape, const Case& what, int64_t layers, G
 }
 
 double time_case(const Shape& shape, const Case& what, double f16_us, double copy_rate, Gpu& gpu) {
-  const double bytes = 2.0 * static_cast<double>(shape.rows) * shape.slots * kKvHeads * kDim * kv_bits(what.format) / 8;
+  const int32_t bits = key_bits(what.format) + value_bits(what.format);
+  const double bytes = static_cast<double>(shape.rows) * shape.slots * kKvHeads * kDim * bits / 8;
   const int64_t layers = std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(kCacheBytes) / bytes), 2, 64);
   AttendStepArgs args = arguments(shape, what, layers, gpu);
   // Calls follow each other as in a decode step: one layer after the other.
@@ -124,10 +125,10 @@ double time_case(const Shape& shape, const Case& what, double f16_us, double cop
                       layer * layer_bytes(what.format, kImageSlots)};
         attend_step(args, gpu.queue());
       }));
-  std::printf("B %3lld  slots %5d  %-9s %2d bits  %-10s %8.2f us  %7.1f GB/s  %5.1f%% of copy",
+  std::printf("B %3lld  slots %5d  %-9s %2d/%-2d bits  %-10s %8.2f us  %7.1f GB/s  %5.1f%% of copy",
               static_cast<long long>(shape.rows), shape.slots, shape.cache_settled ? "settled" : "",
-              kv_bits(what.format), what.calibrated ? "calibrated" : "", us, bytes / us * 1e-3,
-              bytes / us * 1e6 / copy_rate * 100);
+              key_bits(what.format), value_bits(what.format), what.calibrated ? "calibrated" : "", us,
+              bytes / us * 1e-3, bytes / us * 1e6 / copy_rate * 100);
   if (is_packed(what.format)) std::printf("  %5.2f times f16", f16_us / us);
   std::printf("\n");
   return us;
@@ -141,7 +142,8 @@ void time_one(int32_t bits, int64_t rows, double copy_rate, Gpu& gpu) {
 
 void time_shape(const Shape& shape, double copy_rate, Gpu& gpu) {
   const double f16_us = time_case(shape, {KvFormat::kF16, false}, 0, copy_rate, gpu);
-  for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit}) {
+  for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit, kv_format_of(8, 4),
+                                kv_format_of(4, 2), kv_format_of(4, 1), kv_format_of(2, 1)}) {
     for (const bool calibrated : {false, true}) time_case(shape, {format, calibrated}, f16_us, copy_rate, gpu);
   }
 }

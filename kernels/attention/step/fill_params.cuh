@@ -38,6 +38,8 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
   p.layer = {
       .index = args.layer.index,
       .scale_bytes = by_token ? 0 : static_cast<int>(KvBlockLayout::scale_bytes(args.heads.dim, 0, args.layer.scales)),
+      .key_row_bytes = args.heads.dim * key_bits(args.layer.format) / 8,
+      .value_row_bytes = args.heads.dim * value_bits(args.layer.format) / 8,
       .scales = args.layer.scales,
       .format = args.layer.format,
       .offset = args.layer.offset};

@@ -49,6 +49,31 @@ struct PackedCodes {
   OCELLUS_EVERYWHERE static constexpr int query_exponent(int i) { return -kScoreExponent - number_exponent(i); }
 };
 
+/// Two bytes of a row whose codes have kBits / 2 bits, with the same codes in kBits: four bytes, of a little-endian
+/// word.
+template <int kBits>
+OCELLUS_EVERYWHERE constexpr uint32_t widened(uint32_t bytes) {
+  static_assert(kBits == 2 || kBits == 4 || kBits == 8);
+  // The upper half of a byte comes first.
+  uint32_t word = (bytes >> 4 & 15) | (bytes & 15) << 8 | (bytes >> 12 & 15) << 16 | (bytes >> 8 & 15) << 24;
+  if (kBits <= 4) word = (word & 0x0C0C0C0Cu) << 2 | (word & 0x03030303u);
+  if (kBits == 2) word = (word & 0x22222222u) << 1 | (word & 0x11111111u);
+  return word;
+}
+/// The same for the codes of one unit of kBits, which have kBits / 2 bits (`halvings` 1, both words) or kBits / 4 (2,
+/// the first word).
+template <int kBits>
+OCELLUS_EVERYWHERE constexpr void widen_unit(int halvings, const uint32_t (&from)[2], uint32_t (&to)[4]) {
+  uint32_t half[2] = {from[0], from[1]};
+  if constexpr (kBits >= 4) {
+    if (halvings == 2) {
+      half[0] = widened<kBits / 2>(from[0]);
+      half[1] = widened<kBits / 2>(from[0] >> 16);
+    }
+  }
+  for (int i = 0; i < 4; ++i) to[i] = widened<kBits>(half[i / 2] >> (16 * (i % 2)));
+}
+
 /// 2^exponent as the bits of an f16 and of an f32 number, for exponents that need no subnormal numbers.
 OCELLUS_EVERYWHERE constexpr uint32_t half_power_bits(int exponent) {
   return static_cast<uint32_t>(exponent + 15) << 10;

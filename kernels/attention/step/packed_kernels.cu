@@ -18,7 +18,7 @@ void launch_bits(const StepParams& params, const AttendStepArgs& args, const Att
 
 void attend_step_packed(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan,
                         Queue& queue) {
-  switch (kv_bits(args.layer.format)) {
+  switch (most_bits(args.layer.format)) {
     case 1: return launch_bits<1>(params, args, plan, queue);
     case 2: return launch_bits<2>(params, args, plan, queue);
     case 4: return launch_bits<4>(params, args, plan, queue);

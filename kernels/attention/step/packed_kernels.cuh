@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kStepThreads,
   extern __shared__ float4 shared[];
   __shared__ PackedRoom<Shape> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int dim = p.heads.dim, row_bytes = dim * Shape::kBits / 8;
+  const int dim = p.heads.dim;
   const StepPiece piece = start_piece(p);
   if (!has_work(piece)) return;
   if (!piece.active) return clear_output(p, piece);
@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(kStepThreads,
   const NewStepSlot new_slot(p, piece);
   const StepPair<Shape::kChunks> pair(p, piece);
   const WarpRoom own(shared, warp, p.heads.per_block, dim);
-  const TileCounts tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
-  TileRing<Shape, 2> ring(room.tiles[warp], tiles.packed, row_bytes, own.stages);
+  const TileCounts tiles = list_tiles(p, piece, warp, lane, room.tiles[warp]);
+  TileRing<Shape, 2> ring(room.tiles[warp], tiles.packed, p.layer, own.stages);
   // With a settled cache, the code above overlaps the preceding kernels; the code below reads their results, or writes.
   wait_for_inputs();
   prepare_inputs(p, piece, pair, new_slot, room.step);
@@ -54,15 +54,14 @@ __global__ void __launch_bounds__(kStepThreads, 2) find_ranges(const StepParams 
   extern __shared__ float4 shared[];
   __shared__ PackedRoom<Shape> room;
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int row_bytes = p.heads.dim * Shape::kBits / 8;
   const StepPiece piece = start_piece(p);
   if (!has_work(piece)) return;
   if (!piece.active) return wait_for_inputs();
 
   const StepPair<Shape::kChunks> pair(p, piece);
   const WarpRoom own(shared, warp, p.heads.per_block, p.heads.dim);
-  const TileCounts tiles = list_tiles(p, piece, warp, lane, row_bytes, room.tiles[warp]);
-  TileRing<Shape, 1> ring(room.tiles[warp], tiles.packed, row_bytes, own.stages);
+  const TileCounts tiles = list_tiles(p, piece, warp, lane, room.tiles[warp]);
+  TileRing<Shape, 1> ring(room.tiles[warp], tiles.packed, p.layer, own.stages);
   wait_for_inputs();
   prepare_inputs(p, piece, pair, NewStepSlot(), room.step);
   __syncthreads();

@@ -24,7 +24,7 @@ struct TileCounts {
 };
 static_assert(kAttendStepMostTiles == int64_t{kWarp} * kStepWarps, "a lane reads one tile at most");
 
-__device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index, int row_bytes) {
+__device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index) {
   const KvRun& run = p.tiles.runs[piece.row * p.tiles.per_row + index];
   StepTile tile;
   tile.shift = __ldcg(&run.position_shift);
@@ -35,11 +35,15 @@ __device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece
     tile.value_offset = __ldcg(&run.value_offset);
     return tile;
   }
-  const int64_t first = __ldcg(&run.first);
-  tile.value_offset = (first + __ldcg(&run.capacity)) * row_bytes;  // as in KvBlockLayout
-  const int64_t block_bytes = (p.layer.scale_bytes + 2 * tile.value_offset + 15) / 16 * 16;
+  // As in KvBlockLayout.
+  const int64_t first = __ldcg(&run.first), capacity = first + __ldcg(&run.capacity);
+  const int key_row = p.layer.key_row_bytes, value_row = p.layer.value_row_bytes;
+  int64_t key_bytes = capacity * key_row;
+  if (key_row != value_row) key_bytes = (key_bytes + 15) / 16 * 16;
+  const int64_t block_bytes = (p.layer.scale_bytes + key_bytes + capacity * value_row + 15) / 16 * 16;
   tile.block = load_pointer(run.data) + p.layer.offset + piece.kv_head * block_bytes;
-  tile.keys = tile.block + p.layer.scale_bytes + first * row_bytes;
+  tile.keys = tile.block + p.layer.scale_bytes + first * key_row;
+  tile.value_offset = key_bytes + first * (value_row - key_row);
   return tile;
 }
 
@@ -54,11 +58,11 @@ __device__ inline void fetch_tile(const StepTile& tile, int dim) {
 
 /// Lists the tiles of a warp, every kStepWarps-th of the piece, and prefetches what the stages below do not fetch. All
 /// lanes call it together.
-__device__ inline TileCounts list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane, int row_bytes,
+__device__ inline TileCounts list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane,
                                         StepTile (&list)[kWarp]) {
   const int index = piece.begin + warp + lane * kStepWarps;
   StepTile tile{};
-  if (index < piece.end) tile = read_tile(p, piece, index, row_bytes);
+  if (index < piece.end) tile = read_tile(p, piece, index);
   const bool is_new = index < piece.end && index == piece.new_tile;
   const unsigned packed = __ballot_sync(0xFFFFFFFFu, tile.block != nullptr && tile.count > 0);
   const unsigned plain = __ballot_sync(0xFFFFFFFFu, tile.block == nullptr && (tile.count > 0 || is_new));
@@ -83,7 +87,8 @@ __device__ inline void copy_4_async(void* to, const void* from, int bytes) {
 
 /// The packed tiles of one warp are copied to shared memory in stages of up to kSlots slots: keys and, with kParts = 2,
 /// values after them. Unit u of slot s (16 bytes) lies at 16 (u kSlots + s), so that the rows of 8 x 8 matrices follow
-/// each other. Units beyond a row's end stay unset: queries are zero there, and outputs are not written.
+/// each other. Units beyond a row's end stay unset: queries are zero there, and outputs are not written. If keys and
+/// values differ in bits, the narrower codes are widened in shared memory, so that no kernel is compiled for a pair.
 template <class Shape, int kParts>
 class TileRing {
  public:
@@ -95,8 +100,8 @@ class TileRing {
   static constexpr int kBytes = kStages * kStageBytes;
 
   /// Begins to fetch all stages but one.
-  __device__ TileRing(const StepTile* tiles, int count, int row_bytes, std::byte* room)
-      : tiles_(tiles), room_(room), count_(count), row_bytes_(row_bytes) {
+  __device__ TileRing(const StepTile* tiles, int count, const StepStorage& layer, std::byte* room)
+      : tiles_(tiles), room_(room), count_(count), key_row_(layer.key_row_bytes), value_row_(layer.value_row_bytes) {
     for (int i = 0; i < kStages - 1; ++i) fetch_next();
   }
   /// Returns the next stage, once the one before is no longer read. All lanes call it together.
@@ -105,7 +110,11 @@ class TileRing {
     fetch_next();
     wait_for_copies<kStages - 1>();
     __syncwarp();
-    const std::byte* stage = room_ + taken_ * kStageBytes;
+    std::byte* stage = room_ + taken_ * kStageBytes;
+    if constexpr (Shape::kBits > 1) {
+      if (key_row_ < value_row_) widen(stage, key_row_, value_row_);
+      if (kParts == 2 && value_row_ < key_row_) widen(stage + Shape::kPartBytes, value_row_, key_row_);
+    }
     taken_ = taken_ + 1 == kStages ? 0 : taken_ + 1;
     return stage;
   }
@@ -115,10 +124,10 @@ class TileRing {
     if (tile_ < count_) {
       const StepTile& tile = tiles_[tile_];
       const int count = tile.count, live = count - first_;
-      const std::byte* keys = tile.keys + first_ * row_bytes_;
       std::byte* to = room_ + fetched_ * kStageBytes;
-      copy_part(keys, live, to);
-      if (kParts == 2) copy_part(keys + tile.value_offset, live, to + Shape::kPartBytes);
+      copy_part(tile.keys + first_ * key_row_, key_row_, live, to);
+      if (kParts == 2)
+        copy_part(tile.keys + tile.value_offset + first_ * value_row_, value_row_, live, to + Shape::kPartBytes);
       fetched_ = fetched_ + 1 == kStages ? 0 : fetched_ + 1;
       first_ += Shape::kSlots;
       if (first_ >= count) {
@@ -128,10 +137,11 @@ class TileRing {
     }
     commit_copies();
   }
-  __device__ void copy_part(const std::byte* from, int live, std::byte* to) const {
+  __device__ void copy_part(const std::byte* from, int row_bytes, int live, std::byte* to) const {
     constexpr int kUnits = Shape::kUnits, kSlots = Shape::kSlots;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    if (row_bytes_ != 16 * kUnits) return copy_short_rows(from, live, to, lane);
+    if (row_bytes < max(key_row_, value_row_)) return copy_narrow_rows(from, row_bytes, live, to, lane);
+    if (row_bytes != 16 * kUnits) return copy_short_rows(from, row_bytes, live, to, lane);
 #pragma unroll
     for (int i = 0; i < kUnits * kSlots / kWarp; ++i) {
       // Eight slots of one unit fill all banks, and the lanes together whole rows.
@@ -140,25 +150,49 @@ class TileRing {
     }
   }
   /// Copies rows that do not fill their units, aligned to 16 bytes or 4.
-  __device__ void copy_short_rows(const std::byte* from, int live, std::byte* to, int lane) const {
+  __device__ void copy_short_rows(const std::byte* from, int row_bytes, int live, std::byte* to, int lane) const {
     constexpr int kSlots = Shape::kSlots;
-    const bool is_wide = row_bytes_ % 16 == 0;
+    const bool is_wide = row_bytes % 16 == 0;
 #pragma unroll 1
-    for (int byte = 0; byte < row_bytes_; byte += is_wide ? 16 : 4) {
+    for (int byte = 0; byte < row_bytes; byte += is_wide ? 16 : 4) {
 #pragma unroll 1
       for (int slot = lane; slot < kSlots; slot += kWarp) {
         std::byte* place = to + 16 * (byte / 16 * kSlots + slot) + byte % 16;
         if (is_wide)
-          copy_16_async(place, from + slot * row_bytes_ + byte, slot < live ? 16 : 0);
+          copy_16_async(place, from + slot * row_bytes + byte, slot < live ? 16 : 0);
         else
-          copy_4_async(place, from + slot * row_bytes_ + byte, slot < live ? 4 : 0);
+          copy_4_async(place, from + slot * row_bytes + byte, slot < live ? 4 : 0);
       }
     }
   }
 
+  /// Copies rows of fewer bits than the shape's: the bytes that will fill a unit lie at its beginning.
+  __device__ void copy_narrow_rows(const std::byte* from, int row_bytes, int live, std::byte* to, int lane) const {
+    constexpr int kSlots = Shape::kSlots;
+    const int words = row_bytes / 4, unit_bytes = 16 * row_bytes / max(key_row_, value_row_);
+#pragma unroll 1
+    for (int i = lane; i < kSlots * words; i += kWarp) {
+      const int slot = i / words, byte = 4 * (i % words);
+      copy_4_async(to + 16 * (byte / unit_bytes * kSlots + slot) + byte % unit_bytes, from + 4 * i,
+                   slot < live ? 4 : 0);
+    }
+  }
+  /// Gives such rows the shape's bits. All lanes call it together.
+  __device__ void widen(std::byte* part, int row_bytes, int wide_bytes) const {
+    const int halvings = wide_bytes / row_bytes / 2, units = divide_up(wide_bytes, 16) * Shape::kSlots;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x) % kWarp; i < units; i += kWarp) {
+      const uint2 words = *reinterpret_cast<const uint2*>(part + 16 * i);
+      uint32_t to[4];
+      widen_unit<Shape::kBits>(halvings, {words.x, words.y}, to);
+      *reinterpret_cast<uint4*>(part + 16 * i) = make_uint4(to[0], to[1], to[2], to[3]);
+    }
+    __syncwarp();
+  }
+
   const StepTile* tiles_;
   std::byte* room_;
-  int count_, row_bytes_;
+  int count_, key_row_, value_row_;
   int tile_ = 0, first_ = 0;     // next to fetch
   int fetched_ = 0, taken_ = 0;  // stages
 };

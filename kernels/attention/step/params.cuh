@@ -55,8 +55,9 @@ struct StepCalibrationParams {
 
 /// Storage of the layer, from its KvLayer.
 struct StepStorage {
-  int index, scale_bytes;  // scale_bytes: before the codes of packed tiles
-  KvScaleForm scales;      // scales, format and offset of packed tiles
+  int index, scale_bytes;              // scale_bytes: before the codes of packed tiles
+  int key_row_bytes, value_row_bytes;  // bytes of a slot's codes in packed tiles
+  KvScaleForm scales;                  // scales, format and offset of packed tiles
   KvFormat format;
   int64_t offset;  // offset of the layer in their data
 };

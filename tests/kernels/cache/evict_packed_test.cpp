@@ -251,10 +251,12 @@ int32_t check_steps(const Setting& setting, Queue& queue, uint64_t seed) {
 TEST_CASE("where a packed row goes, its block's last row closes the gap and the newest token joins the survivors") {
   test::for_each_backend_and_target([](Queue& queue) {
     uint64_t seed = 0;
-    for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit})
+    for (const KvFormat format :
+         {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit, kv_format_of(4, 2), kv_format_of(2, 8)})
       for (const KvScaleForm form : {KvScaleForm::kF16, KvScaleForm::k6Bit})
         for (const bool sums : {true, false}) {
-          CAPTURE(kv_bits(format));
+          CAPTURE(key_bits(format));
+          CAPTURE(value_bits(format));
           CAPTURE(sums);
           const bool calibrated = form == KvScaleForm::kF16 && sums;
           const KvCalibration calibration{.on = calibrated, .tau_low = 0.5f, .tau_high = 1};

@@ -17,6 +17,9 @@ using test::Random;
 struct Shape {
   int32_t heads, dim, bits, slots;
   float range;
+  int32_t bits_of_values = 0;  // 0: bits
+
+  KvFormat format() const { return kv_format_of(bits, bits_of_values == 0 ? bits : bits_of_values); }
 };
 
 /// Rows of one layer; among their values are both zeros, tiny ones, the largest, and halfway cases.
@@ -39,8 +42,9 @@ TEST_CASE("pack_kv writes the same bytes on every target and backend") {
   for (int i = 0; i < 12; ++i) {
     const int32_t bits = 1 << i % 4;
     const auto form = static_cast<KvScaleForm>(i / 4);
-    for (const Shape& shape : {Shape{3, 64, bits, 300, 1.0f}, Shape{1, 128, bits, 33, 0.3f},
-                               Shape{2, 32, bits, 7, 0.5f}, Shape{1, 32, bits, 2500, 1.0f}}) {
+    for (const Shape& shape :
+         {Shape{3, 64, bits, 300, 1.0f}, Shape{1, 128, bits, 33, 0.3f}, Shape{2, 32, bits, 7, 0.5f},
+          Shape{1, 32, bits, 2500, 1.0f}, Shape{1, 64, bits, 35, 1.0f, bits < 8 ? 2 * bits : 2}}) {
       CAPTURE(bits);
       CAPTURE(shape.slots);
       Random random(++seed);
@@ -48,7 +52,7 @@ TEST_CASE("pack_kv writes the same bytes on every target and backend") {
       test::Vector<int32_t> indices;
       for (int32_t slot = 0; slot < shape.slots; ++slot)
         indices.push_back(static_cast<int32_t>(random.integer(0, shape.slots - 1)));
-      const KvBlockLayout layout = KvBlockLayout::of(kv_format_of(bits), shape.dim, shape.slots, form);
+      const KvBlockLayout layout = KvBlockLayout::of(shape.format(), shape.dim, shape.slots, form);
       std::vector<std::byte> expected;
       test::for_each_backend_and_target([&](Queue& queue) {
         test::Vector<std::byte> block(static_cast<size_t>(shape.heads * layout.padded_bytes));
@@ -61,7 +65,7 @@ TEST_CASE("pack_kv writes the same bytes on every target and backend") {
                  .indices = indices.data(),
                  .jobs = jobs.data(),
                  .job_count = 1,
-                 .layer = {.format = kv_format_of(bits), .scales = form},
+                 .layer = {.format = shape.format(), .scales = form},
                  .key_range = shape.range,
                  .value_range = 1.0f},
                 queue);

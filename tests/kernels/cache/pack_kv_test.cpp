@@ -34,8 +34,10 @@ struct Shape {
   float key_range = 1.0f, value_range = 1.0f;
   KvScaleForm scales = KvScaleForm::kF16;
   bool global_values = false;
+  int32_t bits_of_values = 0;  // 0: bits
 
-  KvFormat format() const { return kv_format_of(bits); }
+  KvFormat format() const { return kv_format_of(bits, bits_of_values == 0 ? bits : bits_of_values); }
+  int32_t bits_of(bool is_values) const { return is_values ? value_bits(format()) : bits; }
   /// Offset before the layer in a block: the same layer once more, in f16 scales and 8 bits.
   KvLayer layer() const {
     int64_t offset = 0;
@@ -151,7 +153,8 @@ class Case {
     const bool is_small = shape_.scales == KvScaleForm::k6Bit;
     if (is_values && shape_.scales == KvScaleForm::kByToken) return check_values_by_token(job, head, live);
     const double range = static_cast<double>(is_values ? shape_.value_range : shape_.key_range);
-    const float most = static_cast<float>((1 << shape_.bits) - 1);
+    const int32_t bits = shape_.bits_of(is_values);
+    const float most = static_cast<float>((1 << bits) - 1);
     for (int64_t e = 0; e < shape_.dim; ++e) {
       CAPTURE(e);
       const auto offset = static_cast<float>(block.scale(is_values ? 2 : 0, e));
@@ -184,7 +187,7 @@ class Case {
       }
       for (int64_t i = 0; i < live; ++i) {
         const float quotient = std::nearbyint((source(job, head, i, e, is_values) - offset) / step);
-        const int32_t code = test::kv_code_at(codes + i * shape_.dim * shape_.bits / 8, shape_.bits, e);
+        const int32_t code = test::kv_code_at(codes + i * shape_.dim * bits / 8, bits, e);
         REQUIRE(static_cast<float>(code) == std::fmin(std::fmax(quotient, 0.0f), most));
         if (e == 3 && range == 1.0 && job.range_count == 0 && !is_small && !is_global)
           REQUIRE(offset + step * static_cast<float>(code) == source(job, head, i, e, is_values));
@@ -195,9 +198,10 @@ class Case {
   /// Every slot has scales by groups of channels, from its own values.
   void check_values_by_token(const PackJob& job, int32_t head, int32_t live) const {
     const test::RealBlock block(job.out, shape_.layer(), head, shape_.dim);
-    const double most = (1 << shape_.bits) - 1, range = static_cast<double>(shape_.value_range);
+    const int32_t bits = shape_.bits_of(true);
+    const double most = (1 << bits) - 1, range = static_cast<double>(shape_.value_range);
     for (int64_t i = 0; i < live; ++i) {
-      const uint8_t* codes = block.codes(true) + i * shape_.dim * shape_.bits / 8;
+      const uint8_t* codes = block.codes(true) + i * shape_.dim * bits / 8;
       for (int64_t first = 0; first < shape_.dim; first += 32) {
         CAPTURE(first);
         double low = INFINITY, high = -INFINITY;
@@ -211,7 +215,7 @@ class Case {
         for (int64_t e = first; e < first + 32; ++e) {
           const float above = source(job, head, i, e, true) - static_cast<float>(block.scale(kValueOffsets, e, i));
           const float quotient = std::nearbyint(above / static_cast<float>(block.scale(kValueSteps, e, i)));
-          const auto code = static_cast<double>(test::kv_code_at(codes, shape_.bits, e));
+          const auto code = static_cast<double>(test::kv_code_at(codes, bits, e));
           REQUIRE(code == std::fmin(std::fmax(static_cast<double>(quotient), 0.0), most));
         }
       }
@@ -222,17 +226,16 @@ class Case {
   void check_untouched(size_t j) const {
     const PackJob& job = jobs_[j];
     int64_t expected = 0;
-    const int64_t row_bytes = int64_t{shape_.dim} * shape_.bits / 8;
     const KvBlockLayout layout = KvBlockLayout::of(shape_.format(), shape_.dim, job.out.capacity, shape_.scales);
     expected += rows_before_[j] * layout.bytes;
     for (int32_t head = 0; head < shape_.heads; ++head) {
       const int32_t live = live_slots(job.out, kLayer, shape_.heads, head);
-      expected += 2 * (job.out.capacity - live) * row_bytes;
+      const int64_t keys_end = layout.keys + live * shape_.dim * shape_.bits / 8;
+      const int64_t values_end = layout.values + live * shape_.dim * shape_.bits_of(true) / 8;
+      expected += layout.values - keys_end + layout.bytes - values_end;
       const Guarded<std::byte>& memory = memory_[j];
-      for (int64_t i = layout.keys + live * row_bytes; i < layout.values; ++i) {
-        REQUIRE(memory.at(rows_before_[j] + head, i) == std::byte{0xA7});
-        REQUIRE(memory.at(rows_before_[j] + head, i + layout.values - layout.keys) == std::byte{0xA7});
-      }
+      for (int64_t i = keys_end; i < layout.bytes; ++i)
+        if (i < layout.values || i >= values_end) REQUIRE(memory.at(rows_before_[j] + head, i) == std::byte{0xA7});
       if (shape_.scales != KvScaleForm::kByToken) continue;
       const int64_t scales = KvBlockLayout::token_scales_at(shape_.dim), each = shape_.dim / 32 * 4;
       for (int64_t i = scales + live * each; i < layout.keys; ++i)
@@ -266,6 +269,10 @@ std::vector<Shape> interesting_shapes(bool on_cuda) {
     shapes.push_back({2, 8, bits, {{5, 7}}});
     shapes.push_back({2, 72, bits, {{31, 32}, {3, 3}}, true});
     shapes.push_back({1, 80, bits, {{300, 300}}});
+  }
+  for (const auto& [keys, values] : {std::pair{8, 2}, {4, 2}, {2, 1}, {1, 4}}) {
+    shapes.push_back({3, 32, keys, {{50, 61}, {1, 9}}, false, {}, 0.5f, 0.75f});
+    shapes.back().bits_of_values = values;
   }
   for (size_t i = 0, count = shapes.size(); i < count; ++i) {
     shapes.push_back(shapes[i]);

@@ -49,12 +49,12 @@ class PackedRun {
     for (int32_t head = 0; head < heads; ++head) {
       std::byte* block = run_.data + offset + head * layout.padded_bytes;
       Half* scales = reinterpret_cast<Half*>(block);
-      const float step = 4.0f / static_cast<float>((1 << kv_bits(shape.format)) - 1);
+      const float step = 4.0f / static_cast<float>((1 << key_bits(shape.format)) - 1);
       for (int32_t e = 0; e < dim; ++e) {
         scales[kKeyOffsets * dim + e] = float_to_half(random.uniform(-3.0f, -1.0f));
         scales[kKeySteps * dim + e] = float_to_half(step * random.uniform(0.5f, 1.0f));
       }
-      for (int64_t i = 0; i < shape.slots * layout.row_bytes; ++i)
+      for (int64_t i = 0; i < shape.slots * layout.key_row_bytes; ++i)
         block[layout.keys + i] = static_cast<std::byte>(random.bits());
     }
   }
@@ -145,7 +145,7 @@ class ScorePast {
       }
       const PackedRows rows = packed_rows(run, layer_, kv_head, dim_);
       const auto* scales = reinterpret_cast<const Half*>(rows.block);
-      const int32_t code = test::kv_code_at(rows.keys + slot * rows.row_bytes, rows.bits, e);
+      const int32_t code = test::kv_code_at(rows.keys.row(slot), rows.keys.bits, e);
       key.push_back(number(scales[kKeyOffsets * dim_ + e]) + number(scales[kKeySteps * dim_ + e]) * code);
     }
     return key;

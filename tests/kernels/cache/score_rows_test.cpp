@@ -76,7 +76,8 @@ std::vector<Shape> plain_shapes() {
 /// Shapes that only the CPU reads itself: codes, and runs at other positions.
 std::vector<Shape> packed_shapes() {
   std::vector<Shape> shapes;
-  for (const KvFormat format : {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit}) {
+  for (const KvFormat format :
+       {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit, kv_format_of(4, 1)}) {
     for (const bool calibrates : {false, true}) {
       shapes.push_back({50, 12, 6, 3, 72, {{70, 80, true, true, format}, {20, 20}}, calibrates});
       shapes.push_back({20, 20, 4, 2, 64, {{33, 33, true, false, format, 300}, {40, 40, true, false, format, -7}}});

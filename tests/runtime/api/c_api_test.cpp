@@ -414,6 +414,24 @@ TEST_CASE("an answer is cut into tokens and scored") {
   for (const float value : values) CHECK(value < 0);
 }
 
+TEST_CASE("bits of values are a limit of their own, and pairs without a format are refused by name") {
+  Handles handles;
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  CHECK(limits.cache.kv_value_bits == 0);
+  limits.cache.kv_bits = 4;
+  ocellus_plan equal, pair;
+  REQUIRE(ocellus_plan_memory(handles.model, &limits, &equal) == OCELLUS_OK);
+  limits.cache.kv_value_bits = 2;
+  REQUIRE(ocellus_plan_memory(handles.model, &limits, &pair) == OCELLUS_OK);
+  // 8 layers, 4 heads, 64 slots and 64 channels of values
+  CHECK(equal.kv_bytes_per_image - pair.kv_bytes_per_image == int64_t{8} * 4 * 64 * 64 * 2 / 8);
+  limits.cache.kv_bits = 1;
+  limits.cache.kv_value_bits = 8;
+  CHECK(ocellus_plan_memory(handles.model, &limits, &pair) == OCELLUS_BAD_ARGUMENT);
+  CHECK(last_error_says(OCELLUS_BAD_ARGUMENT, "no cache format of 1-bit keys and 8-bit values"));
+}
+
 TEST_CASE("a closed session is refused and can be opened again") {
   Handles handles;
   ocellus_session* other = nullptr;

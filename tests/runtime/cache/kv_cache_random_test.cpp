@@ -23,8 +23,8 @@ template <class Visit>
 void visit_slot(const KvShape& shape, const KvRun& run, int32_t layer, int32_t head, int32_t slot, Visit visit) {
   if (run.packed) {
     const PackedRows rows = packed_rows(run, shape.layer(layer), head, kDim);
-    for (const uint8_t* first : {rows.keys, rows.values})
-      visit(const_cast<uint8_t*>(first + slot * rows.row_bytes), static_cast<size_t>(rows.row_bytes));
+    for (const CodeMatrix& codes : {rows.keys, rows.values})
+      visit(const_cast<uint8_t*>(codes.row(slot)), static_cast<size_t>(codes.row_bytes));
     return;
   }
   for (Half* first : {run_keys(run, layer, head), run_values(run, layer, head)})
@@ -114,7 +114,8 @@ void check_eviction(const KvShape& shape, const SessionCache& cache, int32_t ind
 void check_bytes(const KvShape& shape, const SessionCache& cache, const PlainCache& plain) {
   int64_t layer_bits[kLayers], all_bits = 0;
   for (int32_t layer = 0; layer < kLayers; ++layer) {
-    layer_bits[layer] = kv_bits(shape.layer_formats.empty() ? shape.format : shape.layer_formats.formats[layer]);
+    const KvFormat format = shape.layer_formats.empty() ? shape.format : shape.layer_formats.formats[layer];
+    layer_bits[layer] = key_bits(format) + value_bits(format);
     all_bits += layer_bits[layer];
   }
   int64_t in_blocks = 0, elements = 0;
@@ -123,7 +124,7 @@ void check_bytes(const KvShape& shape, const SessionCache& cache, const PlainCac
   const int64_t head_scales = shape.scales == KvScaleForm::kF16 ? 8 * kDim : 48;  // 16 + 3 kDim by 16
   const int64_t scale_bytes = is_packed(shape.format) ? head_scales * kLayers * kHeads : 0;
   for (const auto& image : plain.images) {
-    in_blocks += static_cast<int64_t>(image.size()) * kHeads * kDim * 2 * all_bits / 8;
+    in_blocks += static_cast<int64_t>(image.size()) * kHeads * kDim * all_bits / 8;
     elements += static_cast<int64_t>(image.size()) * kLayers * kHeads * kDim * 2;
     scales += blocks_of(static_cast<int64_t>(image.size()), shape.block_slots) * scale_bytes;
   }
@@ -131,7 +132,7 @@ void check_bytes(const KvShape& shape, const SessionCache& cache, const PlainCac
     for (const auto& slots : eviction.text_slots) payload += static_cast<int64_t>(slots.size()) * kDim * 4;
     for (size_t i = 0; i < eviction.visual_slots.size(); ++i) {
       const int64_t numbers = static_cast<int64_t>(eviction.visual_slots[i].size()) * kDim * 2;
-      in_blocks += numbers * layer_bits[i / kHeads] / 8;
+      in_blocks += numbers * layer_bits[i / kHeads] / 16;
       elements += numbers;
     }
     scales += blocks_of(eviction.visual, shape.block_slots) * scale_bytes;
@@ -361,7 +362,7 @@ void run_random(KvShape shape, bool evicts) {
 /// Layers of different bits, and small scales.
 KvShape by_layer(int32_t image_slots, int32_t block_slots) {
   KvShape shape = shape_of(KvFormat::k4Bit, image_slots, block_slots);
-  shape.layer_formats = {.count = kLayers, .formats = {KvFormat::k1Bit, KvFormat::k4Bit}};
+  shape.layer_formats = {.count = kLayers, .formats = {KvFormat::k1Bit, kv_format_of(8, 2)}};
   shape.scales = KvScaleForm::k6Bit;
   return shape;
 }

@@ -205,6 +205,8 @@ void set_limits(const Setting& setting, ocellus_limits* limits) {
     ocellus::test::add_option(limits->cache.kv_scheme, "scales=6");
     for (const uint8_t of_layer : {2, 1, 1, 1, 1, 1, 2, 4})
       limits->cache.layer_bits[limits->cache.layer_bits_count++] = of_layer;
+    limits->cache.layer_value_bits[0] = 1;
+    limits->cache.layer_value_bits[1] = 4;
   }
   ocellus::test::set_text(limits->cache.evict, setting.evict);
   limits->cache.keep = setting.evict == "none" ? 1.0f : 0.5f;

@@ -84,6 +84,8 @@ const BadField kBadFields[] = {
      [](auto& p) {
        set_layer_bits({3, 2}, &p);
      }},
+    {"no cache format of 16-bit keys and 4-bit values: they have the same bits, or two of 8, 4, 2 and 1 of which",
+     [](auto& p) { p.kv_value_bits = 4; }},
     {"there is no packing scheme 'zip'; there are per-image, calibquant, kivi",
      [](auto& p) { test::set_text(p.kv_scheme, "zip"); }},
     {"there is no packing scheme ''", [](auto& p) { test::set_text(p.kv_scheme, ":scales=6"); }},
@@ -403,6 +405,8 @@ TEST_CASE("the plan has an image's bytes by layer and with small scales as the f
   CHECK(row_bytes(plan_for(limits), "kv image blocks") == aligned_bytes(3 * (codes + scales)));
   test::add_option(limits.cache.kv_scheme, "block=32");
   CHECK(plan_for(limits).kv_bytes_per_image == codes + 2 * scales);
+  limits.cache.layer_value_bits[0] = 4;  // instead of 2
+  CHECK(plan_for(limits).kv_bytes_per_image == codes + 2 * scales + kHeads * kImageSlots * kDim * 2 / 8);
   set_layer_bits({2, 1, 1, 1, 1, 1, 2}, &limits.cache);
   ocellus_plan plan;
   CHECK(plan_memory(test::bundled_model(), limits, &plan).code() == Code::kBadArgument);

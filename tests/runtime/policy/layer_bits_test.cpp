@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/session/reuse.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 
@@ -64,7 +65,8 @@ TEST_CASE("images by layer and with small scales take the bytes of the formulas,
         const test::KeptCounts counts = test::kept_counts(session, 0);
         blocks = session.cache().evicted_blocks(0);
         for (size_t i = 0; i < counts.visual.size(); ++i) {
-          codes += counts.visual[i] * 2 * kDim * limits.cache.layer_bits[i / kHeads] / 8;
+          const int32_t keys = limits.cache.layer_bits[i / kHeads], values = limits.cache.layer_value_bits[i / kHeads];
+          codes += counts.visual[i] * kDim * (keys + (values == 0 ? keys : values)) / 8;
           elements += counts.visual[i] * 2 * kDim;
           text += counts.text[i] * 4 * kDim;
         }
@@ -78,6 +80,36 @@ TEST_CASE("images by layer and with small scales take the bytes of the formulas,
       CHECK(stats.kv_bytes == codes + blocks * kScales + text);
       CHECK(stats.kv_bytes + stats.kv_waste_bytes == engine->memory().pools.used_bytes());
     }
+  }
+}
+
+TEST_CASE("the library tells entries apart whose keys or values have other bits") {
+  const auto prefix_of = [](int32_t keys, int32_t values) {
+    ocellus_limits limits = packed_limits(1, 50, keys);
+    limits.cache.kv_value_bits = values;
+    limits.reuse = OCELLUS_REUSE_FULL;
+    const EntryFacts facts = entry_facts(*make_engine(limits), 1, kImageSlots);
+    CHECK(facts.bits == keys);
+    return facts.prefix_id;
+  };
+  CHECK(prefix_of(4, 4) == prefix_of(4, 0));
+  CHECK(prefix_of(4, 2) != prefix_of(4, 0));
+  CHECK(prefix_of(4, 2) != prefix_of(4, 1));
+}
+
+TEST_CASE("with 4-bit keys and 2-bit values an answer's cache is theirs, with kivi, too" *
+          doctest::test_suite("long")) {
+  for (const char* scheme : {"per-image", "kivi:residual=16"}) {
+    CAPTURE(scheme);
+    ocellus_limits limits = packed_limits(4, 200, 4);
+    limits.cache.kv_value_bits = 2;
+    test::set_text(limits.cache.kv_scheme, scheme);
+    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const Answer answer = answer_golden(open_session(*engine), 12);
+    REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+    CHECK(answer.stats.kv_block_elements >= 4 * kImageSlots * 2 * kHeads * kDim * kLayers);
+    CHECK(answer.stats.kv_block_bytes - answer.stats.kv_scale_bytes == answer.stats.kv_block_elements * 3 / 8);
+    CHECK(answer.stats.kv_bytes + answer.stats.kv_waste_bytes == engine->memory().pools.used_bytes());
   }
 }
 

@@ -68,13 +68,15 @@ TEST_CASE("a session decodes over a made-up image whose layers differ in bits, w
   ocellus_limits limits = synthetic_limits(16, 1);
   test::add_option(limits.cache.kv_scheme, "scales=6");
   for (const uint8_t bits : {4, 1, 2, 8, 1, 1, 2, 2}) limits.cache.layer_bits[limits.cache.layer_bits_count++] = bits;
+  limits.cache.layer_value_bits[0] = 2;
+  limits.cache.layer_value_bits[2] = 8;
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   const KvShape& kv = engine->shape().kv;
   Session& session = open_session(*engine);
   ocellus_generate_stats stats = {}, again = {};
   const uint64_t hash = answer_over_image(session, &stats);
   CHECK(answer_over_image(session, &again) == hash);
-  CHECK(kv.visual_slot_bytes() == 2 * kv.kv_heads * kv.head_dim * 21 / 8);
+  CHECK(kv.visual_slot_bytes() == kv.kv_heads * kv.head_dim * (21 + 25) / 8);
   CHECK(stats.kv_bytes == 5 * kv.slot_bytes() + kTokens * kv.visual_slot_bytes() + kv.scale_bytes());
 }
 

@@ -95,6 +95,31 @@ TEST_CASE("packed codes read as f16 numbers are those of their channels, every c
   check_shape<PackedShape<8, 4>>();
 }
 
+template <int kBits>
+void check_widened(Random& random, int halvings) {
+  const int32_t narrow = kBits >> halvings;
+  CAPTURE(kBits);
+  CAPTURE(narrow);
+  for (int round = 0; round < 50; ++round) {
+    const uint32_t from[2] = {static_cast<uint32_t>(random.bits()), static_cast<uint32_t>(random.bits())};
+    uint32_t to[4];
+    widen_unit<kBits>(halvings, from, to);
+    const auto* narrow_row = reinterpret_cast<const uint8_t*>(from);
+    const auto* row = reinterpret_cast<const uint8_t*>(to);
+    for (int64_t e = 0; e < 128 / kBits; ++e)
+      REQUIRE(test::kv_code_at(row, kBits, e) == test::kv_code_at(narrow_row, narrow, e));
+  }
+}
+
+TEST_CASE("codes of half or a quarter of the bits are the same codes once widened") {
+  Random random(8);
+  check_widened<8>(random, 1);
+  check_widened<8>(random, 2);
+  check_widened<4>(random, 1);
+  check_widened<4>(random, 2);
+  check_widened<2>(random, 1);
+}
+
 TEST_CASE("scratch planned with packed tiles is enough for fewer rows and tiles, with them or without, on any device") {
   Random random(6);
   for (int i = 0; i < 3000; ++i) {
