@@ -26,6 +26,7 @@ struct CalibrateOptions {
   QuestionOptions questions;
   std::vector<int> bits = {2, 1};
   std::optional<double> layer_bits;  // target average of a search for bits by layer
+  bool apart = false;                // keys and values have bits of their own
   bool dry_run = false;
 };
 
@@ -150,7 +151,8 @@ nlohmann::ordered_json grid_json(const Grid& grid) {
 
 int run_calibrate(CalibrateOptions options) {
   compress_before_suffix(&options.common);
-  if (options.layer_bits) return search_layer_bits(options.common, options.questions, *options.layer_bits);
+  if (options.layer_bits)
+    return search_layer_bits(options.common, options.questions, {*options.layer_bits, options.apart});
   const std::vector<Question> questions = read_questions(options.questions);
   const Model model = open_model(options.common);
   if (!options.dry_run) check_calibration_file(model.path);
@@ -205,12 +207,15 @@ void add_calibrate_command(CLI::App* program, Action* action) {
       ->option_text("AVERAGE")
       ->excludes("--kv-bits")
       ->check(number_between(1, 4));
+  command->add_flag("--apart", options->apart, "With --layer-bits: bits of keys and of values apart")
+      ->needs("--layer-bits");
   command->add_flag("--dry-run", options->dry_run, "Only print; do not write the calibration file");
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
   command->footer(
       "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"
       "The best pair is written to MODEL.calib.json in the model's folder, where every command finds it.\n"
-      "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list.");
+      "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list; with --apart\n"
+      "about twice as often.");
   command->callback([=] {
     check_bits(options->bits);
     *action = [=] { return run_calibrate(*options); };

@@ -19,41 +19,56 @@ constexpr int32_t kMaxBits = 4;
 
 // Bits of every layer, and the resulting probability of the expected answers.
 struct Point {
-  std::vector<int32_t> bits;
-  double nll = 0;  // sum over their tokens
+  std::vector<int32_t> keys, values;  // values: empty if they have those of keys
+  double nll = 0;                     // sum over their tokens
 
+  // Bits of choice i: layer i, or the keys (even i) or values of layer i / 2.
+  int32_t& bits(size_t i) { return values.empty() ? keys[i] : (i % 2 == 0 ? keys : values)[i / 2]; }
+  size_t choices() const { return keys.size() + values.size(); }
   double average() const {
-    return static_cast<double>(std::accumulate(bits.begin(), bits.end(), 0)) / static_cast<double>(bits.size());
+    const int32_t sum = std::accumulate(keys.begin(), keys.end(), 0);
+    return static_cast<double>(std::accumulate(values.begin(), values.end(), sum)) / static_cast<double>(choices());
   }
   std::string list() const {
     std::string text;
-    for (const int32_t each : bits) text += (text.empty() ? "" : ",") + std::to_string(each);
+    for (size_t layer = 0; layer < keys.size(); ++layer) {
+      text += (text.empty() ? "" : ",") + std::to_string(keys[layer]);
+      if (!values.empty() && values[layer] != keys[layer]) text += "/" + std::to_string(values[layer]);
+    }
     return text;
+  }
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json object = {{"layer_bits", keys}};
+    if (!values.empty()) object["layer_value_bits"] = values;
+    return object;
   }
 };
 
-// Cost of the next halving of a layer's bits, per bit saved.
+// Cost of the next halving of a choice's bits, per bit saved.
 struct Candidate {
   Point point;  // after the halving
   double cost = -std::numeric_limits<double>::infinity();
-  bool is_fresh = false;  // measured since the last layer was lowered
+  bool is_fresh = false;  // measured since the last halving
 };
 
 class LayerBitsSearch {
  public:
-  LayerBitsSearch(const CommonOptions& options, const Model& model, const std::vector<Question>& questions)
+  LayerBitsSearch(const CommonOptions& options, const Model& model, const std::vector<Question>& questions, bool apart)
       : options_(options),
         model_(model),
         questions_(questions),
         progress_(options.quiet, "reading the first question ..."),
-        candidates_(static_cast<size_t>(model.facts.layer_count)) {
+        apart_(apart) {
     options_.quiet = true;  // the model is loaded for every point
     for (const Question& question : questions) tokens_ += std::ssize(question.answer_tokens);
   }
 
   // Returns false if the user interrupted it.
   bool run(double average) {
-    Point first = {std::vector<int32_t>(candidates_.size(), kMaxBits)};
+    Point first;
+    first.keys.assign(static_cast<size_t>(model_.facts.layer_count), kMaxBits);
+    if (apart_) first.values = first.keys;
+    candidates_.resize(first.choices());
     if (!measure(&first)) return false;
     points_.push_back(first);
     while (points_.back().average() > average) {
@@ -69,14 +84,14 @@ class LayerBitsSearch {
   bool lower_one() {
     for (Candidate& candidate : candidates_) candidate.is_fresh = false;
     while (true) {
-      const size_t layer = cheapest();
-      Candidate& candidate = candidates_[layer];
+      const size_t choice = cheapest();
+      Candidate& candidate = candidates_[choice];
       if (candidate.is_fresh) {
         points_.push_back(candidate.point);
         return true;
       }
       candidate.point = points_.back();
-      int32_t& bits = candidate.point.bits[layer];
+      int32_t& bits = candidate.point.bits(choice);
       const int32_t saved = bits / 2;
       bits -= saved;
       if (!measure(&candidate.point)) return false;
@@ -84,12 +99,12 @@ class LayerBitsSearch {
       candidate.is_fresh = true;
     }
   }
-  // Returns the cheapest of the layers that have more than one bit.
-  size_t cheapest() const {
-    const std::vector<int32_t>& now = points_.back().bits;
-    size_t best = now.size();
-    for (size_t layer = 0; layer < now.size(); ++layer) {
-      if (now[layer] > 1 && (best == now.size() || candidates_[layer].cost < candidates_[best].cost)) best = layer;
+  // Returns the cheapest of the choices that have more than one bit.
+  size_t cheapest() {
+    const size_t count = candidates_.size();
+    size_t best = count;
+    for (size_t i = 0; i < count; ++i) {
+      if (points_.back().bits(i) > 1 && (best == count || candidates_[i].cost < candidates_[best].cost)) best = i;
     }
     return best;
   }
@@ -114,7 +129,8 @@ class LayerBitsSearch {
   const Model& model_;
   const std::vector<Question>& questions_;
   Progress progress_;
-  std::vector<Candidate> candidates_;
+  bool apart_;
+  std::vector<Candidate> candidates_;  // by choice
   std::vector<Point> points_;
   int64_t tokens_ = 0;
 };
@@ -132,18 +148,19 @@ std::string search_text(const LayerBitsSearch& search) {
 
 nlohmann::ordered_json search_json(const LayerBitsSearch& search, size_t questions) {
   nlohmann::ordered_json object = {{"command", "calibrate"}, {"questions", questions}};
-  object["layer_bits"] = search.points().back().bits;
+  object.update(search.points().back().json());
   object["points"] = nlohmann::ordered_json::array();
   for (const Point& point : search.points()) {
-    object["points"].push_back(
-        {{"layer_bits", point.bits}, {"average", point.average()}, {"perplexity", search.perplexity(point)}});
+    nlohmann::ordered_json& entry = object["points"].emplace_back(point.json());
+    entry["average"] = point.average();
+    entry["perplexity"] = search.perplexity(point);
   }
   return object;
 }
 
 }  // namespace
 
-int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions_of, double average) {
+int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions_of, const LayerBitsGoal& goal) {
   std::vector<Question> questions = read_questions(questions_of);
   const Model model = open_model(options);
   if (model.facts.layer_count > OCELLUS_MOST_LAYER_BITS) {
@@ -151,8 +168,8 @@ int search_layer_bits(const CommonOptions& options, const QuestionOptions& quest
                                   " layers; this one has " + std::to_string(model.facts.layer_count) + ".");
   }
   ask_for_probabilities(model, &questions);
-  LayerBitsSearch search(options, model, questions);
-  if (!search.run(average)) return kExitInterrupted;
+  LayerBitsSearch search(options, model, questions, goal.apart);
+  if (!search.run(goal.average)) return kExitInterrupted;
   print(options.json ? json_line(search_json(search, questions.size())) : search_text(search));
   return kExitOk;
 }

@@ -21,8 +21,7 @@ bool fits(const Model& model, const Needs& needs, CommonOptions options) {
 }  // namespace
 
 CommonOptions with_choice(CommonOptions options, const CacheChoice& choice) {
-  options.cache.bits = choice.bits;
-  options.cache.layer_bits.clear();
+  options.cache.set_bits(choice.bits);
   options.cache.keep = choice.keep;
   if (choice.bits == 16) options.cache.calibration = "none";
   if (choice.keep < 1 && options.cache.evict == "none") options.cache.evict = "david";
@@ -43,6 +42,7 @@ bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options) 
   const CommonOptions given = *options;
   for (int32_t percent = 100; percent > 0; --percent) {
     *options = with_choice(given, {given.cache.bits, static_cast<float>(percent) / 100.0f});
+    options->cache.value_bits = given.cache.value_bits;
     options->cache.layer_bits = given.cache.layer_bits;
     options->cache.calibration = given.cache.calibration;
     if (fits(model, needs, *options)) return true;

@@ -50,19 +50,53 @@ std::string short_number(double value) {
   return text.str();
 }
 
-// Parses "2,1,1,4"; the maximum is used where one number is needed.
+// Bits of keys and of values; 0: as keys.
+struct BitPair {
+  int32_t keys = 0, values = 0;
+};
+
+// Parses "2", or "4/2" for keys and values.
+std::optional<BitPair> parse_bits(const std::string& text) {
+  const auto number_of = [](std::string_view part) {
+    return part == "8" || part == "4" || part == "2" || part == "1" ? part[0] - '0' : part == "16" ? 16 : 0;
+  };
+  const std::string_view all = text;
+  const size_t slash = all.find('/');
+  BitPair bits = {.keys = number_of(all.substr(0, slash))};
+  if (slash != all.npos) bits.values = number_of(all.substr(slash + 1));
+  if (bits.keys == 0 || (slash != all.npos && bits.values == 0)) return std::nullopt;
+  if (bits.values == bits.keys) bits.values = 0;
+  return bits;
+}
+
+// "2", "4/2"
+std::string bits_text(int32_t keys, int32_t values) {
+  return std::to_string(keys) + (values == 0 || values == keys ? "" : "/" + std::to_string(values));
+}
+
+void set_kv_bits(CacheOptions* options, const std::string& text) {
+  const std::optional<BitPair> bits = parse_bits(text);
+  if (!bits) throw CLI::ValidationError("--kv-bits", text + " is not 16, 8, 4, 2 or 1, or keys/values as in 4/2");
+  options->bits = bits->keys;
+  options->value_bits = bits->values;
+}
+
+// Parses "2,1,4/2,4"; the maximum is used where one number is needed.
 void set_layer_bits(const std::string& text, ocellus_cache_policy* policy) {
   std::istringstream list(text);
   for (std::string entry; std::getline(list, entry, ',');) {
-    const bool known = entry == "8" || entry == "4" || entry == "2" || entry == "1";
-    if (!known || policy->layer_bits_count == OCELLUS_MOST_LAYER_BITS) {
+    const std::optional<BitPair> bits = parse_bits(entry);
+    if (!bits || std::max(bits->keys, bits->values) == 16 || policy->layer_bits_count == OCELLUS_MOST_LAYER_BITS) {
       throw Failure(kExitUsage, "--kv-layer-bits " + text + ": write 8, 4, 2 or 1 for each of up to " +
-                                    std::to_string(OCELLUS_MOST_LAYER_BITS) + " layers, as in 2,1,1,4.");
+                                    std::to_string(OCELLUS_MOST_LAYER_BITS) +
+                                    " layers, as in 2,1,1,4, or 4/2 for its keys and values.");
     }
-    policy->layer_bits[policy->layer_bits_count++] = static_cast<uint8_t>(entry[0] - '0');
+    policy->layer_bits[policy->layer_bits_count] = static_cast<uint8_t>(bits->keys);
+    policy->layer_value_bits[policy->layer_bits_count++] = static_cast<uint8_t>(bits->values);
   }
-  const std::vector<int32_t> bits(policy->layer_bits, policy->layer_bits + policy->layer_bits_count);
-  if (!bits.empty()) policy->kv_bits = *std::max_element(bits.begin(), bits.end());
+  for (int32_t i = 0; i < policy->layer_bits_count; ++i)
+    policy->kv_bits =
+        std::max<int32_t>({i == 0 ? 0 : policy->kv_bits, policy->layer_bits[i], policy->layer_value_bits[i]});
 }
 
 // "T1,T2"
@@ -117,9 +151,9 @@ std::string calibration_text(const CacheOptions& options, const std::string& mod
   }
   const bool has_own = options.calibration.empty() && options.scheme.find("tau-") != std::string::npos;
   if (!options.packs() || has_own) return "";
-  if (!options.layer_bits.empty()) {
+  if (!options.layer_bits.empty() || options.value_bits != 0) {
     if (options.calibration == "auto")
-      notes->push_back("Calibrations exist only for equal bits in all layers, so none is used.");
+      notes->push_back("Calibrations exist only for equal bits of all keys and values, so none is used.");
     return "";
   }
   const std::optional<TauPair> taus = known_taus(options, model_path, notes);
@@ -136,11 +170,15 @@ void set_method(const std::string& flag, const std::string& text, char (&field)[
 }
 
 void add_packing_options(CLI::App* command, CacheOptions* options) {
-  command->add_option("--kv-bits", options->bits, "Bits of a cached visual key or value (default: 16)")
-      ->option_text("16|8|4|2|1")
-      ->check(one_of_numbers({16, 8, 4, 2, 1}))
+  command
+      ->add_option_function<std::string>(
+          "--kv-bits", [options](const std::string& text) { set_kv_bits(options, text); },
+          "Bits of a cached visual key or value, or of keys and of values (default: 16)")
+      ->option_text("16|8|4|2|1|K/V")
       ->group(kGroup);
-  command->add_option("--kv-layer-bits", options->layer_bits, "Bits by layer instead, first to last (ours)")
+  command
+      ->add_option("--kv-layer-bits", options->layer_bits,
+                   "Bits by layer instead, first to last, each B or K/V; 'ocellus calibrate' finds them (ours)")
       ->option_text("B,B,...")
       ->excludes("--kv-bits")
       ->group(kGroup);
@@ -245,6 +283,7 @@ ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string
   ocellus_limits_init(&defaults);
   ocellus_cache_policy policy = defaults.cache;
   policy.kv_bits = options.bits;
+  policy.kv_value_bits = options.value_bits;
   set_layer_bits(options.layer_bits, &policy);
   set_method("--evict", options.evict, policy.evict);
   policy.keep = options.keep;
@@ -345,13 +384,28 @@ void set_reuse(const CacheOptions& options, ocellus_limits* limits) {
                                   "carry:K, as in carry:16.");
 }
 
+namespace {
+
+// Values get a list of their own only if they differ from keys somewhere.
+void add_layer_bits(const ocellus_cache_policy& policy, nlohmann::ordered_json* object) {
+  std::vector<int> keys, values;
+  for (int32_t i = 0; i < policy.layer_bits_count; ++i) {
+    keys.push_back(policy.layer_bits[i]);
+    values.push_back(policy.layer_value_bits[i] == 0 ? policy.layer_bits[i] : policy.layer_value_bits[i]);
+  }
+  (*object)["kv_layer_bits"] = keys;
+  if (keys != values) (*object)["kv_layer_value_bits"] = values;
+}
+
+}  // namespace
+
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   const ocellus_cache_policy& policy = limits.cache;
   const bool packs = policy.kv_bits < 16;
   const nlohmann::ordered_json packing = method_options_json(OCELLUS_METHOD_KV_SCHEME, policy.kv_scheme);
   nlohmann::ordered_json object = {{"kv_bits", policy.kv_bits}};
-  if (policy.layer_bits_count > 0)
-    object["kv_layer_bits"] = std::vector<int>(policy.layer_bits, policy.layer_bits + policy.layer_bits_count);
+  if (policy.kv_value_bits != 0) object["kv_value_bits"] = policy.kv_value_bits;
+  if (policy.layer_bits_count > 0) add_layer_bits(policy, &object);
   object["calib"] = packs && is_calibrated(packing)
                         ? nlohmann::ordered_json{packing.at("tau-low"), packing.at("tau-high")}
                         : nlohmann::ordered_json("none");
@@ -370,10 +424,11 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
 std::string describe_policy(const ocellus_cache_policy& policy) {
   const nlohmann::ordered_json packing = method_options_json(OCELLUS_METHOD_KV_SCHEME, policy.kv_scheme);
   std::string text = policy.kv_bits == 16 ? "f16" : format_count(policy.kv_bits, "bit");
+  if (policy.kv_value_bits != 0) text = "keys of " + text + ", values of " + format_count(policy.kv_value_bits, "bit");
   if (policy.layer_bits_count > 0) {
     text = "bits by layer";
     for (int32_t i = 0; i < policy.layer_bits_count; ++i)
-      text += (i == 0 ? " " : ",") + std::to_string(policy.layer_bits[i]);
+      text += (i == 0 ? " " : ",") + bits_text(policy.layer_bits[i], policy.layer_value_bits[i]);
   }
   if (policy.kv_bits < 16 && packing.contains("residual"))
     text += ", kivi with " + format_count(packing.at("residual").get<int32_t>(), "token") + " in f16";

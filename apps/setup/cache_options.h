@@ -17,7 +17,8 @@ namespace ocellus::app {
 
 struct CacheOptions {
   int32_t bits = 16;
-  std::string layer_bits;            // bits by layer, "2,1,1,4", instead of `bits`; empty: the same in all
+  int32_t value_bits = 0;            // if values differ from keys; 0: the same
+  std::string layer_bits;            // bits by layer, "2,4/2,1", instead of `bits`; empty: the same in all
   std::string calibration;           // "none", "auto" or "T1,T2"; empty: auto, unless the scheme has taus
   std::string scheme = "per-image";  // as ocellus_cache_policy.kv_scheme
   std::string evict = "none";        // as ocellus_cache_policy.evict
@@ -29,6 +30,12 @@ struct CacheOptions {
   int64_t library_cache_bytes = 0;
   std::optional<int32_t> shared_images;  // nullopt: the command's own default
 
+  // The same bits everywhere.
+  void set_bits(int32_t all) {
+    bits = all;
+    value_bits = 0;
+    layer_bits.clear();
+  }
   bool packs() const { return bits < 16 || !layer_bits.empty(); }
   bool is_kivi() const { return method_name(scheme) == "kivi"; }
 };

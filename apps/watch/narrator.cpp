@@ -14,8 +14,7 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
   const bool is_rolling = options.memory == MemoryKind::kRolling;
   common.sessions = is_rolling ? 2 : 1;
   common.images = settings.frames;
-  if (common.cache.bits != settings.kv_bits) common.cache.layer_bits.clear();
-  common.cache.bits = settings.kv_bits;
+  if (common.cache.bits != settings.kv_bits) common.cache.set_bits(settings.kv_bits);
   common.cache.keep = settings.keep;
   if (settings.keep < 1 && common.cache.evict == "none") common.cache.evict = "value-window";
   if (is_rolling && !common.cache.compress_at) common.cache.compress_at = "image-end";

@@ -16,6 +16,12 @@ class Flags(ProgramTest):
     def test_bad_values_are_refused_in_one_sentence(self):
         for flags, sentence in [
                 (["--kv-bits", "3"], "--kv-bits: 3 is not 16, 8, 4, 2 or 1"),
+                (["--kv-bits", "4/3"], "--kv-bits: 4/3 is not 16, 8, 4, 2 or 1, or keys/values as in 4/2"),
+                (["--kv-bits", "4/"], "--kv-bits: 4/ is not"), (["--kv-bits", "4/2/1"], "--kv-bits: 4/2/1 is not"),
+                (["--kv-bits", "8/1"], "no cache format of 8-bit keys and 1-bit values: they have the same bits, or two"),
+                (["--kv-bits", "16/4"], "no cache format of 16-bit keys and 4-bit values"),
+                (["--kv-layer-bits", "2,1,1,1,1/8,1,2,4"], "no cache format of 1-bit keys and 8-bit values"),
+                (["--kv-layer-bits", "2,1,1,1,1/,1,2,4"], "or 4/2 for its keys and values"),
                 (["--kv-bits", "two"], "--kv-bits: two is not 16, 8, 4, 2 or 1"),
                 (["--kv-bits", "-1"], "--kv-bits"), (["--kv-bits", "1.5"], "--kv-bits"),
                 (["--kv-bits"], "--kv-bits needs a value"),
@@ -127,6 +133,24 @@ class Flags(ProgramTest):
         (equal,) = self.objects(*question, "--kv-bits", 2)
         for key in ["answer", "kv_bytes", "kv_waste_bytes", "logits_hash"]:
             self.assertEqual(listed.get(key), equal.get(key), key)
+
+    def test_keys_and_values_may_differ_in_bits(self):
+        question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
+        elements = 64 * 2 * 4 * 64 * 8
+        (pair,) = self.objects(*question, "--kv-bits", "4/2")
+        self.assertEqual((pair["policy"]["kv_bits"], pair["policy"]["kv_value_bits"]), (4, 2))
+        self.assertEqual(pair["kv_block_bytes"] - pair["kv_scale_bytes"], elements * 3 // 8)
+        (layers,) = self.objects(*question, "--kv-layer-bits", "4/2,2,2,2/1,1,1/2,2/8,4")
+        self.assertEqual(layers["policy"]["kv_layer_bits"], [4, 2, 2, 2, 1, 1, 2, 4])
+        self.assertEqual(layers["policy"]["kv_layer_value_bits"], [2, 2, 2, 1, 1, 2, 8, 4])
+        self.assertEqual(layers["kv_block_bytes"] - layers["kv_scale_bytes"], elements * (18 + 22) // 128)
+        (listed,) = self.objects(*question, "--kv-layer-bits", ",".join(["4/2"] * 8))
+        (equal,) = self.objects(*question, "--kv-bits", "2/2")
+        (same,) = self.objects(*question, "--kv-bits", 2)
+        for one, other in [(listed, pair), (equal, same)]:
+            for key in ["answer", "kv_bytes", "kv_waste_bytes", "logits_hash"]:
+                self.assertEqual(one.get(key), other.get(key), key)
+        self.assertRegex(self.answer("plan", "--kv-bits", "4/2"), r"keys of 4 bits, values of 2 bits\n")
 
     def test_kivi_packs_complete_groups_of_old_tokens(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 2]
@@ -381,6 +405,22 @@ class Calibrate(FolderTest):
         bits = ",".join(map(str, report["layer_bits"]))
         summary = self.objects("eval", self.questions, *self.pair, "--perplexity", "--kv-layer-bits", bits)[-1]
         self.assertAlmostEqual(summary["perplexity"], points[-1]["perplexity"], places=4)
+
+    @long
+    def test_bits_of_keys_and_values_are_lowered_apart(self):
+        report = self.calibrate("--layer-bits", 3.8, "--apart")
+        points = [point["layer_bits"] + point["layer_value_bits"] for point in report["points"]]
+        self.assertEqual(points[0], [4] * 16)
+        for before, after in zip(points, points[1:]):
+            changed = [pair for pair in zip(before, after) if pair[0] != pair[1]]
+            self.assertEqual([pair[1] * 2 for pair in changed], [changed[0][0]])
+            self.assertGreater(sum(before) / 16, 3.8)
+        self.assertEqual(report["points"][-1]["average"], sum(points[-1]) / 16)
+        self.assertLessEqual(report["points"][-1]["average"], 3.8)
+        self.assertEqual(report["layer_bits"] + report["layer_value_bits"], points[-1])
+        bits = ",".join(f"{keys}/{values}" for keys, values in zip(report["layer_bits"], report["layer_value_bits"]))
+        summary = self.objects("eval", self.questions, *self.pair, "--perplexity", "--kv-layer-bits", bits)[-1]
+        self.assertAlmostEqual(summary["perplexity"], report["points"][-1]["perplexity"], places=4)
 
     def test_a_damaged_file_is_refused(self):
         self.write()
