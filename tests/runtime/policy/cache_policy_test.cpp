@@ -469,6 +469,7 @@ TEST_CASE("the plan of everything at once has rows to spare for those of a GPU")
     for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_CARRY, OCELLUS_REUSE_BLEND}) {
       if (reuse == OCELLUS_REUSE_CARRY && std::string_view(method) == "meda") continue;  // refused
       ocellus_limits limits = board_limits(4, 100);
+      limits.device = OCELLUS_DEVICE_CPU;
       limits.cache = evicting(method, 0.1f, 2);
       test::add_option(limits.cache.kv_scheme, "tau-low=0");
       limits.reuse = reuse;
