@@ -66,6 +66,11 @@ OCELLUS_EVERYWHERE inline int64_t rows_to_choose_from(const SelectSlotsArgs& arg
   return args.rows.count - args.window > args.budget ? args.rows.count - args.window : 0;
 }
 
+/// Number of rows that every head keeps.
+OCELLUS_EVERYWHERE inline int64_t kept_rows(const SelectSlotsArgs& args) {
+  return rows_to_choose_from(args) > 0 ? args.window + args.budget : args.rows.count;
+}
+
 /// True if theta of this layer is to be computed.
 OCELLUS_EVERYWHERE inline bool is_watching(const SelectSlotsArgs& args) {
   return args.ncar.layer == 0 || args.ncar.state->switch_layer == NcarState::kNotYet;
@@ -108,8 +113,9 @@ OCELLUS_EVERYWHERE inline bool is_decoupled(const SelectSlotsArgs& args) {
 OCELLUS_EVERYWHERE inline bool is_visual_row(const SelectSlotsArgs& args, int64_t row) {
   return args.rows.is_visual != nullptr && args.rows.is_visual[row] != 0;
 }
-/// True if a kept row is listed as visual.
-OCELLUS_EVERYWHERE inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual) {
+/// True if a kept row is listed as visual. `place`: the number of kept rows before it, read with last_text only.
+OCELLUS_EVERYWHERE inline bool goes_to_visual(const SelectSlotsArgs& args, int64_t row, bool is_visual, int64_t place) {
+  if (args.kept.last_text >= 0) return place < kept_rows(args) - args.kept.last_text;
   return args.kept.is_split && row >= args.kept.first_text && (is_visual || args.kept.pack_text) &&
          (args.kept.pack_window || row < args.rows.count - args.window);
 }

@@ -182,7 +182,9 @@ __device__ void list_rows(const SelectSlotsArgs& args, const SelectTask& task, S
     for (int i = 0; i < kClasses; ++i) seen[i] += count_of(total, i);
 
     const bool kept = chosen || (exists && !choosable);
-    const int list = exists && select::goes_to_visual(args, row, visual) ? 1 : 0;
+    int64_t kept_before = 0;
+    if (args.kept.last_text >= 0) kept_before = listed[0] + listed[1] + sum_before(kept ? 1 : 0, room.warps, total);
+    const int list = exists && select::goes_to_visual(args, row, visual, kept_before) ? 1 : 0;
     const uint32_t ahead = sum_before(kept ? one_of(list) : 0, room.warps, total);
     if (kept && list == 0)
       args.kept.text.data[head * args.kept.text.stride + listed[0] + count_of(ahead, 0)] = static_cast<int32_t>(row);

@@ -61,6 +61,7 @@ struct KeptRows {
   bool pack_window = true;
   bool pack_text = false;
   int64_t first_text = 0;
+  int64_t last_text = -1;  // -1: by modality and window
   DeviceView<int32_t> text;
   DeviceView<int32_t> visual;
   int32_t* text_counts = nullptr;
@@ -83,8 +84,9 @@ struct KeptRows {
 /// Types     integers, but for pooled means, which are f32 and added from the lowest row on, and theta, added in f64
 /// Split     kept.is_split: visual rows that are kept go to kept.visual, text to kept.text; visual rows of the window
 ///           go to kept.text unless pack_window; with pack_text all rows are treated as visual ones are. The first
-///           first_text rows go to kept.text in any case. Otherwise all kept rows go to kept.text, and kept.visual and
-///           kept.visual_counts may be null
+///           first_text rows go to kept.text in any case. With last_text the last last_text kept rows go to kept.text
+///           and all before them to kept.visual, whatever they are. Without is_split all kept rows go to kept.text, and
+///           kept.visual and kept.visual_counts may be null
 /// Scratch   select_slots_scratch_bytes(n, G, traits)
 /// Determinism the same bits whatever the number of threads; both backends choose the same rows of the same scores,
 ///           unless theta lies as close to the threshold as its rounding

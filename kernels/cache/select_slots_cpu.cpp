@@ -64,7 +64,7 @@ void list_rows(const SelectSlotsArgs& args, int64_t head, const uint8_t* kept) {
   int32_t text = 0, visual = 0;
   for (int64_t row = 0; row < args.rows.count; ++row) {
     if (kept[row] == 0) continue;
-    if (select::goes_to_visual(args, row, select::is_visual_row(args, row)))
+    if (select::goes_to_visual(args, row, select::is_visual_row(args, row), text + visual))
       args.kept.visual.row(head)[visual++] = static_cast<int32_t>(row);
     else
       args.kept.text.row(head)[text++] = static_cast<int32_t>(row);

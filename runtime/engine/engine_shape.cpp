@@ -146,20 +146,16 @@ Status check_links(const EngineShape& s) {
     return OCELLUS_FAIL(Code::kBadArgument,
                         "prefix caching reads an image after all slots before it, which here depend on the rest of the "
                         "prompt: plan another way to reuse, or none of eviction, kivi and calibquant");
-  if (s.reuse.text_alone() && s.policy.evicts())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "with full reuse only the last token sees images, so that nothing ranks their rows: plan MPIC, "
-                        "spread, carry or CacheBlend with eviction");
+  if (s.reuse.text_alone() && s.policy.evicts() && s.policy.evict->observed_rows(1, {.rows = 2}) > 0)
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "with full reuse only the last token sees images, so that %s has nothing to rank their rows by: "
+        "plan MPIC, spread, carry or CacheBlend",
+        s.policy.evict->method().name);
   if (s.reuse.shares() && s.reuse.staged)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "linked images that are packed or evicted with their prompt are stored with it, so that "
                         "sessions cannot share them: plan no shared images");
-  if (s.reuse.carries() && s.policy.looks_first())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "carry changes linked images as their prompt is read, and %s reads %sprompts twice: plan "
-                        "spread%s",
-                        s.policy.evict->method().name, s.policy.is_late() ? "packed " : "",
-                        s.policy.is_late() ? ", or 16 bits" : ", or a ranking by layer");
   if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
     return OCELLUS_FAIL(
         Code::kUnsupported,
@@ -208,16 +204,16 @@ void size_evicted(const ChunkFacts& all, EngineShape* s) {
   if (!packs_text) session.blocks = std::min(session.blocks, images * blocks_of(s->pictures.rows, block));
 }
 
-/// Sizes them if all but the end of a prompt is packed, in whole blocks, text too. Every image may be the only one of
-/// its prompt, whose end then stays f16.
+/// Sizes them if all but the end of what a prompt keeps is packed, in whole blocks, text too. Every image may be the
+/// only one of its prompt, whose end then stays f16.
 void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
   const int64_t images = s->pictures.per_session, block = s->policy.block_slots;
-  const int64_t f16_images = std::min(images * (s->policy.window + block - 1), all.visual_rows);
+  const int64_t f16_images = std::min(images * (s->policy.residual + block - 1), all.visual_rows);
   s->session.evictions = images;
   s->kv.image_slots = 0;
   s->kv.block_slots = static_cast<int32_t>(block);
   s->session.pages = blocks_of(s->session.text_tokens + f16_images, kPageSlots) + images;
-  s->session.blocks = all.rows / block;
+  s->session.blocks = std::min(s->policy.most_visual(all, images) + images, all.rows) / block;
 }
 
 /// Sizes them if text alone competes. Whatever is dropped still counts as planned text, and every piece that competes

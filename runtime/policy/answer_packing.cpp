@@ -50,7 +50,7 @@ Status pack_oldest_text(const TextModel& model, const CachePolicy& policy, const
   const KvShape& kv = cache.shape();
   std::iota(scratch.rows.host.data, scratch.rows.host.data + scratch.rows.host.cols, 0);
   queue.upload(scratch.rows, scratch.rows.host.cols);
-  while (cache.has_text_to_pack(policy.window)) {
+  while (cache.has_text_to_pack(policy.residual)) {
     PackJob& job = *scratch.job.host.data;
     job = PackJob();
     OCELLUS_TRY(cache.reserve_text_block(&job.out));

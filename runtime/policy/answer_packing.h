@@ -21,8 +21,8 @@ struct AnswerPacking {
   Status lay_out(const KvShape& kv, Phase phase, RowSink& sink);
 };
 
-/// Packs the session's oldest pages of text while all but its newest `policy.window` tokens fill a block. Waits for the
-/// device: no other work may be queued. kFull: never, if the cache was planned for this.
+/// Packs the session's oldest pages of text while all but its newest `policy.residual` tokens fill a block. Waits for
+/// the device: no other work may be queued. kFull: never, if the cache was planned for this.
 Status pack_oldest_text(const TextModel& model, const CachePolicy& policy, const AnswerPacking& scratch,
                         SessionCache& cache, Queue& queue);
 

@@ -140,6 +140,12 @@ Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
   // The split of the slots between text and images is known per head, and only after scoring.
   left.text = left.slots();
   if (!packs()) return left;
+  if (packs_oldest()) {
+    const bool is_open = is_late() || keeps_text();  // the number of kept rows is known by layer or by prompt
+    left.text = is_open ? std::min<int64_t>(residual + block_slots - 1, left.slots()) : f16_tail(left.slots());
+    left.visual = is_open ? left.slots() : left.slots() - left.text;
+    return left;
+  }
   const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
   // A late rule's window is known by layer, and only when all have run.
   const int64_t f16_window = pack_window ? 0 : std::min(is_late() ? facts.rows : left.window, packed_rows);

@@ -4,6 +4,8 @@
 // engine's limits, so the plan is exact before anything runs.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/base/kv_run.h"
 #include "platform/status.h"
 #include "runtime/cache/kv_formats.h"
@@ -64,7 +66,8 @@ struct CachePolicy {
   MethodValues options;                 // options of the eviction method
   float keep = 1.0f;   // fraction kept of the rows read together; of each image's rows if images are compressed one by
                        // one
-  int32_t window = 0;  // recent rows that are kept, or kept in f16; 0: the method's choice
+  int32_t window = 0;  // recent rows that are kept; 0: the method's choice
+  int32_t residual = 0;  // KIVI: newest kept rows that stay f16, and up to a block more
   CompressAt when = CompressAt::kPromptEnd;
 
   bool packs() const { return is_packed(format); }
@@ -76,8 +79,12 @@ struct CachePolicy {
   bool evicts_answers() const;
   /// Number of a prompt's first rows that are never packed: those that move.
   int64_t first_f16_rows() const;
-  /// KIVI: nothing is dropped; whole blocks are packed, from the oldest row on.
+  /// KIVI: of the rows that are kept, whole blocks are packed, from the oldest on.
   bool packs_oldest() const { return scales == KvScaleForm::kByToken; }
+  /// KIVI: number of the last of `kept` rows that stay f16.
+  int64_t f16_tail(int64_t kept) const {
+    return kept - std::max<int64_t>(kept - residual, 0) / block_slots * block_slots;
+  }
   /// The rule that lists the kept rows: the eviction method or KIVI. Null if rows keep their order.
   const RowRule* row_rule() const;
   bool lists_rows() const { return evicts() || packs_oldest(); }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "kernels/cache/refine_scores.h"
 #include "runtime/policy/rule_parts.h"
 
 namespace ocellus {
@@ -74,17 +73,18 @@ Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options
   return {};
 }
 
-Status apply_kivi(const ocellus_cache_policy& policy, const MethodValues& options, CachePolicy* out) {
-  const char* refused = nullptr;
-  if (policy.layer_bits_count > 0) refused = "has the same bits in all layers";
-  if (policy.keep < 1) refused = "keeps all rows: choose it or an eviction method";
+Status apply_kivi(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
   if (out->when == CompressAt::kImageEnd)
-    refused = "packs prompts, not images one by one: compress at the prompt's end or before the suffix";
-  if (refused != nullptr) return OCELLUS_FAIL(Code::kBadArgument, "kivi %s", refused);
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "kivi packs prompts, not images one by one: compress at the prompt's end or before the suffix");
+  if (out->evicts_answers())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "kivi packs answers in blocks of %d tokens, and %s drops single ones: choose another eviction "
+                        "method, or another packing scheme",
+                        kKiviGroup, out->evict->method().name);
   out->scales = KvScaleForm::kByToken;
   out->block_slots = kKiviGroup;
-  out->window = static_cast<int32_t>(options.number("residual"));
-  out->pack_window = false;
+  out->residual = static_cast<int32_t>(options.number("residual"));
   out->pack_text = true;
   return {};
 }
@@ -102,21 +102,16 @@ constexpr PackingScheme kSchemes[] = {
      apply_calibquant},
     {describe_method("kivi", "KIVI, Liu et al. 2024",
                      "All but the newest rows, text and answers, too, in groups of 32: keys by channel over 32 rows, "
-                     "values by row over 32 channels; without an eviction method.",
+                     "values by row over 32 channels. Of what an eviction method leaves, if there is one.",
                      kKiviOptions),
      apply_kivi}};
 
 class KiviRowRule final : public RowRule {
  public:
-  int64_t window(const CachePolicy& policy, int64_t kept) const override {
-    return kept - std::max<int64_t>(kept - policy.window, 0) / policy.block_slots * policy.block_slots;
-  }
+  int64_t window(const CachePolicy&, int64_t kept) const override { return kept; }
   int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
   int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
-
-  /// Equal scores keep the order of the rows, so that blocks hold neighbours.
   void choose(const LayerToCompress& a, Queue& queue) const override {
-    refine_scores({.scores = a.scores(), .rows = a.rows, .row_count = a.plan.facts.rows, .clear = true}, queue);
     select_slots(selection(a, SelectStage::kUnified), queue);
   }
 };

@@ -25,6 +25,7 @@ SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   args.kept.pack_window = policy.pack_window;
   args.kept.pack_text = policy.packs_text();
   args.kept.first_text = policy.first_f16_rows();
+  if (policy.packs_oldest()) args.kept.last_text = policy.f16_tail(plan.survivors.slots());
   return args;
 }
 

@@ -64,7 +64,7 @@ void Generation::list_runs(int32_t i) {
 bool Generation::packs_text(int32_t i, int32_t more) const {
   const CachePolicy& policy = engine_.shape().policy;
   return policy.packs_oldest() && active(i) && !sessions_[i]->room().is_rolling() &&
-         sessions_[i]->cache().has_text_to_pack(policy.window - more);
+         sessions_[i]->cache().has_text_to_pack(policy.residual - more);
 }
 
 bool Generation::has_text_to_pack(int32_t more) const {

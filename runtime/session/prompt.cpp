@@ -87,6 +87,10 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
     OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
     if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
     queue.copy(chunk.hidden.data, scratch.inputs.data, bytes);
+    if (engine.shape().reuse.carries()) {  // linked images have changed
+      carry_no_change(scratch.carry, queue);
+      plan->carried_images = 0;
+    }
   }
   return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
 }

@@ -141,10 +141,12 @@ Kept reference(const Problem& problem, bool decoupled) {
     }
     kept.text.emplace_back();
     kept.visual.emplace_back();
-    for (int64_t row = 0; row < problem.rows; ++row) {
+    const int64_t kept_count = budget + problem.rows - before_window;
+    for (int64_t row = 0, place = 0; row < problem.rows; ++row) {
       if (row < before_window && !chosen[static_cast<size_t>(row)]) continue;
-      const bool to_visual =
-          options.kept.is_split && is_visual(row) && (row < before_window || options.kept.pack_window);
+      const bool by_kind = options.kept.is_split && is_visual(row) && (row < before_window || options.kept.pack_window);
+      const bool to_visual = options.kept.last_text < 0 ? by_kind : place < kept_count - options.kept.last_text;
+      ++place;
       (to_visual ? kept.visual : kept.text).back().push_back(static_cast<int32_t>(row));
     }
   }
@@ -185,6 +187,8 @@ Problem random_problem(Random& random, int64_t most_rows) {
   options.stage = random.integer(0, 1) == 0 ? SelectStage::kUnified : SelectStage::kDecoupled;
   options.kept.is_split = random.integer(0, 1) == 0;
   options.kept.pack_window = random.integer(0, 1) == 0;
+  if (options.kept.is_split && random.integer(0, 2) == 0)
+    options.kept.last_text = random.integer(0, options.budget + 9);
   return problem;
 }
 

@@ -164,15 +164,10 @@ const BadField kBadFields[] = {
     {"fraction to keep", [](auto& p) { p.keep = kNan; }},
     {"needs an eviction method", [](auto& p) { p.keep = 0.5f; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
-    {"kivi has the same bits in all layers",
+    {"kivi packs answers in blocks of 32 tokens, and h2o drops single ones",
      [](auto& p) {
        p = kivi(2);
-       set_layer_bits({2, 4}, &p);
-     }},
-    {"kivi keeps all rows",
-     [](auto& p) {
-       p = kivi(2);
-       test::set_text(p.evict, "snapkv");
+       test::set_text(p.evict, "h2o");
        p.keep = 0.5f;
      }},
     {"kivi packs prompts, not images one by one",

@@ -115,6 +115,47 @@ TEST_CASE("KIVI with eight bits answers as f16 does" * doctest::test_suite("long
   }
 }
 
+TEST_CASE("KIVI with eight bits answers over what an eviction method leaves as f16 does" *
+          doctest::test_suite("long")) {
+  for (const char* const method : {"snapkv", "value-window", "vl-cache", "look-m-all-text"}) {
+    CAPTURE(method);
+    ocellus_limits limits = board_limits(8, 300);
+    test::set_text(limits.cache.evict, method);
+    limits.cache.keep = 0.6f;
+    const std::unique_ptr<Engine> plain_engine = make_engine(limits);
+    limits.cache.kv_bits = 8;
+    test::set_text(limits.cache.kv_scheme, "kivi:residual=8");
+    const std::unique_ptr<Engine> engine = make_engine(limits);
+    Session &plain = open_session(*plain_engine), &session = open_session(*engine);
+    for (const int id : {0, 12}) {
+      CAPTURE(id);
+      plain.reset();
+      session.reset();
+      const Answer expected = answer_golden(plain, id), answer = answer_golden(session, id);
+      CHECK(answer.text == expected.text);
+      CHECK(answer.stats.kv_bytes < 0.8 * static_cast<double>(expected.stats.kv_bytes));
+    }
+  }
+}
+
+TEST_CASE("KIVI takes the bits that each layer is given" * doctest::test_suite("long")) {
+  int64_t bytes[2] = {};
+  for (const bool by_layer : {false, true}) {
+    ocellus_limits limits = kivi_limits(8, 300, 8, 8);
+    limits.cache.layer_bits_count = by_layer ? kLayers : 0;
+    std::fill_n(limits.cache.layer_bits, kLayers, 8);
+    limits.cache.layer_bits[2] = 1;
+    const std::unique_ptr<Engine> engine = make_engine(limits);
+    Session& session = open_session(*engine);
+    const Answer answer = answer_golden(session, 12);
+    CHECK(answer.status.ok());
+    bytes[by_layer] = answer.stats.kv_bytes;
+    if (!by_layer) continue;
+    const int64_t rows = session.cache().evicted(0).rows, packed = packed_of(rows, 8);
+    CHECK(bytes[0] - bytes[1] == code_bytes(packed, 7) / kLayers);
+  }
+}
+
 TEST_CASE("KIVI finds room for the planned images in whatever prompts they come" * doctest::test_suite("long")) {
   for (const int32_t window : {1, 40, 128}) {
     for (const int32_t chunk_rows : {0, 1}) {

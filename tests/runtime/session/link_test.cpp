@@ -198,7 +198,7 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
   refused(limits, "no rows there rank its own when it ends");
   limits.cache.compress_at = OCELLUS_COMPRESS_PROMPT_END;
   limits.reuse = OCELLUS_REUSE_FULL;
-  refused(limits, "nothing ranks their rows");
+  refused(limits, "snapkv has nothing to rank their rows by");
   limits.reuse = OCELLUS_REUSE_PREFIX;
   refused(limits, "prefix caching reads an image after all slots before it");
   limits = linking_limits(1, 100, 8, 2);
