@@ -107,15 +107,23 @@ void ChatScheduler::read_request(const Job& job) {
     job->body = exchange->take_body();
     waits = job->is_about_files ? read_file_request(job, exchange->request()) : read_chat(job);
   } catch (const RequestError& error) {
+    end_reading();
     fail(job, error);
   } catch (const std::exception& error) {
+    end_reading();
     fail(job, RequestError(500, "The request could not be read: " + describe_exception(error)));
   }
+  if (!waits) return;
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
-  if (!waits) return;
   waiting_.push_back(job);
   engine_changed_.notify_one();
+}
+
+// Comes before the answer: whoever has that may send the next request at once.
+void ChatScheduler::end_reading() {
+  const std::lock_guard lock(mutex_);
+  being_read_ = 0;
 }
 
 bool ChatScheduler::read_chat(const Job& job) {
@@ -141,7 +149,9 @@ bool ChatScheduler::read_file_request(const Job& job, const HttpRequest& head) {
     job->upload = parse_file_upload(job->body.bytes, head.header("content-type"));
     return true;
   }
-  job->reply.send(files_.answer(head, job->user));
+  const nlohmann::ordered_json answer = files_.answer(head, job->user);
+  end_reading();
+  job->reply.send(answer);
   return false;
 }
 
@@ -388,14 +398,14 @@ void ChatScheduler::finish(const Job& job, const char* reason) {
   metrics_->count_finish(reason);
   metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);
   metrics_->observe_request(job->age_s());
-  job->reply.finish(reason, job->usage);
   leave(job);
+  job->reply.finish(reason, job->usage);
 }
 
 void ChatScheduler::fail(const Job& job, const RequestError& error) {
   if (!job->is_about_files) metrics_->count_request(error.status());
-  job->reply.fail(error);
   leave(job);
+  job->reply.fail(error);
 }
 
 void ChatScheduler::drop(const Job& job) {
@@ -405,7 +415,8 @@ void ChatScheduler::drop(const Job& job) {
   leave(job);
 }
 
-// Frees the job's session, if it has one. Only the engine's thread has such jobs.
+// Frees the job's session, if it has one, before the last word of its answer is sent: whoever has that may send the
+// next request at once. Only the engine's thread has such jobs.
 void ChatScheduler::leave(const Job& job) {
   if (job->session == nullptr) return;
   ocellus_session* session = nullptr;

@@ -65,6 +65,7 @@ class ChatScheduler {
   void run_front();
   void run_engine();
   void read_request(const Job& job);
+  void end_reading();
   bool read_chat(const Job& job);
   bool read_file_request(const Job& job, const HttpRequest& head);
   void check_request(const ChatRequest& request);

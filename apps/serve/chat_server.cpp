@@ -12,6 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kModels = "/v1/models/";
+// With --api-keys, the only user whose keys read the metrics: they are sums over all users, and tell of each to others.
+constexpr std::string_view kMetricsUser = "metrics";
 
 HttpResponse json_response(const Json& object) {
   return {.content_type = "application/json",
@@ -52,6 +54,12 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
     server->open_path(path);
   }
   server->handle("GET", "/metrics", [server, metrics](const std::shared_ptr<HttpExchange>& exchange) {
+    const std::string& user = exchange->request().user;
+    if (!user.empty() && user != kMetricsUser) {
+      return exchange->respond(
+          error_reply(RequestError(403, "Metrics are sums over all users: they need a key of the user metrics.", "",
+                                   "insufficient_permissions")));
+    }
     exchange->respond({.content_type = kPrometheusType, .body = metrics->text(server->counts())});
   });
 }
