@@ -1,5 +1,6 @@
 """Pictures that conversations share on the device: what is planned, refused, counted, and kept apart."""
 
+import json
 import pathlib
 import tempfile
 import unittest
@@ -78,13 +79,15 @@ class SharedServe(ProgramTest):
     def test_users_share_nothing_without_a_library_either(self):
         with tempfile.TemporaryDirectory() as folder:
             keys = pathlib.Path(folder) / "keys"
-            keys.write_text("a-key ann\nb-key bob\n")
+            keys.write_text("a-key ann\nb-key bob\nm-key metrics\n")
             keys.chmod(0o600)
             server = self.start("--api-keys", keys)
             for key, hits in [("a-key", 0), ("b-key", 0), ("a-key", 1), ("b-key", 2)]:
                 known = {"Authorization": "Bearer " + key}
                 self.assertEqual(server.post({"messages": caption_of("113")}, known)[0], 200)
-                _, _, metrics = server.request("GET", "/metrics", headers=known)
+                status, _, refusal = server.request("GET", "/metrics", headers=known)  # bob would learn of ann's
+                self.assertEqual((status, json.loads(refusal)["error"]["code"]), (403, "insufficient_permissions"))
+                _, _, metrics = server.request("GET", "/metrics", headers={"Authorization": "Bearer m-key"})
                 self.assertIn(f"\nocellus_shared_image_hits_total {hits}\n", metrics.decode())
 
     def test_a_request_waits_for_no_place_that_others_hold(self):

@@ -260,7 +260,7 @@ class Load:
             listed = {file["id"] for file in json.loads(await self.fetch("/v1/files", user))["data"]}
             if listed != set(self.files[user].values()):
                 self.problems.append(f"{user} has {len(listed)} files, not {len(self.files[user])}")
-        metrics = await self.fetch("/metrics", self.users[0])
+        metrics = await self.fetch("/metrics", "metrics")
         for name in ["ocellus_num_requests_running", "ocellus_num_requests_waiting", "ocellus_http_body_bytes"]:
             if float(re.search(rf"^{name} (\S+)$", metrics, re.MULTILINE)[1]) != 0:
                 self.problems.append(f"{name} is not 0 at the end")
@@ -294,7 +294,8 @@ def write_lines(result):
 
 async def serve(options, folder):
     keys = folder / "keys"
-    keys.write_text("".join(f"key-of-user-{i} user-{i}\n" for i in range(options.users)))
+    keys.write_text("".join(f"key-of-{user} {user}\n" for user in
+                            [*(f"user-{i}" for i in range(options.users)), "metrics"]))
     keys.chmod(0o600)
     process = await asyncio.create_subprocess_exec(
         options.program, "serve", "--http", "127.0.0.1:0", "--quiet", "--library", str(folder / "shelf"), "--api-keys",
