@@ -1,4 +1,5 @@
-// Rate of cuBLASLt itself in f16 on the matrix shapes of two layers: the ceiling for prefill and for vision.
+// Rate of cuBLASLt itself in f16 on the matrix shapes of layers: the ceiling for prefill, for vision and for
+// decode steps of 16 sessions.
 //
 //   cublas_rate_bench
 //
@@ -44,6 +45,11 @@ struct Layer {
 };
 
 const Layer kLayers[] = {
+    {"8B, 16 rows",
+     {{"q, o", 2, 16, 4096, 4096},
+      {"k, v", 2, 16, 1024, 4096},
+      {"gate, up", 2, 16, 14336, 4096},
+      {"down", 1, 16, 4096, 14336}}},
     {"2.2B, 2048 rows",
      {{"q, k, v, o", 4, 2048, 2048, 2048}, {"gate, up", 2, 2048, 8192, 2048}, {"down", 1, 2048, 2048, 8192}}},
     {"SigLIP-B, 16 images of 1024 patches",
