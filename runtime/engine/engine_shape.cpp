@@ -213,7 +213,9 @@ void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
   s->kv.image_slots = 0;
   s->kv.block_slots = static_cast<int32_t>(block);
   s->session.pages = blocks_of(s->session.text_tokens + f16_images, kPageSlots) + images;
-  s->session.blocks = std::min(s->policy.most_visual(all, images) + images, all.rows) / block;
+  // Text of prompts without images and of answers is packed without being evicted.
+  const int64_t of_images = s->policy.most_visual({.rows = all.visual_rows, .visual_rows = all.visual_rows}, images);
+  s->session.blocks = std::min(of_images + images + s->session.text_tokens, all.rows) / block;
 }
 
 /// Sizes them if text alone competes. Whatever is dropped still counts as planned text, and every piece that competes

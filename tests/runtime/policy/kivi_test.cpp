@@ -157,11 +157,14 @@ TEST_CASE("KIVI takes the bits that each layer is given" * doctest::test_suite("
 }
 
 TEST_CASE("KIVI finds room for the planned images in whatever prompts they come" * doctest::test_suite("long")) {
-  for (const int32_t window : {1, 40, 128}) {
+  for (const auto& [window, keep] : {std::pair{1, 1.0f}, {40, 1.0f}, {128, 1.0f}, {1, 0.05f}, {40, 0.3f}}) {
     for (const int32_t chunk_rows : {0, 1}) {
       CAPTURE(window);
+      CAPTURE(keep);
       CAPTURE(chunk_rows);
       ocellus_limits limits = kivi_limits(4, 200, 2, window);
+      if (keep < 1) test::set_text(limits.cache.evict, "snapkv");
+      limits.cache.keep = keep;
       limits.max_prompt_rows = chunk_rows;
       const std::unique_ptr<Engine> engine = make_engine(limits);
       const FreeBlocks all(*engine);
