@@ -118,10 +118,12 @@ def packed_and_evicted(results):
         found = settings[f"8 --evict david --keep {keep:g} --kv-bits {bits}" if keep < 1 else f"8 --kv-bits {bits}"]
         return f"{score(found['accuracy'])}, {megabytes(found['kv_bytes'])}"
 
+    chance = results["eviction_h200"]["baselines"]["random with bits, 8 pictures"]
     titles = {16: "f16", 8: "8 bits", 4: "4 bits", 2: "2 bits", 1: "1 bit"}
     keeps = [1, 0.5, 0.2, 0.1]
-    return table(["", "all slots", "DAVID 50 %", "20 %", "10 %"],
-                 [[title, *(cell(bits, keep) for keep in keeps)] for bits, title in titles.items()])
+    return table(["", "all slots", "DAVID 50 %", "20 %", "10 %", "`random` 50, 20, 10 %"],
+                 [[title, *(cell(bits, keep) for keep in keeps), ", ".join(map(score, chance[str(bits)].values()))]
+                  for bits, title in titles.items()])
 
 
 def ranges(results):
@@ -155,8 +157,9 @@ def published_settings(results):
         method, _, options = flags.get("evict", "").partition(":")
         unpooled = flags.get("evict-pool") == "1" or options == "pool=1"
         found.append((cell, method, float(flags.get("keep", 1)), int(flags.get("kv-bits", 16)), unpooled))
-    found += [(cell, cell["method"], cell["keep"], cell["bits"], False) for cell in results["matrix_h100"]["cells"]
-              if cell["pictures"] == EIGHT_PICTURES and cell["questions"] == QUESTIONS and not METHODS[cell["method"]].own]
+    cells = results["matrix_h100"]["cells"] + results["matrix_packed_h200"]["cells"]
+    found += [(cell, cell["method"], cell["keep"], cell["bits"], False) for cell in cells if
+              cell["pictures"] == EIGHT_PICTURES and cell["questions"] == QUESTIONS and not METHODS[cell["method"]].own]
     for cell, method, keep, bits, unpooled in found:
         name = f"{NAMES.get(method, method)}{' unpooled' * unpooled}{f' {100 * keep:g} %' if keep < 1 else ''}"
         name += f", {bits} bit{'s' * (bits > 1)}" if bits < 16 else ""
@@ -207,13 +210,18 @@ def best_by_share(results):
     def row(title, limit, ours, only_f16=False):
         (method, keep, bits), words = ours
         fits = [one for one in published if one[0] < limit + 0.0005 and (one[3] == 16 or not only_f16)]
-        best = max(fits, key=lambda one: (round(one[1], 3), -one[0]), default=None)
         own_score, own_share = our_setting(results, method, keep, bits)
-        return [title, f"{score(best[1])} ({best[2]})" if best else "none: their text stays f16",
-                f"{score(own_score)} at {percent(own_share)}{words}"]
+
+        def best(is_random):
+            return max((one for one in fits if one[2].startswith("random") == is_random),
+                       key=lambda one: (round(one[1], 3), -one[0]), default=None)
+
+        rule, chance = best(False), best(True)
+        return [title, f"{score(rule[1])} ({rule[2]})" if rule else "none: their text stays f16",
+                f"{score(own_score)} at {percent(own_share)}{words}", score(chance[1]) if chance else ""]
 
     by_layer = "value-window-by-layer"
-    return table(["share", "published rules, bits with a range per picture", "ours"], [
+    return table(["share", "published rules, bits with a range per picture", "ours", "`random`"], [
         row("50 %, all in f16", 0.51, (("value-window", 0.5, 16), " (value-window 50 %)"), only_f16=True),
         row("12.5 %", 0.125, ((by_layer, 0.5, 2), " (value-window 50 %, bits by layer)")),
         row("10 %", 0.1, ((by_layer, 0.5, 2), "")), row("6.25 %", 0.0625, ((by_layer, 0.2, 2), " (20 %)")),
@@ -290,6 +298,38 @@ def request_rates(results):
                  [[title, *(cell(way, rate) for rate in rates)] for way, title in titles.items()], right=True)
 
 
-TABLES = {"request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+def packed_batches(results):
+    """CalibQuant's table 5: sessions of 3,328 visual tokens of the 8B shape in a budget of cache."""
+    rows = {(row["kv_budget_GB"], row["bits"]): row for row in results["packed_throughput_h200"]["rows"]
+            if (row["shape"], row["visual_tokens"]) == ("InternVL2.5-8B", 3328) and row.get("calibration") != "none"}
+
+    def cell(budget, bits):
+        row = rows[budget, bits]
+        return f"{three_digits(row['tokens_per_s'])} ({row['sessions']})"
+
+    def ratios(budget, bits):
+        row = rows[budget, bits]
+        paper = row["paper_times_16_bits"]
+        return f"{row['times_16_bits']:.1f}, {row['answers_times_16_bits']:.1f} ({paper[0]:.1f}, {paper[1]:.1f})"
+
+    return table(["GB of cache", "16 bits", "2 bits", "1 bit, calibrated", "2 bits over 16 (paper)", "1 bit over 16 (paper)"],
+                 [[str(budget), cell(budget, 16), cell(budget, 2), cell(budget, 1), ratios(budget, 2), ratios(budget, 1)]
+                  for budget in (5, 10, 15, 20, 25, 30)])
+
+
+def time_to_first_token(results):
+    """Ten pictures of SmolVLM2-2.2B's shape."""
+    def cell(row, key):
+        return whole(row[key]) if key in row else ""
+
+    rows = results["library_ttft_h200"]["rows"]
+    places = ["computed_10_ms", "memory_10_ms", "files_10_ms", "files_uncached_10_ms", "arena_MiB"]
+    return table(["", "computed", "from memory", "from files", "from an uncached disk", "planned, MiB"],
+                 [["`" + row["reuse"].replace(",", "`,") + ("" if "," in row["reuse"] else "`"),
+                   *(cell(row, place) for place in places)] if row["reuse"] != "no reuse" else
+                  ["nothing reused", *(cell(row, place) for place in places)] for row in rows], right=True)
+
+
+TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
