@@ -39,6 +39,7 @@ void declare_commands(CLI::App* program, Action* action) {
   add_watch_command(program, action);
   add_serve_command(program, action);
   add_make_model_command(program, action);
+  add_models_command(program, action);
   add_devices_command(program, action);
   add_methods_command(program, action);
 }

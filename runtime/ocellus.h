@@ -104,6 +104,15 @@ OCELLUS_API ocellus_status ocellus_model_open(const char* model_path, const char
 OCELLUS_API ocellus_status ocellus_model_open_shape(const char* name, const char* format, int32_t layers,
                                                     ocellus_model** out);
 
+/* A public model that this build reads and whose shape it knows. The texts are never freed. */
+typedef struct ocellus_known_model {
+  const char* name;      /* for ocellus_model_open_shape */
+  const char* family;    /* "SmolVLM"; empty for text models */
+  const char* published; /* name of its weights on Hugging Face; GGUF files are named after its last part */
+} ocellus_known_model;
+/* Fills in the index-th of them; OCELLUS_BAD_ARGUMENT after the last. */
+OCELLUS_API ocellus_status ocellus_known_model_get(int32_t index, ocellus_known_model* out);
+
 /* The two files of a pair. */
 typedef enum ocellus_model_file { OCELLUS_TEXT_FILE = 0, OCELLUS_MMPROJ_FILE = 1 } ocellus_model_file;
 /* Receives the next bytes of a file. Return nonzero to stop, which ends the call with OCELLUS_CANCELLED. */

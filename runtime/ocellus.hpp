@@ -176,6 +176,12 @@ inline Result<ocellus_gpu_facts> probe_gpu(int32_t index) {
   const ocellus_status status = ocellus_probe_gpu(index, &facts);
   return {status, facts};
 }
+/// Returns the index-th public model that can be read; OCELLUS_BAD_ARGUMENT after the last.
+inline Result<ocellus_known_model> get_known_model(int32_t index) {
+  ocellus_known_model model{};
+  const ocellus_status status = ocellus_known_model_get(index, &model);
+  return {status, model};
+}
 /// Returns the index-th cache method; null after the last.
 inline const ocellus_method* get_method(ocellus_method_kind kind, int32_t index) {
   return ocellus_method_get(kind, index);

@@ -8,6 +8,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/setup/bundled_models.h"
+#include "apps/setup/known_models.h"
 
 namespace ocellus::app {
 namespace {
@@ -61,7 +62,13 @@ Model open_model(const CommonOptions& options) {
   const bool bundled = options.model_path.empty();
   const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
   ocellus_model* handle = nullptr;
-  check(ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle));
+  const ocellus_status status =
+      ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle);
+  if (status == OCELLUS_UNSUPPORTED && !bundled) {
+    const Failure failure = library_failure(status);  // before the hint, whose calls fail at the end of a list
+    throw Failure(failure.exit_code(), std::string(failure.what()) + "; " + models_hint(paths.model));
+  }
+  check(status);
   return take_model(handle, paths.model);
 }
 

@@ -21,9 +21,10 @@ inline int64_t longest_side(const ImageLimits& limits) {
 /// The numbers of a public model's card.
 struct ModelShape {
   const char* name = "";
-  TextConfig text;           // rope: only the base is used
-  bool tied = false;         // the unembedding is the embedding
-  VisionConfig vision = {};  // layer_count 0: no vision part
+  const char* published = "";  // name of its weights on Hugging Face; GGUF files are named after its last part
+  TextConfig text;             // rope: only the base is used
+  bool tied = false;           // the unembedding is the embedding
+  VisionConfig vision = {};    // layer_count 0: no vision part
 
   bool has_vision() const { return vision.layer_count > 0; }
 };

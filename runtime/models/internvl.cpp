@@ -163,12 +163,12 @@ constexpr VisionConfig intern_vit_6b(int32_t text_width) {
   return config;
 }
 
-// Values from config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
+// Values from config.json of the published model. The dynamic rope scaling of InternLM2.5 starts beyond the
 // context length given here, so it is omitted.
 constexpr ModelShape kShapes[] = {
-    // OpenGVLab/InternVL2_5-8B: llm_config is internlm/internlm2_5-7b-chat with nine more
-    // tokens
+    // llm_config is internlm/internlm2_5-7b-chat with nine more tokens
     {.name = "InternVL2.5-8B",
+     .published = "OpenGVLab/InternVL2_5-8B",
      .text = {.architecture = find_text_architecture("internlm2"),
               .layer_count = 32,
               .width = 4096,
@@ -180,8 +180,9 @@ constexpr ModelShape kShapes[] = {
               .context_length = 32768,
               .rope = {.base = 1000000.0f}},
      .vision = intern_vit_300m(4096)},
-    // OpenGVLab/InternVL2_5-26B: llm_config is internlm/internlm2_5-20b-chat with nine more
+    // llm_config is internlm/internlm2_5-20b-chat with nine more
     {.name = "InternVL2.5-26B",
+     .published = "OpenGVLab/InternVL2_5-26B",
      .text = {.architecture = find_text_architecture("internlm2"),
               .layer_count = 48,
               .width = 6144,
@@ -193,9 +194,9 @@ constexpr ModelShape kShapes[] = {
               .context_length = 32768,
               .rope = {.base = 50000000.0f}},
      .vision = intern_vit_6b(6144)},
-    // OpenGVLab/InternVL3-2B: llm_config is Qwen/Qwen2.5-1.5B with nine more tokens and an
-    // output matrix of its own
+    // llm_config is Qwen/Qwen2.5-1.5B with nine more tokens and an output matrix of its own
     {.name = "InternVL3-2B",
+     .published = "OpenGVLab/InternVL3-2B",
      .text = {.architecture = find_text_architecture("qwen2"),
               .layer_count = 28,
               .width = 1536,
@@ -208,9 +209,9 @@ constexpr ModelShape kShapes[] = {
               .epsilon = 1e-6f,
               .rope = {.base = 1000000.0f}},
      .vision = intern_vit_300m(1536)},
-    // OpenGVLab/InternVL3_5-2B: llm_config is Qwen/Qwen3-1.7B with an output matrix of its
-    // own
+    // llm_config is Qwen/Qwen3-1.7B with an output matrix of its own
     {.name = "InternVL3.5-2B",
+     .published = "OpenGVLab/InternVL3_5-2B",
      .text = {.architecture = find_text_architecture("qwen3"),
               .layer_count = 28,
               .width = 2048,

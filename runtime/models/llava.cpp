@@ -261,10 +261,13 @@ constexpr TextConfig kVicuna7b = {.layer_count = 32,
                                   .rope = {.base = 10000.0f}};
 
 constexpr ModelShape kShapes[] = {
-    // liuhaotian/llava-v1.5-7b
-    {.name = "LLaVA-1.5-7B", .text = kVicuna7b, .vision = clip_vit_large(4096)},
-    // liuhaotian/llava-v1.5-13b: the language model is lmsys/vicuna-13b-v1.5
+    {.name = "LLaVA-1.5-7B",
+     .published = "liuhaotian/llava-v1.5-7b",
+     .text = kVicuna7b,
+     .vision = clip_vit_large(4096)},
+    // The language model is lmsys/vicuna-13b-v1.5
     {.name = "LLaVA-1.5-13B",
+     .published = "liuhaotian/llava-v1.5-13b",
      .text = {.layer_count = 40,
               .width = 5120,
               .query_heads = 40,
@@ -288,10 +291,13 @@ constexpr VisionConfig clip_with_tiles(int32_t text_width) {
 }
 
 constexpr ModelShape kNextShapes[] = {
-    // liuhaotian/llava-v1.6-vicuna-7b
-    {.name = "LLaVA-1.6-Vicuna-7B", .text = kVicuna7b, .vision = clip_with_tiles(4096)},
-    // liuhaotian/llava-v1.6-mistral-7b: the language model is mistralai/Mistral-7B-Instruct-v0.2
+    {.name = "LLaVA-1.6-Vicuna-7B",
+     .published = "liuhaotian/llava-v1.6-vicuna-7b",
+     .text = kVicuna7b,
+     .vision = clip_with_tiles(4096)},
+    // The language model is mistralai/Mistral-7B-Instruct-v0.2
     {.name = "LLaVA-1.6-Mistral-7B",
+     .published = "liuhaotian/llava-v1.6-mistral-7b",
      .text = {.layer_count = 32,
               .width = 4096,
               .query_heads = 32,

@@ -9,11 +9,11 @@
 namespace ocellus {
 namespace {
 
-// Values from config.json of the model named in each comment. The dynamic rope scaling of InternLM2.5 starts beyond the
+// Values from config.json of the published model. The dynamic rope scaling of InternLM2.5 starts beyond the
 // context length given here, so it is omitted.
 constexpr ModelShape kTextShapes[] = {
-    // Qwen/Qwen2.5-0.5B-Instruct
     {.name = "Qwen2.5-0.5B",
+     .published = "Qwen/Qwen2.5-0.5B-Instruct",
      .text = {.architecture = find_text_architecture("qwen2"),
               .layer_count = 24,
               .width = 896,
@@ -26,8 +26,8 @@ constexpr ModelShape kTextShapes[] = {
               .epsilon = 1e-6f,
               .rope = {.base = 1000000.0f}},
      .tied = true},
-    // Qwen/Qwen2.5-1.5B-Instruct
     {.name = "Qwen2.5-1.5B",
+     .published = "Qwen/Qwen2.5-1.5B-Instruct",
      .text = {.architecture = find_text_architecture("qwen2"),
               .layer_count = 28,
               .width = 1536,

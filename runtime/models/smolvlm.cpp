@@ -243,10 +243,10 @@ constexpr VisionConfig siglip_so400m(int32_t text_width) {
           .image_std = {0.5f, 0.5f, 0.5f}};
 }
 
-// Values from config.json of the model named in each comment.
+// Values from config.json of the published model.
 constexpr ModelShape kShapes[] = {
-    // HuggingFaceTB/SmolVLM-256M-Instruct
     {.name = "SmolVLM-256M",
+     .published = "HuggingFaceTB/SmolVLM-256M-Instruct",
      .text = {.layer_count = 30,
               .width = 576,
               .query_heads = 9,
@@ -257,8 +257,8 @@ constexpr ModelShape kShapes[] = {
               .context_length = 8192,
               .rope = {.base = 100000.0f}},
      .vision = siglip_base(576)},
-    // HuggingFaceTB/SmolVLM-500M-Instruct
     {.name = "SmolVLM-500M",
+     .published = "HuggingFaceTB/SmolVLM-500M-Instruct",
      .text = {.layer_count = 32,
               .width = 960,
               .query_heads = 15,
@@ -269,8 +269,8 @@ constexpr ModelShape kShapes[] = {
               .context_length = 8192,
               .rope = {.base = 100000.0f}},
      .vision = siglip_base(960)},
-    // HuggingFaceTB/SmolVLM2-2.2B-Instruct
     {.name = "SmolVLM2-2.2B",
+     .published = "HuggingFaceTB/SmolVLM2-2.2B-Instruct",
      .text = {.layer_count = 24,
               .width = 2048,
               .query_heads = 32,

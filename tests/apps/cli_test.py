@@ -104,6 +104,32 @@ class Json(ProgramTest):
         self.assertGreater(devices["devices"][0]["cores"], 0)
         self.assertIn(devices["cuda"], ["not built in", "no device found"])
 
+    def test_models_lists_what_can_be_read_with_the_memory_of_plans(self):
+        (listed,) = self.objects("models")
+        self.assertEqual(listed["pictures"], [1, 8])
+        models = {model["name"]: model for model in listed["models"]}
+        small = models["SmolVLM-256M"]
+        self.assertEqual((small["family"], small["files"]), ("SmolVLM", "SmolVLM-256M-Instruct-*.gguf"))
+        for format_name, (one, eight) in small["memory"].items():
+            self.assertEqual(one["image_tiles"], 0)  # the model's own
+            plan = ["plan", "--device", "cpu", "--shape", "SmolVLM-256M", "--format", format_name, "--images", 8,
+                    "--image-tiles", eight["image_tiles"], "--image-pixels", "1920x1080", "--text-tokens", 264]
+            (planned,) = self.objects(*plan)
+            self.assertEqual(planned["total_bytes"], eight["bytes"])
+        self.assertEqual(models["LLaVA-1.5-7B"]["memory"]["F16"][1], None)  # 4,096 positions
+        self.assertFalse(models["Qwen2.5-0.5B"]["vision"])
+        self.assertRegex(self.answer("models"), r"\nInternVL3-2B +InternVL +InternVL3-2B-\*\.gguf +\d")
+
+    def test_a_file_that_cannot_be_read_says_which_is_nearest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, hint in [("SmolVLM3-3B-Instruct-Q8_0.gguf", "the nearest by name is SmolVLM"), ("xyz.gguf", "read.$")]:
+                path = pathlib.Path(folder) / name
+                key, value = b"general.architecture", b"mamba"
+                path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, 1) + struct.pack("<Q", len(key)) + key +
+                                 struct.pack("<IQ", 8, len(value)) + value + bytes(64))
+                self.assert_refused(["caption", "-m", path, board("113")], BAD_INPUT,
+                                    f"'mamba' is not supported: .*; `ocellus models` lists what .*{hint}")
+
 
 class Perplexity(FolderTest):
     def file(self, text):

@@ -1,0 +1,141 @@
+// ocellus models
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/base/failure.h"
+#include "apps/base/sizes.h"
+#include "apps/base/table.h"
+#include "apps/base/terminal.h"
+#include "apps/commands/commands.h"
+#include "apps/setup/answer.h"
+#include "apps/setup/known_models.h"
+#include "apps/setup/setup.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr const char* kFormats[] = {"F16", "Q8_0", "Q4_K"};
+constexpr int64_t kPictures[] = {1, 8};
+constexpr int64_t kTextTokens = 256;
+constexpr double kGiB = 1 << 30;
+
+struct ModelsOptions {
+  bool json = false;
+};
+
+struct Memory {
+  int64_t bytes = 0;
+  int32_t tiles = 0;  // maximum of a picture's tiles; 0: the model's own
+};
+
+// Memory of one session with pictures of up to a screen's size; nullopt if the model's positions do not hold them. A
+// text model is planned without pictures.
+std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32_t tiles) {
+  CommonOptions options;
+  options.device = OCELLUS_DEVICE_CPU;
+  options.image_tiles = tiles;
+  options.quiet = true;
+  const Needs needs{.images = model.facts.has_vision != 0 ? pictures : 0,
+                    .prompt_tokens = kTextTokens,
+                    .largest = {.pixels = kScreenPixels}};
+  const ocellus_limits limits = make_limits(model, options, needs);
+  ocellus_plan plan;
+  if (ocellus_plan_memory(model.get(), &limits, &plan) != OCELLUS_OK) return std::nullopt;
+  if (plan.positions_per_image * needs.images + kTextTokens > model.facts.context_length) return std::nullopt;
+  return plan.total_bytes;
+}
+
+// With as many tiles as the model's positions hold.
+std::optional<Memory> find_memory(const Model& model, int64_t pictures) {
+  for (const int32_t tiles : {0, 9, 6, 4, 2, 1}) {
+    if (tiles > 0 && model.facts.max_views <= 1) break;
+    if (const auto bytes = planned_bytes(model, pictures, tiles)) return Memory{*bytes, tiles};
+  }
+  return std::nullopt;
+}
+
+struct KnownModel {
+  ocellus_known_model names;
+  bool has_vision = false;
+  std::vector<std::vector<std::optional<Memory>>> memory;  // by format and number of pictures
+};
+
+KnownModel measure(const ocellus_known_model& names) {
+  KnownModel known{.names = names};
+  for (const char* const format : kFormats) {
+    const Model model = open_shape(names.name, format, 0);
+    known.has_vision = model.facts.has_vision != 0;
+    known.memory.emplace_back();
+    for (const int64_t pictures : kPictures) known.memory.back().push_back(find_memory(model, pictures));
+  }
+  return known;
+}
+
+std::string cell(const KnownModel& known, size_t format) {
+  const auto text = [&](size_t i) {
+    const std::optional<Memory>& memory = known.memory[format][i];
+    if (!memory) return std::string("-");
+    return format_number(static_cast<double>(memory->bytes) / kGiB, 2) + (memory->tiles > 0 ? "*" : "");
+  };
+  return known.has_vision ? text(0) + " / " + text(1) : text(0);
+}
+
+std::string table_text(const std::vector<KnownModel>& models) {
+  Table table("lllrrr");
+  table.add_row({"model", "family", "files", "F16", "Q8_0", "Q4_K"});
+  table.add_rule();
+  for (const KnownModel& known : models)
+    table.add_row({known.names.name, known.has_vision ? known.names.family : "(text)",
+                   file_stem(known.names) + "-*.gguf", cell(known, 0), cell(known, 1), cell(known, 2)});
+  return table.plain_text() +
+         "\nGiB of one session on a CPU with one picture and with eight of up to 1920 x 1080 pixels, f16 cache;\n"
+         "*: with fewer tiles a picture (--image-tiles), -: not at all, as the model's positions hold no more. "
+         "`ocellus\n"
+         "plan --shape MODEL --format FORMAT` shows every row.\n"
+         "Files of other sizes of these families, and other fine-tunings, are read as well; the vision part is\n"
+         "mmproj-*.gguf beside them.\n";
+}
+
+nlohmann::ordered_json models_json(const std::vector<KnownModel>& models) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const KnownModel& known : models) {
+    nlohmann::ordered_json memory;
+    for (size_t f = 0; f < std::size(kFormats); ++f)
+      for (size_t i = 0; i < std::size(kPictures); ++i) {
+        const std::optional<Memory>& found = known.memory[f][i];
+        nlohmann::ordered_json entry = nullptr;
+        if (found) entry = {{"bytes", found->bytes}, {"image_tiles", found->tiles}};
+        memory[kFormats[f]].push_back(entry);
+      }
+    list.push_back({{"name", known.names.name},
+                    {"family", known.names.family},
+                    {"published", known.names.published},
+                    {"files", file_stem(known.names) + "-*.gguf"},
+                    {"vision", known.has_vision},
+                    {"memory", memory}});
+  }
+  return {{"command", "models"}, {"pictures", kPictures}, {"models", list}};
+}
+
+int run_models(const ModelsOptions& options) {
+  std::vector<KnownModel> models;
+  for (const ocellus_known_model& names : known_models()) models.push_back(measure(names));
+  print(options.json ? json_line(models_json(models)) : table_text(models));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_models_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<ModelsOptions>();
+  CLI::App* command =
+      program->add_subcommand("models", "List the public models that can be read, and the memory that they need");
+  command->add_flag("--json", options->json, "The same as one JSON object")->group("Output");
+  command->callback([=] { *action = [=] { return run_models(*options); }; });
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,57 @@
+#include "apps/setup/known_models.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+namespace ocellus::app {
+namespace {
+
+// Shorter pieces that two names share say nothing.
+constexpr size_t kLeastLikeness = 5;
+
+std::string letters_and_digits(const std::string& text) {
+  std::string kept;
+  for (const char c : text)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      kept += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return kept;
+}
+
+// Length of the longest piece that stands in both.
+size_t likeness(const std::string& a, const std::string& b) {
+  size_t longest = 0;
+  for (size_t from = 0; from < a.size(); ++from)
+    while (from + longest < a.size() && b.find(a.substr(from, longest + 1)) != std::string::npos) ++longest;
+  return longest;
+}
+
+}  // namespace
+
+std::vector<ocellus_known_model> known_models() {
+  std::vector<ocellus_known_model> models;
+  ocellus_known_model model;
+  while (ocellus_known_model_get(static_cast<int32_t>(models.size()), &model) == OCELLUS_OK) models.push_back(model);
+  return models;
+}
+
+std::string file_stem(const ocellus_known_model& model) {
+  const std::string published = model.published;
+  return published.substr(published.rfind('/') + 1);
+}
+
+std::string models_hint(const std::string& path) {
+  const std::string wanted = letters_and_digits(std::filesystem::path(path).filename().string());
+  std::string nearest;
+  size_t best = kLeastLikeness - 1;
+  for (const ocellus_known_model& model : known_models()) {
+    const size_t shared = likeness(wanted, letters_and_digits(file_stem(model)));
+    if (shared <= best) continue;
+    best = shared;
+    nearest = model.name;
+  }
+  return "`ocellus models` lists what can be read" +
+         (nearest.empty() ? "." : "; the nearest by name is " + nearest + ".");
+}
+
+}  // namespace ocellus::app
