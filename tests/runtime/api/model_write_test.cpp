@@ -42,4 +42,23 @@ TEST_CASE("the files of a made-up model are handed out, and only those that it h
   ocellus_model_close(model);
 }
 
+TEST_CASE("every known model opens as a shape") {
+  ocellus_known_model known;
+  int32_t count = 0;
+  for (; ocellus_known_model_get(count, &known) == OCELLUS_OK; ++count) {
+    CAPTURE(known.name);
+    ocellus_model* model = nullptr;
+    REQUIRE(ocellus_model_open_shape(known.name, "Q8_0", 1, &model) == OCELLUS_OK);
+    ocellus_model_facts facts;
+    REQUIRE(ocellus_model_get_facts(model, &facts) == OCELLUS_OK);
+    CHECK((known.family[0] != '\0') == (facts.has_vision != 0));
+    CHECK(std::string(known.published).find('/') != std::string::npos);
+    ocellus_model_close(model);
+  }
+  CHECK(count > 10);
+  CHECK(ocellus_known_model_get(count, &known) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_known_model_get(-1, &known) == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_known_model_get(0, nullptr) == OCELLUS_BAD_ARGUMENT);
+}
+
 }  // namespace ocellus
