@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFormats[] = {"F16", "Q8_0", "Q4_K"};
 constexpr int64_t kPictures[] = {1, 8};
-constexpr int64_t kTextTokens = 256;
+constexpr int32_t kTextTokens = 512;  // as plan
 constexpr double kGiB = 1 << 30;
 
 struct ModelsOptions {
@@ -39,9 +39,8 @@ std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32
   options.device = OCELLUS_DEVICE_CPU;
   options.image_tiles = tiles;
   options.quiet = true;
-  const Needs needs{.images = model.facts.has_vision != 0 ? pictures : 0,
-                    .prompt_tokens = kTextTokens,
-                    .largest = {.pixels = kScreenPixels}};
+  options.text_tokens = kTextTokens;
+  const Needs needs{.images = model.facts.has_vision != 0 ? pictures : 0, .largest = {.pixels = kScreenPixels}};
   const ocellus_limits limits = make_limits(model, options, needs);
   ocellus_plan plan;
   if (ocellus_plan_memory(model.get(), &limits, &plan) != OCELLUS_OK) return std::nullopt;
@@ -51,10 +50,9 @@ std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32
 
 // With as many tiles as the model's positions hold.
 std::optional<Memory> find_memory(const Model& model, int64_t pictures) {
-  for (const int32_t tiles : {0, 9, 6, 4, 2, 1}) {
-    if (tiles > 0 && model.facts.max_views <= 1) break;
+  if (const auto bytes = planned_bytes(model, pictures, 0)) return Memory{*bytes, 0};
+  for (int32_t tiles = model.facts.max_views - 2; tiles > 0; --tiles)
     if (const auto bytes = planned_bytes(model, pictures, tiles)) return Memory{*bytes, tiles};
-  }
   return std::nullopt;
 }
 
@@ -79,7 +77,8 @@ std::string cell(const KnownModel& known, size_t format) {
   const auto text = [&](size_t i) {
     const std::optional<Memory>& memory = known.memory[format][i];
     if (!memory) return std::string("-");
-    return format_number(static_cast<double>(memory->bytes) / kGiB, 2) + (memory->tiles > 0 ? "*" : "");
+    return format_number(static_cast<double>(memory->bytes) / kGiB, 2) +
+           (memory->tiles > 0 ? " (" + std::to_string(memory->tiles) + ")" : "");
   };
   return known.has_vision ? text(0) + " / " + text(1) : text(0);
 }
@@ -93,9 +92,8 @@ std::string table_text(const std::vector<KnownModel>& models) {
                    file_stem(known.names) + "-*.gguf", cell(known, 0), cell(known, 1), cell(known, 2)});
   return table.plain_text() +
          "\nGiB of one session on a CPU with one picture and with eight of up to 1920 x 1080 pixels, f16 cache;\n"
-         "*: with fewer tiles a picture (--image-tiles), -: not at all, as the model's positions hold no more. "
-         "`ocellus\n"
-         "plan --shape MODEL --format FORMAT` shows every row.\n"
+         "(N): with N tiles a picture (--image-tiles), -: not at all, as the model's positions hold no more.\n"
+         "`ocellus plan --shape MODEL --format FORMAT --images 8` shows every row.\n"
          "Files of other sizes of these families, and other fine-tunings, are read as well; the vision part is\n"
          "mmproj-*.gguf beside them.\n";
 }

@@ -62,6 +62,9 @@ FileUpload parse_file_upload(std::string_view body, std::string_view content_typ
       if (part.value != "created_at") throw RequestError(400, "expires_after[anchor] must be created_at.", part.name);
     } else if (part.name == "expires_after[seconds]") {
       upload.lifetime_s = parse_lifetime(part.value);
+    } else if (part.name.rfind("expires_after", 0) == 0) {  // nothing may be kept longer than its sender believes
+      throw RequestError(400, "Give expires_after as two fields, expires_after[anchor] and expires_after[seconds].",
+                         "expires_after");
     }
   }
   if (!has_file) throw RequestError(400, "file is missing.", "file");

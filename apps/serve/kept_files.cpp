@@ -171,7 +171,9 @@ Json KeptFiles::keep(ocellus_session* session, const std::string& user, const Fi
   ocellus_library_keep_init(&labels);
   labels.only_there = 1;
   labels.pinned = 1;
-  labels.expires = upload.lifetime_s > 0 ? std::time(nullptr) + upload.lifetime_s : 0;
+  // A second more, as both ends are whole ones: a file is kept for as long as was asked, and is there when it is
+  // stored.
+  labels.expires = upload.lifetime_s > 0 ? std::time(nullptr) + upload.lifetime_s + 1 : 0;
   labels.tags = tags;
   labels.tag_count = 1;
   labels.caption = caption.c_str();

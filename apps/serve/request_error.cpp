@@ -14,6 +14,7 @@ constexpr char kSharedImages[] = "--shared-images";
 
 const char* error_type(int status) {
   if (status == 404 || status == 400 || status == 413) return "invalid_request_error";
+  if (status == 403) return "permission_error";
   if (status == 429) return "rate_limit_error";
   return status == 504 ? "timeout_error" : "server_error";
 }
