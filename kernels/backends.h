@@ -6,7 +6,7 @@
   OP(rmsnorm, RmsNormArgs)                  \
   OP(normalise_heads, NormaliseHeadsArgs)   \
   OP(layernorm, LayerNormArgs)              \
-  OP(gated_silu, GatedSiluArgs)             \
+  OP(gated_activation, GatedActivationArgs) \
   OP(activate, ActivateArgs)                \
   OP(add_scaled_rows, AddScaledRowsArgs)    \
   OP(add_rows, AddRowsArgs)                 \

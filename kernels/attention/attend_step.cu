@@ -49,6 +49,7 @@ class TileWalk {
         kv_head_(piece.kv_head),
         new_tile_(piece.new_tile),
         new_slot_(piece.new_slot),
+        start_(piece.start),
         end_(piece.end),
         lane_tile_(piece.begin + warp + lane * kStepWarps) {}
 
@@ -92,6 +93,9 @@ class TileWalk {
       mine_.count = lane_tile_ == new_tile_ ? new_slot_ : live_in(run, *p_, kv_head_);
       if constexpr (kByToken) {
         if (__ldcg(reinterpret_cast<const unsigned char*>(&run.packed)) != 0) find_packed(run);
+      } else if (start_.slot > 0 && lane_tile_ == start_.tile) {
+        mine_.keys += 2 * start_.slot * p_->heads.dim;
+        mine_.count -= start_.slot;
       }
     }
     lane_tile_ += kWarp * kStepWarps;
@@ -109,7 +113,9 @@ class TileWalk {
 
   const StepParams* p_;
   const KvRun* tiles_;
-  int kv_head_, new_tile_, new_slot_, end_, lane_tile_;
+  int kv_head_, new_tile_, new_slot_;
+  WindowStart start_;
+  int end_, lane_tile_;
   Slots mine_;
 };
 
@@ -193,7 +199,9 @@ __global__ void __launch_bounds__(kStepThreads,
   Attended<kChunks> attended;
   for (int i = 0, index = piece.begin + warp; index < piece.end; ++i, index += kStepWarps) {
     const bool has_new = index == piece.new_tile;
-    if (has_new) tile.fill_in(room.key, room.value, piece.new_slot, row, column);
+    if (has_new)
+      tile.fill_in(room.key, room.value, piece.new_slot - (index == piece.start.tile ? piece.start.slot : 0), row,
+                   column);
     if (slots.shift != shift) {
       shift = slots.shift;
       __half* turned = reinterpret_cast<__half*>(shared + warp * warp_units<kChunks>(piece.heads, dim));

@@ -71,10 +71,13 @@ void list_live(const AttendStepArgs& args, KvRun* runs, int32_t* begin) {
   for (int64_t b = 0; b < args.query.rows; ++b) {
     const StepRow& step = args.tiles.steps[b];
     begin[b] = count;
-    for (int64_t i = 0; i < live_tiles(step); ++i) runs[count++] = args.tiles.runs[b * args.tiles.per_row + i];
+    const WindowStart start = window_start(args.tiles.window, step.new_tile, step.new_slot);
+    for (int64_t i = start.tile; i < live_tiles(step); ++i) runs[count++] = args.tiles.runs[b * args.tiles.per_row + i];
     if (live_tiles(step) == 0) continue;
     runs[count - 1].slots = step.new_slot + 1;
     runs[count - 1].counts = nullptr;
+    KvRun& first = runs[begin[b]];
+    if (start.slot > 0) first = slice_run(first, start.slot, first.slots - start.slot, args.heads.dim);
   }
   begin[args.query.rows] = count;
 }

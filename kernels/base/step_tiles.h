@@ -20,8 +20,25 @@ struct BasicStepTiles {
   const StepRow* steps = nullptr;  // [B]
   Run* runs = nullptr;
   int64_t per_row = 0;
-  int64_t most = 0;  // no row has more live tiles than this; at most per_row
+  int64_t most = 0;  // no row has more live tiles than this, or with a window sees more; at most per_row
+  /// Number of slots that a row sees, the newest ones, its new one among them; 0: all live ones. With a window all
+  /// tiles before the newest hold kTileSlots slots, in the order of their positions.
+  int32_t window = 0;
 };
+
+/// The oldest slot that a row with a window sees: slot `slot` of tile `tile`.
+struct WindowStart {
+  int32_t tile = 0;
+  int32_t slot = 0;
+};
+OCELLUS_EVERYWHERE inline WindowStart window_start(int32_t window, int32_t new_tile, int32_t new_slot) {
+  const int32_t hidden = new_tile * kTileSlots + new_slot + 1 - window;
+  if (window == 0 || hidden <= 0) return {};
+  return {hidden / kTileSlots, hidden % kTileSlots};
+}
+
+/// Maximum number of tiles that a row with a window sees.
+constexpr int64_t most_window_tiles(int64_t window) { return (window + kTileSlots - 2) / kTileSlots + 1; }
 
 /// Tiles that are read only, and those that an op may change.
 using StepTiles = BasicStepTiles<const KvRun>;

@@ -59,12 +59,12 @@ __device__ void change_values(const RowPlace& place, int64_t cols, Value* values
   }
 }
 
-template <int kWide>
+template <class Function, int kWide>
 __global__ void gate_rows(__half* gate, int64_t gate_stride, const __half* up, int64_t up_stride, int64_t cols,
                           unsigned pieces) {
   const RowPlace place(pieces);
   change_values<kWide>(place, cols, gate + place.row * gate_stride, up + place.row * up_stride,
-                       [](float g, float u) { return Silu::of(g) * u; });
+                       [](float g, float u) { return Function::of(g) * u; });
 }
 
 template <class Function, int kWide>
@@ -117,13 +117,21 @@ struct Extent {
 
 bool gapless(const ActivationView& view) { return view.stride == view.cols; }
 
-template <int kWide>
-void gate(const GatedSiluArgs& args, Queue& queue) {
+template <class Function, int kWide>
+void gate_wide(const GatedActivationArgs& args, Queue& queue) {
   const Extent extent(args.gate, gapless(args.gate) && gapless(args.up));
   const RowPieces pieces(extent.rows, extent.cols / kWide);
-  launch<gate_rows<kWide>>(queue, "gated_silu", {.grid = pieces.blocks, .threads = pieces.threads},
-                           half_data(args.gate), args.gate.stride, half_data(args.up), args.up.stride, extent.cols,
-                           pieces.per_row);
+  launch<gate_rows<Function, kWide>>(queue, "gated_activation", {.grid = pieces.blocks, .threads = pieces.threads},
+                                     half_data(args.gate), args.gate.stride, half_data(args.up), args.up.stride,
+                                     extent.cols, pieces.per_row);
+}
+
+template <class Function>
+void gate(const GatedActivationArgs& args, Queue& queue) {
+  if (args.gate.cols % kWideHalves == 0 && takes_wide(args.gate, kWideHalves) && takes_wide(args.up, kWideHalves))
+    gate_wide<Function, kWideHalves>(args, queue);
+  else
+    gate_wide<Function, 1>(args, queue);
 }
 
 template <class Function, int kWide>
@@ -160,12 +168,13 @@ void scale(const AddScaledRowsArgs& args, Queue& queue) {
 
 }  // namespace
 
-void gated_silu(const GatedSiluArgs& args, Queue& queue) {
-  if (!is_half(args.gate, "gated_silu", queue) || !is_half(args.up, "gated_silu", queue)) return;
-  if (args.gate.cols % kWideHalves == 0 && takes_wide(args.gate, kWideHalves) && takes_wide(args.up, kWideHalves))
-    gate<kWideHalves>(args, queue);
-  else
-    gate<1>(args, queue);
+void gated_activation(const GatedActivationArgs& args, Queue& queue) {
+  if (!is_half(args.gate, "gated_activation", queue) || !is_half(args.up, "gated_activation", queue)) return;
+  switch (args.activation) {
+    case Activation::kSilu: return gate<Silu>(args, queue);
+    case Activation::kGeluTanh: return gate<GeluTanh>(args, queue);
+    default: queue.fail(OCELLUS_FAIL(Code::kInternal, "gated_activation: gates are silu or tanh's gelu"));
+  }
 }
 
 void activate(const ActivateArgs& args, Queue& queue) {

@@ -6,16 +6,18 @@
 
 namespace ocellus {
 
-/// gate = silu(gate) * up, element by element; silu(x) = x / (1 + exp(-x)).
+/// gate = activation(gate) * up, element by element, with the activations of `activate` below.
 ///
 /// Shapes    gate, up [T, F] (rows may be strided)
 /// Types     activations
 /// Aliasing  up must not overlap gate
-struct GatedSiluArgs {
+/// Errors    kInternal in the queue for other activations than kSilu and kGeluTanh
+struct GatedActivationArgs {
   ActivationView gate;
   ActivationView up;
+  Activation activation = Activation::kSilu;
 };
-void gated_silu(const GatedSiluArgs& args, Queue& queue);
+void gated_activation(const GatedActivationArgs& args, Queue& queue);
 
 /// x = activation(x) in place. kGeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); kGeluErf: x Phi(x);
 /// kQuickGelu: x sigmoid(1.702 x); kSilu: x sigmoid(x); kNone: x.

@@ -61,16 +61,22 @@ HWY_INLINE void apply_to_row(Function function, float* x, int64_t cols) {
   }
 }
 
-void gated_silu_rows(const GatedSiluArgs& args, int64_t begin, int64_t end) {
+template <class Function>
+HWY_INLINE void gate_row(Function function, float* gate, const float* up, int64_t cols) {
   const FloatTag d;
+  for (int64_t i = 0; i < cols; i += kLanes) {
+    const FloatVec opened = function(d, load_part(d, gate + i, cols - i));
+    store_part(hn::Mul(opened, load_part(d, up + i, cols - i)), d, gate + i, cols - i);
+  }
+}
+
+void gated_activation_rows(const GatedActivationArgs& args, int64_t begin, int64_t end) {
   const int64_t cols = args.gate.cols;
   for (int64_t t = begin; t < end; ++t) {
-    float* gate = args.gate.row(t);
-    const float* up = args.up.row(t);
-    for (int64_t i = 0; i < cols; i += kLanes) {
-      const FloatVec opened = Silu()(d, load_part(d, gate + i, cols - i));
-      store_part(hn::Mul(opened, load_part(d, up + i, cols - i)), d, gate + i, cols - i);
-    }
+    if (args.activation == Activation::kSilu)
+      gate_row(Silu(), args.gate.row(t), args.up.row(t), cols);
+    else
+      gate_row(GeluTanh(), args.gate.row(t), args.up.row(t), cols);
   }
 }
 
@@ -123,14 +129,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ocellus {
 
-HWY_EXPORT(gated_silu_rows);
+HWY_EXPORT(gated_activation_rows);
 HWY_EXPORT(activate_rows);
 HWY_EXPORT(add_rows_rows);
 HWY_EXPORT(add_scaled_rows_rows);
 
-void cpu::gated_silu(const GatedSiluArgs& args, Queue& queue) {
+void cpu::gated_activation(const GatedActivationArgs& args, Queue& queue) {
+  if (args.activation != Activation::kSilu && args.activation != Activation::kGeluTanh)
+    return queue.fail(OCELLUS_FAIL(Code::kInternal, "gated_activation: gates are silu or tanh's gelu"));
   queue.parallel(args.gate.rows, rows_per_piece(args.gate.cols, 8192), [&](int64_t begin, int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(gated_silu_rows)(args, begin, end);
+    HWY_DYNAMIC_DISPATCH(gated_activation_rows)(args, begin, end);
   });
 }
 

@@ -8,7 +8,7 @@
 namespace ocellus::cuda {
 
 /// n W_i^T, where n is the input or, with `norm_weight`, the input after rmsnorm; then bias and activation, and with
-/// `accumulate` added to the outputs. `gated` (count 2): outputs[0] = silu(n W_0^T + b_0) * (n W_1^T + b_1).
+/// `accumulate` added to the outputs. `gated` (count 2): outputs[0] = activation(n W_0^T + b_0) * (n W_1^T + b_1).
 struct FewRowsArgs {
   ActivationView input;
   const float* norm_weight = nullptr;

@@ -32,6 +32,7 @@ void gated_matmul(const GatedMatmulArgs& args, Queue& queue) {
                      .biases = {args.gate_bias, args.up_bias},
                      .outputs = {args.gate},
                      .gated = true,
+                     .activation = args.activation,
                      .scratch = args.scratch},
                     queue);
 }

@@ -22,8 +22,8 @@ struct NormMatmulArgs {
 
 void norm_matmul(const NormMatmulArgs& args, Queue& queue);
 
-/// rmsnorm, two products and gated_silu: gate = silu(n W_gate^T + b_gate) * (n W_up^T + b_up), n as above. One kernel
-/// for few rows on CUDA; elsewhere these ops one after the other, which also write `up`.
+/// rmsnorm, two products and gated_activation: gate = activation(n W_gate^T + b_gate) * (n W_up^T + b_up), n as above.
+/// One kernel for few rows on CUDA; elsewhere these ops one after the other, which also write `up`.
 ///
 /// Shapes    x [T, K] f32; W_gate, W_up [F, K]; gate, up [T, F]; normed [T, K]
 struct GatedMatmulArgs {
@@ -37,6 +37,7 @@ struct GatedMatmulArgs {
   const float* up_bias = nullptr;
   ActivationView gate;
   ActivationView up;
+  Activation activation = Activation::kSilu;
   DeviceView<std::byte> scratch;
 };
 

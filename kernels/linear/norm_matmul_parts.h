@@ -27,7 +27,7 @@ inline void gated_matmul_in_parts(const GatedMatmulArgs& args, Queue& queue) {
           .outputs = {args.gate, args.up},
           .scratch = args.scratch},
          queue);
-  gated_silu({.gate = args.gate, .up = args.up}, queue);
+  gated_activation({.gate = args.gate, .up = args.up, .activation = args.activation}, queue);
 }
 
 }  // namespace ocellus

@@ -13,7 +13,7 @@ __device__ float scale_of(float squares, int cols, float epsilon, float* room) {
 }
 
 /// One block per row, the row in registers. The weight is constant, so it is fetched while the input is being written.
-template <class In, class Out, int kChunks>
+template <class In, class Out, bool kAdd, int kChunks>
 __global__ void __launch_bounds__(kMaxRowThreads)
     normalise_rows(const In* input, int64_t input_stride, const float* weight, float epsilon, int cols, Out* output,
                    int64_t output_stride) {
@@ -32,11 +32,20 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   for (int chunk = 0; chunk < kChunks; ++chunk)
     for (int k = 0; k < 4; ++k) x.values[chunk][k] *= scale * w.values[chunk][k];
   Out* out = output + blockIdx.x * output_stride;
-  x.for_each(cols, [&](int col, const float(&group)[4]) { store_values(out + col, group); });
+  x.for_each(cols, [&](int col, const float(&group)[4]) {
+    if constexpr (kAdd) {
+      float sum[4];
+      load_values(out + col, sum);
+      for (int k = 0; k < 4; ++k) sum[k] += group[k];
+      store_values(out + col, sum);
+    } else {
+      store_values(out + col, group);
+    }
+  });
 }
 
 /// Rows of any length and address.
-template <class In, class Out>
+template <class In, class Out, bool kAdd>
 __global__ void normalise_plain_rows(const In* input, int64_t input_stride, const float* weight, float epsilon,
                                      int cols, Out* output, int64_t output_stride) {
   __shared__ float room[kWarp];
@@ -51,14 +60,14 @@ __global__ void normalise_plain_rows(const In* input, int64_t input_stride, cons
   }
   const float scale = scale_of(squares, cols, epsilon, room);
   for (int i = static_cast<int>(threadIdx.x); i < cols; i += kPlainRowThreads)
-    store_value(out + i, load_value(x + i) * (scale * weight[i]));
+    store_value(out + i, load_value(x + i) * (scale * weight[i]) + (kAdd ? load_value(out + i) : 0.0f));
 }
 
-template <class In, class Out>
+template <class In, class Out, bool kAdd = false>
 void normalise(const RmsNormArgs& args, Queue& queue) {
   const bool wide =
       args.input.cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) && takes_wide(args.output, 4);
-  launch_rows<normalise_rows<In, Out, 2>, normalise_rows<In, Out, 4>, normalise_plain_rows<In, Out>>(
+  launch_rows<normalise_rows<In, Out, kAdd, 2>, normalise_rows<In, Out, kAdd, 4>, normalise_plain_rows<In, Out, kAdd>>(
       queue, "rmsnorm", args.input, wide, static_cast<const In*>(args.input.data), args.input.stride, args.weight,
       args.epsilon, static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride);
 }
@@ -142,7 +151,11 @@ void normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue) {
   const bool from_half = args.input.type == ActivationType::kF16, to_half = args.output.type == ActivationType::kF16;
-  if (from_half && to_half)
+  if (args.accumulate && (from_half || to_half))
+    queue.fail(OCELLUS_FAIL(Code::kInternal, "rmsnorm: only f32 rows are added to"));
+  else if (args.accumulate)
+    normalise<float, float, true>(args, queue);
+  else if (from_half && to_half)
     normalise<__half, __half>(args, queue);
   else if (to_half)
     normalise<float, __half>(args, queue);

@@ -5,16 +5,18 @@
 
 namespace ocellus {
 
-/// out[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight
+/// out[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * weight; `accumulate`: out[t] += ...
 ///
 /// Shapes    x, out [T, D] (rows may be strided); weight [D]
 /// Types     x and out f32 or the backend's activations; the sum of squares in f32 lanes (tested against f64)
-/// Aliasing  out may be x if they have the same type
+/// Aliasing  out may be x if they have the same type, but not with `accumulate`
+/// Errors    kInternal in the queue on CUDA for f16 to f32, and for `accumulate` unless x and out are f32
 struct RmsNormArgs {
   ActivationView input;
   const float* weight = nullptr;
   float epsilon = 0;
   ActivationView output;
+  bool accumulate = false;
 };
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue);

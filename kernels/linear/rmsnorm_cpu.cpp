@@ -16,7 +16,7 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-void normalise_row(const float* x, const float* weight, float epsilon, int64_t cols, float* out) {
+void normalise_row(const float* x, const float* weight, float epsilon, int64_t cols, bool accumulate, float* out) {
   const FloatTag d;
   FloatVec squares = hn::Zero(d);
   for (int64_t i = 0; i < cols; i += kLanes) {
@@ -27,20 +27,22 @@ void normalise_row(const float* x, const float* weight, float epsilon, int64_t c
   const FloatVec scale = hn::Set(d, 1.0f / std::sqrt(mean + epsilon));
   for (int64_t i = 0; i < cols; i += kLanes) {
     const FloatVec v = hn::Mul(load_part(d, x + i, cols - i), scale);
-    store_part(hn::Mul(v, load_part(d, weight + i, cols - i)), d, out + i, cols - i);
+    const FloatVec w = load_part(d, weight + i, cols - i);
+    const FloatVec normed = accumulate ? hn::MulAdd(v, w, load_part(d, out + i, cols - i)) : hn::Mul(v, w);
+    store_part(normed, d, out + i, cols - i);
   }
 }
 
 void rmsnorm_rows(const RmsNormArgs& args, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
-    normalise_row(args.input.row(t), args.weight, args.epsilon, args.input.cols, args.output.row(t));
+    normalise_row(args.input.row(t), args.weight, args.epsilon, args.input.cols, args.accumulate, args.output.row(t));
   }
 }
 
 void normalise_heads_of(const ActivationView& values, const float* weight, const NormaliseHeadsArgs& args, int64_t t) {
   float* const row = values.row(t);
   for (int64_t first = 0; first < values.cols; first += args.head_dim)
-    normalise_row(row + first, weight, args.epsilon, args.head_dim, row + first);
+    normalise_row(row + first, weight, args.epsilon, args.head_dim, false, row + first);
 }
 
 void normalise_head_rows(const NormaliseHeadsArgs& args, int64_t begin, int64_t end) {

@@ -17,6 +17,7 @@ struct Rows {
   int64_t row_bytes;
   int64_t table_rows;
   int cols;
+  float scale;
   float* output;
   int64_t output_stride;
 };
@@ -36,6 +37,8 @@ __global__ void gather_blocks(const Rows rows) {
   if (id >= 0 && id < rows.table_rows) {
     const uint8_t* block = rows.table + id * rows.row_bytes + int64_t{eight / kParts} * Decoder::kBytes;
     Decoder::eight(block, eight % kParts, values);
+#pragma unroll
+    for (float& value : values) value *= rows.scale;
   } else {
 #pragma unroll
     for (float& value : values) value = not_a_number();
@@ -65,7 +68,7 @@ __global__ void gather_values(const Rows rows) {
   if (id == kSkippedRow || i >= rows.cols) return;
   float value = not_a_number();
   if (id >= 0 && id < rows.table_rows)
-    value = plain_value(reinterpret_cast<const Value*>(rows.table + id * rows.row_bytes), i);
+    value = plain_value(reinterpret_cast<const Value*>(rows.table + id * rows.row_bytes), i) * rows.scale;
   rows.output[blockIdx.x * rows.output_stride + i] = value;
 }
 
@@ -85,6 +88,7 @@ void gather_rows(const GatherRowsArgs& args, Queue& queue) {
                   .row_bytes = table.row_bytes(),
                   .table_rows = table.rows,
                   .cols = static_cast<int>(table.cols),
+                  .scale = args.scale,
                   .output = args.output.data,
                   .output_stride = args.output.stride};
   switch (table.format) {

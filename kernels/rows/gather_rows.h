@@ -8,7 +8,7 @@ namespace ocellus {
 
 inline constexpr int32_t kSkippedRow = -1;
 
-/// out[t] = table[ids[t * id_stride]] decoded to f32: the token embedding.
+/// out[t] = scale * table[ids[t * id_stride]] decoded to f32: the token embedding.
 ///
 /// An id of kSkippedRow leaves its row unchanged: rows of pictures lie between those of text.
 ///
@@ -20,6 +20,7 @@ struct GatherRowsArgs {
   int64_t id_stride = 1;
   int64_t count = 0;
   WeightView table;
+  float scale = 1.0f;
   DeviceView<float> output;
 };
 

@@ -17,7 +17,10 @@ void cpu::gather_rows(const GatherRowsArgs& args, Queue& queue) {
   queue.parallel(args.count, rows_per_piece(args.table.cols, 16384), [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const int32_t id = args.ids[t * args.id_stride];
-      if (id != kSkippedRow) decode_row(args.table.format, args.table.row(id), args.table.cols, args.output.row(t));
+      if (id == kSkippedRow) continue;
+      float* const row = args.output.row(t);
+      decode_row(args.table.format, args.table.row(id), args.table.cols, row);
+      for (int64_t i = 0; args.scale != 1.0f && i < args.table.cols; ++i) row[i] *= args.scale;
     }
   });
 }

@@ -101,11 +101,14 @@ void PromptChunk::join(const PromptChunk& chunk, int32_t first_image) {
 
 bool PromptChunk::is_text(int64_t row) const { return token_ids.host.data[row] != kSkippedRow; }
 
-void PromptChunk::embed_text(const WeightView& embedding, Queue& q) const {
+void PromptChunk::embed_text(const WeightView& embedding, float scale, Queue& q) const {
   q.upload(token_ids, row_count);
-  gather_rows(
-      {.ids = token_ids.device.data, .count = row_count, .table = embedding, .output = hidden.slice_rows(0, row_count)},
-      q);
+  gather_rows({.ids = token_ids.device.data,
+               .count = row_count,
+               .table = embedding,
+               .scale = scale,
+               .output = hidden.slice_rows(0, row_count)},
+              q);
 }
 
 void PromptChunk::rewind(const Mark& mark) {

@@ -96,8 +96,8 @@ struct PromptChunk {
   bool ends_with_row() const {
     return row_count > 0 && (link_count == 0 || links.data[link_count - 1].visible_from < row_count);
   }
-  /// Writes the embeddings of all text rows.
-  void embed_text(const WeightView& embedding, Queue& queue) const;
+  /// Writes the embeddings of all text rows, multiplied by `scale`.
+  void embed_text(const WeightView& embedding, float scale, Queue& queue) const;
   void clear() { rewind({}); }
   /// Takes the pieces that `chunk` would have if its images were read in it, as images of the session from number
   /// `first_image` on.

@@ -60,6 +60,12 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (planned_images(limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
+  if (limits.synthetic_tokens > 0 && model.text().local.window > 0)
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "synthetic tokens have no positions, and this model has layers that see the newest %d only: plan "
+        "no synthetic tokens",
+        model.text().local.window);
   if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
     return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
   return {};

@@ -96,6 +96,11 @@ void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, c
 
 /// Checks that this build, this model and this device support the policy.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
+  if (text.local.window > 0 && s.policy.compresses())
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s models have layers that see the newest %d positions only, which packing and eviction do "
+                        "not know yet: plan 16 bits and no eviction",
+                        text.architecture->name, text.local.window);
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
     return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
                         kValueGroup, text.head_dim);

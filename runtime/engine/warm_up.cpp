@@ -120,10 +120,11 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
     if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
+    if (scratch.window.on()) plan_window(nullptr, scratch, q);
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory().chunk.add_text(&token, 1);
-    e.memory().chunk.embed_text(e.text().embedding, q);
+    e.memory().chunk.embed_text(e.text().embedding, e.text().config.embedding_scale(), q);
     e.memory().chunk.clear();
     q.copy(e.memory().last_hidden.data, e.memory().chunk.hidden.data,
            e.memory().last_hidden.cols * int64_t{sizeof(float)});

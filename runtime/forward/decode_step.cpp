@@ -36,6 +36,18 @@ void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepSc
                 q);
 }
 
+/// The tiles that the rows of a step see in a layer.
+StepTiles tiles_of(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
+  StepTiles tiles = {.steps = s.steps.device.data,
+                     .runs = s.tiles.device.data,
+                     .per_row = s.tiles.device.cols,
+                     .most = shape.most_tiles};
+  if (!c.local.has(layer)) return tiles;
+  tiles.window = c.local.window;
+  tiles.most = std::min(tiles.most, most_window_tiles(c.local.window));
+  return tiles;
+}
+
 EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
   return {.heads = {c.query_heads, c.kv_heads, c.head_dim},
           .rope = c.rope,
@@ -85,6 +97,8 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
+  if (c.local.window > 0)
+    OCELLUS_TRY(take_rows(sink, "angles of local layers", kLife, kPhase, rows, c.local.rope.rotated, &local_angles));
   OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
@@ -114,32 +128,40 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
   const TextConfig& c = m.config;
   const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
   const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
+  const DeviceView<float> local_angles = s.local_angles.slice_rows(0, c.local.window > 0 ? shape.rows : 0);
   const LayerRows rows = s.layer.view(c, shape.rows);
   const StepRow* steps = s.steps.device.data;
 
-  gather_rows(
-      {.ids = &steps->token, .id_stride = kStepStride, .count = shape.rows, .table = m.embedding, .output = hidden}, q);
-  rope_angles({.positions = &steps->position,
-               .position_stride = kStepStride,
+  gather_rows({.ids = &steps->token,
+               .id_stride = kStepStride,
                .count = shape.rows,
-               .params = c.rope,
-               .angles = angles},
+               .table = m.embedding,
+               .scale = c.embedding_scale(),
+               .output = hidden},
               q);
+  const auto find_angles = [&](const RopeParams& rope, DeviceView<float> out) {
+    rope_angles({.positions = &steps->position,
+                 .position_stride = kStepStride,
+                 .count = shape.rows,
+                 .params = rope,
+                 .angles = out},
+                q);
+  };
+  find_angles(c.rope, angles);
+  if (c.local.window > 0) find_angles(c.local.rope, local_angles);
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     if (q.stopped(stop)) return q.status();
     const TextLayer& w = m.layers[layer];
+    const bool is_local = c.local.has(layer);
     project_qkv(c, w, hidden, rows, q);
     if (s.ledger.kept()) evict(c, shape, s, rows, angles, layer, q);
     attend_step({.query = rows.query,
                  .key = rows.key,
                  .value = rows.value,
                  .heads = {c.query_heads, c.kv_heads, c.head_dim},
-                 .rope = c.rope,
-                 .angles = angles,
-                 .tiles = {.steps = steps,
-                           .runs = s.tiles.device.data,
-                           .per_row = s.tiles.device.cols,
-                           .most = shape.most_tiles},
+                 .rope = c.rope_of(layer),
+                 .angles = is_local ? local_angles : angles,
+                 .tiles = tiles_of(c, shape, s, layer),
                  .layer = s.kv.layer(layer),
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
@@ -149,7 +171,7 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},
                 q);
-    add_attention_output(w, rows, hidden, q);
+    add_attention_output(c, w, rows, hidden, q);
     add_mlp(c, w, rows, hidden, q);
   }
   enqueue_tokens(m, shape.rows, true, s, q);

@@ -44,14 +44,15 @@ struct StepLimits {
 
 /// Buffers of a step, one row per session of the batch.
 struct StepScratch {
-  StagedRows<StepRow> steps;     // [1, B]
-  StagedRows<KvRun> tiles;       // [B, tiles per row]
-  HostView<StepResult> results;  // [kResultSteps, B], written by the device
-  HostView<int32_t> forced;      // [kResultSteps, B], read by the device: tokens of forced rows
-  DeviceView<float> hidden;      // [B, D]
-  DeviceView<float> angles;      // [B, rotated]
-  LayerScratch layer;            // B rows
-  DeviceView<float> logits;      // [B, V]
+  StagedRows<StepRow> steps;       // [1, B]
+  StagedRows<KvRun> tiles;         // [B, tiles per row]
+  HostView<StepResult> results;    // [kResultSteps, B], written by the device
+  HostView<int32_t> forced;        // [kResultSteps, B], read by the device: tokens of forced rows
+  DeviceView<float> hidden;        // [B, D]
+  DeviceView<float> angles;        // [B, rotated]
+  DeviceView<float> local_angles;  // [B, rotated] of layers with a window, if there are any
+  LayerScratch layer;              // B rows
+  DeviceView<float> logits;        // [B, V]
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> evict_scratch;
   DeviceView<std::byte> sample_scratch;

@@ -12,11 +12,16 @@ namespace {
 
 void find_angles(const LayerPass& pass, int64_t row_count, Queue& q) {
   const PrefillScratch& s = pass.scratch;
-  rope_angles({.positions = s.positions.device.data,
-               .count = row_count,
-               .params = pass.config().rope,
-               .angles = s.angles.slice_rows(0, row_count)},
-              q);
+  const TextConfig& c = pass.config();
+  const auto find = [&](const RopeParams& rope, DeviceView<float> angles) {
+    rope_angles({.positions = s.positions.device.data,
+                 .count = row_count,
+                 .params = rope,
+                 .angles = angles.slice_rows(0, row_count)},
+                q);
+  };
+  find(c.rope, s.angles);
+  if (c.local.window > 0) find(c.local.rope, s.window.angles);
   if (s.extra.after_angles != nullptr) s.extra.after_angles(pass, q);
 }
 
@@ -28,15 +33,19 @@ void project(const LayerPass& pass, const RowBlock& block, Queue& q) {
 void rotate(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const TextConfig& c = pass.config();
   const LayerRows& rows = block.rows;
-  const DeviceView<float> angles = pass.scratch.angles.slice_rows(block.first, block.hidden.rows);
-  ocellus::rotate({.values = rows.query, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
-  ocellus::rotate({.values = rows.key, .head_dim = c.head_dim, .params = c.rope, .angles = angles}, q);
+  const PrefillScratch& s = pass.scratch;
+  const RopeParams& rope = c.rope_of(pass.layer);
+  const DeviceView<float> all = c.local.has(pass.layer) ? s.window.angles : s.angles;
+  const DeviceView<float> angles = all.slice_rows(block.first, block.hidden.rows);
+  ocellus::rotate({.values = rows.query, .head_dim = c.head_dim, .params = rope, .angles = angles}, q);
+  ocellus::rotate({.values = rows.key, .head_dim = c.head_dim, .params = rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = block.first, .out = pass.own_rows()}, q);
 }
 
 void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config();
+  if (c.local.has(pass.layer)) return attend_window(pass, block, q);
   attend_rows({.query = block.rows.query,
                .query_heads = c.query_heads,
                .rows = pass.own_rows(),
@@ -60,7 +69,7 @@ void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   for (const auto step : pass.scratch.extra.before_attention)
     if (step != nullptr) step(pass, block, q);
   attend(pass, block, q);
-  add_attention_output(pass.weights(), block.rows, block.hidden, q);
+  add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
 }
 
@@ -93,6 +102,7 @@ void prepare_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
 
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) find_angles(pass, hidden.rows, q);
+  if (pass.config().local.has(pass.layer)) copy_window(pass, q);
   if (pass.scratch.extra.before_blocks != nullptr) pass.scratch.extra.before_blocks(pass, hidden, q);
 }
 

@@ -73,7 +73,7 @@ struct PrefillScratch {
   StagedRows<KvSlot> slots;       // [1, T] destination of each row's keys and values
   StagedRows<KvRun> past;         // [1, tiles] the cache before the chunk
   DeviceView<float> angles;       // [T, rotated]
-  DeviceView<Half> keys, values;  // [G * T, E], head-major, one layer
+  DeviceView<Half> keys, values;  // [G * (past rows + T), E], head-major, one layer; past rows: see WindowScratch
   DeviceView<float> inputs;       // [T, D] the rows before layer 0, for a second pass
   LayerScratch layer;             // one block of rows
   int64_t rows_at_once = 0;       // see PrefillLimits
@@ -89,12 +89,21 @@ struct PrefillScratch {
   NotedText noted;
   ExpandScratch expand;
   JoinScratch join;
+  WindowScratch window;
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
-  KvLayerRows layer_rows(const TextConfig& config) const {
+  /// All rows of `keys` and `values`: the chunk's own rows follow those that layers with a window copy.
+  KvLayerRows window_rows(const TextConfig& config) const {
     return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
                                    keys.rows / config.kv_heads);
+  }
+  KvLayerRows layer_rows(const TextConfig& config) const {
+    KvLayerRows rows = window_rows(config);
+    rows.keys += window.past_rows * rows.row_stride;
+    rows.values += window.past_rows * rows.row_stride;
+    rows.capacity -= window.past_rows;
+    return rows;
   }
 };
 

@@ -5,10 +5,12 @@
 //   prefill_carry.cpp     applies the change of an image's rows in place to its linked slots
 //   prefill_join.cpp      puts computed rows and staged images together as one prompt's, after a layer
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
+//   prefill_window.cpp    layers in which a row sees only the newest positions
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
 #pragma once
 
+#include "kernels/attention/attend_rows.h"
 #include "kernels/cache/carry_change.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
@@ -127,6 +129,32 @@ void join_queries(const LayerPass& pass, int64_t first, const ActivationView& qu
 void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& queue);
 /// Compresses the chunk's rows of a layer, and after the last layer those of a late rule.
 void compress_rows(const LayerPass& pass, Queue& queue);
+
+template <>
+struct TypeName<RowSpan> {
+  static constexpr const char* value = "span";
+};
+
+/// Layers with a window, for models that have them: their rotation, and what a chunk's rows see. Memory and lists have
+/// the size of the window whatever the past, so that recordings need not know it.
+struct WindowScratch {
+  int64_t positions = 0;           // positions seen by a row, its own among them
+  int64_t past_rows = 0;           // rows before the chunk's own ones that hold the newest slots of the past
+  DeviceView<float> angles;        // [T, rotated]
+  StagedRows<RowSpan> seen;        // [1, T]
+  StagedRows<KvRun> runs;          // [1, runs] the newest slots before the chunk
+  StagedRows<int32_t> first_rows;  // [1, runs]
+
+  Status lay_out(const TextConfig& config, int64_t max_rows, RowSink& sink);
+  bool on() const { return positions > 0; }
+};
+
+/// Fills and uploads the lists of a chunk of text after the text in `cache` (null: after nothing), and clears the rows.
+void plan_window(const SessionCache* cache, const PrefillScratch& scratch, Queue& queue);
+/// Copies the newest slots of the past, before the blocks of a layer with a window.
+void copy_window(const LayerPass& pass, Queue& queue);
+/// The attention of such a layer.
+void attend_window(const LayerPass& pass, const RowBlock& block, Queue& queue);
 
 /// Selection of the rows to compute in place, among all.
 struct BlendScratch {

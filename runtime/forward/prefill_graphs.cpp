@@ -34,6 +34,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
   queue.upload(scratch.past, scratch.past.host.cols);
   if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
+  if (scratch.window.on()) plan_window(nullptr, scratch, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
   if (part_count_of_layer() > 1) OCELLUS_TRY(record_long(model, queue));
   return queue.finish();

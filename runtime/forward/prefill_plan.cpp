@@ -157,6 +157,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   past.add_linked(chunk, images);
   if (s.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  if (s.window.on()) plan_window(&cache, s, queue);
   return plan;
 }
 

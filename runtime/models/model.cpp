@@ -114,6 +114,11 @@ Status Model::read_text() {
 
 Status Model::read_vision() {
   VisionModel checked;
+  if (text_.local.window > 0)
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "%s models have layers that see the newest positions only, where pictures do not work yet: give no mmproj file",
+        text_.architecture->name);
   OCELLUS_TRY(read_vision_config(vision_file_, vision_families(), &vision_));
   OCELLUS_TRY(bind_vision_model(vision_file_, vision_, nullptr, &checked));
   ocellus_limits limits;

@@ -92,6 +92,8 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
     for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.head_dim);
   tensors->matrix(at, "attn_output", c.width, c.query_width());
   tensors->norm(at, "ffn_norm", c.width);
+  if (c.architecture->has_branch_norms)
+    for (const char* part : {"post_attention_norm", "post_ffw_norm"}) tensors->norm(at, part, c.width);
   tensors->matrix(at, "ffn_gate", c.mlp_width, c.width);
   tensors->matrix(at, "ffn_up", c.mlp_width, c.width);
   tensors->matrix(at, "ffn_down", c.width, c.mlp_width);
@@ -142,6 +144,7 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   count("attention.head_count_kv", c.kv_heads);
   count("attention.key_length", c.head_dim);
   count("attention.value_length", c.head_dim);
+  if (c.local.window > 0) count("attention.sliding_window", c.local.window);
   number("attention.layer_norm_rms_epsilon", c.epsilon);
   count("rope.dimension_count", c.head_dim);
   number("rope.freq_base", c.rope.base);

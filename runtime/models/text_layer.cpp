@@ -20,6 +20,8 @@ Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, const Others& ot
   OCELLUS_TRY(
       take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(), &qkv));
   OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * int64_t{c.mlp_width}, &gate_up));
+  if (c.architecture->has_branch_norms)
+    OCELLUS_TRY(take_rows(sink, "branch output", kLife, phase, rows, c.width, &branch));
   return take_rows(sink, others.op_bytes > 0 ? "matmul or attention" : "matmul", kLife, phase, 1, bytes,
                    &matmul_scratch);
 }
@@ -34,8 +36,28 @@ LayerRows LayerScratch::view(const TextConfig& c, int64_t rows) const {
           .value = all.slice_cols(c.query_width() + c.kv_width(), c.kv_width()),
           .gate = both.slice_cols(0, c.mlp_width),
           .up = both.slice_cols(c.mlp_width, c.mlp_width),
+          .branch = branch.slice_rows(0, branch.data == nullptr ? 0 : rows),
           .matmul_scratch = matmul_scratch};
 }
+
+namespace {
+
+/// hidden += the output of the linear map, or with a norm that of the norm.
+void add_branch(const TextConfig& c, const ActivationView& input, const Linear& linear, const float* norm,
+                const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
+  const bool adds = norm == nullptr;
+  matmul({.input = input,
+          .weights = {linear.weight},
+          .biases = {linear.bias},
+          .outputs = {adds ? hidden : rows.branch},
+          .accumulate = adds,
+          .scratch = rows.matmul_scratch},
+         q);
+  if (adds) return;
+  rmsnorm({.input = rows.branch, .weight = norm, .epsilon = c.epsilon, .output = hidden, .accumulate = true}, q);
+}
+
+}  // namespace
 
 void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float> hidden, const LayerRows& rows,
                  Queue& q) {
@@ -59,14 +81,9 @@ void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float
                   q);
 }
 
-void add_attention_output(const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
-  matmul({.input = rows.mixed,
-          .weights = {w.attention_output.weight},
-          .biases = {w.attention_output.bias},
-          .outputs = {hidden},
-          .accumulate = true,
-          .scratch = rows.matmul_scratch},
-         q);
+void add_attention_output(const TextConfig& c, const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden,
+                          Queue& q) {
+  add_branch(c, rows.mixed, w.attention_output, w.attention_output_norm, rows, hidden, q);
 }
 
 void add_mlp(const TextConfig& c, const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
@@ -80,15 +97,10 @@ void add_mlp(const TextConfig& c, const TextLayer& w, const LayerRows& rows, Dev
                 .up_bias = w.mlp_up.bias,
                 .gate = rows.gate,
                 .up = rows.up,
+                .activation = c.architecture->gate,
                 .scratch = rows.matmul_scratch},
                q);
-  matmul({.input = rows.gate,
-          .weights = {w.mlp_down.weight},
-          .biases = {w.mlp_down.bias},
-          .outputs = {hidden},
-          .accumulate = true,
-          .scratch = rows.matmul_scratch},
-         q);
+  add_branch(c, rows.gate, w.mlp_down, w.mlp_output_norm, rows, hidden, q);
 }
 
 }  // namespace ocellus

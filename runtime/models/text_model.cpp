@@ -131,6 +131,61 @@ Status read_rope(Keys& keys, TextConfig* c) {
   return {};
 }
 
+/// Reads attention.sliding_window_pattern: one number, or for every layer whether it has a window.
+Status read_window_period(const GgufFile& file, Keys& keys, const TextConfig& c, int32_t* period) {
+  const GgufEntry* entry = file.find(keys.key("attention.sliding_window_pattern"));
+  if (entry == nullptr || entry->type != GgufType::kArray) {
+    OCELLUS_TRY(keys.read("attention.sliding_window_pattern", kMaxLayers, period));
+    return *period > 0 ? Status() : OCELLUS_FAIL(Code::kBadFile, "attention.sliding_window_pattern is 0");
+  }
+  OCELLUS_TRY(file.read_array(keys.key("attention.sliding_window_pattern"), GgufType::kBool, &entry));
+  if (entry->count != static_cast<uint64_t>(c.layer_count))
+    return OCELLUS_FAIL(Code::kBadFile, "attention.sliding_window_pattern has %llu values for %d layers",
+                        static_cast<unsigned long long>(entry->count), c.layer_count);
+  const uint8_t* const first = entry->payload;
+  *period = static_cast<int32_t>(std::find(first, first + c.layer_count, 0) - first) + 1;
+  for (int32_t layer = 0; layer < c.layer_count; ++layer)
+    if ((first[layer] != 0) != ((layer + 1) % *period != 0))
+      return OCELLUS_FAIL(Code::kUnsupported,
+                          "attention.sliding_window_pattern is not regular: this build runs models in which every n-th "
+                          "layer sees all positions");
+  return {};
+}
+
+Status read_windows(const GgufFile& file, Keys& keys, TextConfig* c) {
+  int32_t window = 0;
+  OCELLUS_TRY(keys.read("attention.sliding_window", kMaxContext, &window));
+  if (window == 0) return {};
+  // Inside one window a sliding-window model attends to everything, so staying inside it is exact.
+  if (c->architecture->window_period == 0) {
+    c->context_length = std::min(c->context_length, window);
+    return {};
+  }
+  c->local.period = c->architecture->window_period;
+  OCELLUS_TRY(read_window_period(file, keys, *c, &c->local.period));
+  c->local.window = window;
+  c->local.rope = {.pairing = c->rope.pairing, .rotated = c->rope.rotated, .base = c->architecture->local_rope_base};
+  OCELLUS_TRY(keys.read("rope.freq_base_swa", &c->local.rope.base));
+  if (!(c->local.rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base_swa must be positive");
+  return {};
+}
+
+/// Refuses arithmetic of some models of a known architecture that this build does not have.
+Status check_variant(Keys& keys, const TextConfig& c) {
+  for (const char* const key : {"final_logit_softcapping", "attn_logit_softcapping"}) {
+    float cap = 0;
+    OCELLUS_TRY(keys.read(key, &cap));
+    if (cap != 0)
+      return OCELLUS_FAIL(Code::kUnsupported, "%s is not supported: this build caps no scores", keys.key(key));
+  }
+  if (c.architecture->unlike_scale_layers == c.layer_count)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s with %d layers is not supported: it scales attention by another number than the square "
+                        "root of its heads' length",
+                        c.architecture->name, c.layer_count);
+  return {};
+}
+
 /// Some converters store query, key and value as one matrix, in this order.
 Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
   Linear all;
@@ -160,6 +215,10 @@ Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out)
   }
   OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(), &out->attention_output));
   OCELLUS_TRY(layer.norm("ffn_norm", c.width, &out->mlp_norm));
+  if (c.architecture->has_branch_norms) {
+    OCELLUS_TRY(layer.norm("post_attention_norm", c.width, &out->attention_output_norm));
+    OCELLUS_TRY(layer.norm("post_ffw_norm", c.width, &out->mlp_output_norm));
+  }
   OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
   OCELLUS_TRY(layer.linear("ffn_up", c.mlp_width, c.width, &out->mlp_up));
   return layer.linear("ffn_down", c.width, c.mlp_width, &out->mlp_down);
@@ -180,10 +239,8 @@ Status read_text_config(const GgufFile& file, TextConfig* out) {
   OCELLUS_TRY(keys.require("attention.layer_norm_rms_epsilon", &c.epsilon));
   if (!(c.epsilon >= 0)) return OCELLUS_FAIL(Code::kBadFile, "attention.layer_norm_rms_epsilon is negative");
   OCELLUS_TRY(read_rope(keys, &c));
-  // Inside one window a sliding-window model attends to everything, so staying inside it is exact.
-  int32_t window = 0;
-  OCELLUS_TRY(keys.read("attention.sliding_window", kMaxContext, &window));
-  if (window > 0) c.context_length = std::min(c.context_length, window);
+  OCELLUS_TRY(read_windows(file, keys, &c));
+  OCELLUS_TRY(check_variant(keys, c));
   const GgufTensor* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor 'token_embd.weight' is missing");
   if (embedding->rows() < 1 || embedding->rows() > kMaxVocabulary)

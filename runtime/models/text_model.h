@@ -1,6 +1,8 @@
 // TextModel: facts and weights of the language half of a file pair.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/rows/rope.h"
 #include "platform/buffer.h"
 #include "platform/status.h"
@@ -9,6 +11,15 @@
 #include "runtime/models/text_architecture.h"
 
 namespace ocellus {
+
+/// Layers in which a row sees only the newest positions, with a rotation of their own.
+struct LocalLayers {
+  int32_t window = 0;  // positions that a row sees, its own among them; 0: there are no such layers
+  int32_t period = 0;  // layers period - 1, 2 period - 1, ... see all positions
+  RopeParams rope = {};
+
+  bool has(int32_t layer) const { return window > 0 && (layer + 1) % period != 0; }
+};
 
 struct TextConfig {
   const TextArchitecture* architecture = &kTextArchitectures[0];
@@ -22,9 +33,12 @@ struct TextConfig {
   int32_t context_length = 0;  // maximum number of positions
   float epsilon = 1e-5f;
   RopeParams rope;  // `factors` is set when the weights are bound
+  LocalLayers local = {};
 
   int64_t query_width() const { return int64_t{query_heads} * head_dim; }
   int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
+  const RopeParams& rope_of(int32_t layer) const { return local.has(layer) ? local.rope : rope; }
+  float embedding_scale() const { return architecture->scales_embedding ? std::sqrt(static_cast<float>(width)) : 1.0f; }
 };
 
 /// Reads and checks the metadata. kBadFile or kUnsupported names the key and lists what is supported.
@@ -34,8 +48,10 @@ Status read_text_config(const GgufFile& file, TextConfig* out);
 struct TextLayer {
   const float* attention_norm = nullptr;
   Linear query, key, value, attention_output;
-  const float* query_norm = nullptr;  // [E]; both norms or neither
-  const float* key_norm = nullptr;    // [E]
+  const float* attention_output_norm = nullptr;  // [D]; both branch norms or neither
+  const float* mlp_output_norm = nullptr;        // [D]
+  const float* query_norm = nullptr;             // [E]; both norms or neither
+  const float* key_norm = nullptr;               // [E]
   const float* mlp_norm = nullptr;
   Linear mlp_gate, mlp_up, mlp_down;
 };

@@ -249,7 +249,7 @@ Status Prompt::prefill() {
   PrefillTimer timer(queue);
   PrefillPlan plan =
       plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);
-  chunk.embed_text(text.embedding, queue);
+  chunk.embed_text(text.embedding, text.config.embedding_scale(), queue);
   queue.join_transfers();  // images from the library
   reuse_.fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation_.stop(), &plan));

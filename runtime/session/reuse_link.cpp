@@ -156,7 +156,7 @@ Status Reuse::prefill_alone() {
   PrefillTimer timer(engine.queue());
   const PrefillPlan plan =
       plan_prefill_alone(alone, conversation_.linked_cache(), text.config.head_dim, scratch, engine.queue());
-  alone.embed_text(text.embedding, engine.queue());
+  alone.embed_text(text.embedding, text.config.embedding_scale(), engine.queue());
   OCELLUS_TRY(engine.run_prefill(alone.row_count, plan, scratch, &conversation_.stop()));
   return timer.finish(&conversation_.stats().prefill_ms);
 }

@@ -321,6 +321,12 @@ std::vector<Bytes> make_text_models() {
   test::TextRecipe normed = small;  // heads of queries and keys
   normed.architecture = "qwen3";
   normed.head_dim = 24;
+  test::TextRecipe windowed = small;
+  windowed.architecture = "gemma3";
+  windowed.layers = 2;
+  windowed.window = 8;
+  windowed.window_period = 2;
+  windowed.local_rope_base = 500;
   test::TextRecipe packed = small;
   packed.format = WeightFormat::kQ8_0;
   packed.second_format = WeightFormat::kQ4_0;
@@ -330,7 +336,8 @@ std::vector<Bytes> make_text_models() {
   scaled.format = WeightFormat::kF16;
   scaled.fused_qkv = true;
   scaled.linear_factor = 2;
-  return {make_file(small, 1), make_file(biased, 2), make_file(packed, 3), make_file(scaled, 4), make_file(normed, 9)};
+  return {make_file(small, 1),  make_file(biased, 2), make_file(packed, 3),
+          make_file(scaled, 4), make_file(normed, 9), make_file(windowed, 10)};
 }
 
 std::vector<Bytes> make_projectors() {

@@ -86,6 +86,10 @@ class GgufBuilder {
   void add_f64(std::string_view key, double value) { add_scalar(key, GgufType::kF64, value); }
   void add_bool(std::string_view key, bool value) { add_scalar(key, GgufType::kBool, static_cast<uint8_t>(value)); }
   void add_string(std::string_view key, std::string_view value);
+  void add_bool_array(std::string_view key, const std::vector<bool>& values) {
+    const std::vector<uint8_t> bytes(values.begin(), values.end());
+    add_array(key, GgufType::kBool, bytes.size(), bytes.data(), bytes.size());
+  }
   void add_string_array(std::string_view key, const std::vector<std::string>& values);
   void add_f32_array(std::string_view key, const std::vector<float>& values) {
     add_array(key, GgufType::kF32, values.size(), values.data(), values.size() * sizeof(float));

@@ -150,6 +150,9 @@ void add_text_facts(GgufBuilder& file, const TextRecipe& r) {
     count("attention.value_length", r.head_dim);
   }
   file.add_f32(key("attention.layer_norm_rms_epsilon"), 1e-5f);
+  if (r.window > 0) count("attention.sliding_window", r.window);
+  if (r.window_period > 0) count("attention.sliding_window_pattern", r.window_period);
+  if (r.local_rope_base > 0) file.add_f32(key("rope.freq_base_swa"), r.local_rope_base);
   if (r.rotated > 0) count("rope.dimension_count", r.rotated);
   if (r.rope_base > 0) file.add_f32(key("rope.freq_base"), r.rope_base);
   if (r.linear_factor > 0) file.add_f32(key("rope.scaling.factor"), r.linear_factor);
@@ -177,6 +180,8 @@ void add_text_layer(Drawer& draw, const TextRecipe& r, int layer) {
     for (const char* part : {"attn_q_norm.weight", "attn_k_norm.weight"}) draw.norm(at + part, r.head_dim);
   linear("attn_output", r.format, r.width, query_width, r.more_biases, 1.2);
   draw.norm(at + "ffn_norm.weight", r.width);
+  if (find_text_architecture(r.architecture)->has_branch_norms)
+    for (const char* part : {"post_attention_norm.weight", "post_ffw_norm.weight"}) draw.norm(at + part, r.width);
   linear("ffn_gate", r.format, r.mlp_width, r.width, r.more_biases, 1.5);
   linear("ffn_up", r.format, r.mlp_width, r.width, r.more_biases, 1.5);
   linear("ffn_down", second, r.width, r.mlp_width, r.more_biases, 1.0);
@@ -187,7 +192,9 @@ GgufBuilder build_text(const TextRecipe& r, uint64_t seed) {
   Drawer draw(file, seed);
   add_text_facts(file, r);
   add_vocabulary(file);
-  draw.matrix("token_embd.weight", r.format, kRandomVocabulary, r.width, std::sqrt(static_cast<double>(r.width)));
+  const bool scaled = find_text_architecture(r.architecture)->scales_embedding;
+  const double embedding_gain = scaled ? 1.0 : std::sqrt(static_cast<double>(r.width));
+  draw.matrix("token_embd.weight", r.format, kRandomVocabulary, r.width, embedding_gain);
   for (int layer = 0; layer < r.layers; ++layer) add_text_layer(draw, r, layer);
   draw.norm("output_norm.weight", r.width);
   if (!r.tied) draw.matrix("output.weight", r.mixed ? r.second_format : r.format, kRandomVocabulary, r.width);

@@ -32,6 +32,10 @@ struct TextRecipe {
   bool names_scaling = true;  // with rope.scaling.type beside the factor
   bool rope_factors = false;  // rope_freqs.weight
   int context_length = 4096;
+  // gemma3
+  int window = 0;             // attention.sliding_window; 0: not written
+  int window_period = 0;      // attention.sliding_window_pattern; 0: not written
+  float local_rope_base = 0;  // rope.freq_base_swa; 0: not written
 };
 
 /// An Idefics3 mmproj file.

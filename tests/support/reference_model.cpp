@@ -136,7 +136,7 @@ Matrix ReferenceWeights::layer_norm(const Matrix& x, const std::string& name, do
 }
 
 Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
-                                bool causal) const {
+                                bool causal, int64_t window) const {
   if (rounding_.kv) {
     round_to_half(key);
     round_to_half(value);
@@ -147,8 +147,9 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
     const int64_t from = h / (heads / kv_heads) * dim;
     for (int64_t t = 0; t < query.rows; ++t) {
       const int64_t visible = causal ? t + 1 : key.rows;
-      std::vector<double> shares(static_cast<size_t>(visible));
-      for (int64_t s = 0; s < visible; ++s) {
+      const int64_t first = window > 0 ? std::max<int64_t>(0, visible - window) : 0;
+      std::vector<double> shares(static_cast<size_t>(visible), -INFINITY);
+      for (int64_t s = first; s < visible; ++s) {
         double score = 0;
         for (int64_t e = 0; e < dim; ++e) score += query.row(t)[h * dim + e] * key.row(s)[from + e];
         shares[static_cast<size_t>(s)] = score / std::sqrt(static_cast<double>(dim));
@@ -166,6 +167,7 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
 
 ReferenceText::ReferenceText(const GgufFile& file, Rounding rounding) : weights_(file, rounding) {
   const std::string architecture = weights_.text("general.architecture");
+  is_gemma_ = architecture == "gemma3";
   adjacent_pairs_ = architecture == "llama" || architecture == "internlm2";
   const auto number = [&](const char* name, double otherwise) {
     return weights_.number(architecture + "." + name, otherwise);
@@ -182,12 +184,18 @@ ReferenceText::ReferenceText(const GgufFile& file, Rounding rounding) : weights_
   epsilon_ = number("attention.layer_norm_rms_epsilon", 0);
   base_ = number("rope.freq_base", 10000);
   position_scale_ = 1 / number("rope.scaling.factor", 1);
+  if (!is_gemma_) return;
+  window_ = count("attention.sliding_window", 0);
+  window_period_ = count("attention.sliding_window_pattern", 6);
+  local_base_ = number("rope.freq_base_swa", 10000);
 }
 
 Matrix ReferenceText::embed(const std::vector<int32_t>& ids) const {
   const Matrix& table = weights_.tensor("token_embd.weight");
   Matrix out(static_cast<int64_t>(ids.size()), table.cols);
   for (size_t t = 0; t < ids.size(); ++t) std::copy_n(table.row(ids[t]), table.cols, out.row(static_cast<int64_t>(t)));
+  if (!is_gemma_) return out;
+  for (double& value : out.values) value *= std::sqrt(static_cast<double>(width_));
   return out;
 }
 
@@ -198,15 +206,16 @@ std::string layer_name(int64_t layer) { return "blk." + std::to_string(layer) + 
 }  // namespace
 
 /// Row t stands at position t if no positions are given. Pairs are neighbours in files of llama and internlm2 and half
-/// the rotated part apart in those of qwen2 and qwen3.
-void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions) const {
+/// the rotated part apart in the others. Layers with a window have a base of their own, and no scaling.
+void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions, int64_t layer) const {
+  const double base = is_local(layer) ? local_base_ : base_, scale = is_local(layer) ? 1 : position_scale_;
   const double* factors = weights_.has("rope_freqs.weight") ? weights_.tensor("rope_freqs.weight").row(0) : nullptr;
   for (int64_t t = 0; t < x.rows; ++t) {
     const int64_t position = positions.empty() ? t : positions[static_cast<size_t>(t)];
     for (int64_t head = 0; head < x.cols; head += head_dim_) {
       for (int64_t i = 0; i < rotated_ / 2; ++i) {
-        double angle = static_cast<double>(position) * position_scale_ *
-                       std::pow(base_, -2.0 * static_cast<double>(i) / static_cast<double>(rotated_));
+        double angle = static_cast<double>(position) * scale *
+                       std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated_));
         if (factors != nullptr) angle /= factors[i];
         double& a = x.row(t)[head + (adjacent_pairs_ ? 2 * i : i)];
         double& b = x.row(t)[head + (adjacent_pairs_ ? 2 * i + 1 : i + rotated_ / 2)];
@@ -255,9 +264,12 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
   }
   if (taken != nullptr) taken->keys.push_back(key);
   if (taken != nullptr) taken->values.push_back(value);
-  rotate(query, positions);
-  rotate(key, positions);
-  return weights_.linear(weights_.attend(query, key, value, heads_, kv_heads_, true), layer + "attn_output");
+  rotate(query, positions, number);
+  rotate(key, positions, number);
+  const int64_t window = is_local(number) ? window_ : 0;
+  const Matrix mixed = weights_.attend(query, key, value, heads_, kv_heads_, true, window);
+  const Matrix out = weights_.linear(mixed, layer + "attn_output");
+  return is_gemma_ ? weights_.rms_norm(out, layer + "post_attention_norm", epsilon_) : out;
 }
 
 Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions, const LinkedRows& linked,
@@ -268,8 +280,10 @@ Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions, cons
     const Matrix normed = weights_.rms_norm(x, layer + "ffn_norm", epsilon_);
     Matrix gate = weights_.linear(normed, layer + "ffn_gate");
     const Matrix up = weights_.linear(normed, layer + "ffn_up");
-    for (size_t k = 0; k < gate.values.size(); ++k) gate.values[k] = silu(gate.values[k]) * up.values[k];
-    add(x, weights_.linear(gate, layer + "ffn_down"));
+    for (size_t k = 0; k < gate.values.size(); ++k)
+      gate.values[k] = (is_gemma_ ? gelu_tanh(gate.values[k]) : silu(gate.values[k])) * up.values[k];
+    const Matrix out = weights_.linear(gate, layer + "ffn_down");
+    add(x, is_gemma_ ? weights_.rms_norm(out, layer + "post_ffw_norm", epsilon_) : out);
   }
   return x;
 }

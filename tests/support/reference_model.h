@@ -1,5 +1,5 @@
 // A transformer as the papers write it, in double precision, over the same files the runtime reads: the language
-// models (llama, internlm2, qwen2, qwen3), the SigLIP tower with the Idefics3 projector, the CLIP tower with
+// models (llama, internlm2, qwen2, qwen3, gemma3), the SigLIP tower with the Idefics3 projector, the CLIP tower with
 // LLaVA-1.5's. Loops only; written to be read.
 #pragma once
 
@@ -50,8 +50,10 @@ class ReferenceWeights {
   /// Normalises rows, or every piece of a row that is as long as the weight.
   Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
   Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
-  /// Softmax attention; head h reads key/value head h / (heads / kv_heads).
-  Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads, bool causal) const;
+  /// Softmax attention; head h reads key/value head h / (heads / kv_heads). Causal rows see `window` rows at most,
+  /// their own among them; 0: all.
+  Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads, bool causal,
+                int64_t window = 0) const;
 
  private:
   const GgufFile& file_;
@@ -86,12 +88,15 @@ class ReferenceText {
   Matrix logits(const Matrix& rows) const;
 
  private:
-  void rotate(Matrix& x, const std::vector<int64_t>& positions) const;
+  bool is_local(int64_t layer) const { return window_ > 0 && (layer + 1) % window_period_ != 0; }
+  void rotate(Matrix& x, const std::vector<int64_t>& positions, int64_t layer) const;
   Matrix mix(const Matrix& x, const std::vector<int64_t>& positions, int64_t layer, const LinkedRows& linked,
              KeysAndValues* taken) const;
 
   ReferenceWeights weights_;
-  bool adjacent_pairs_ = false;
+  bool adjacent_pairs_ = false, is_gemma_ = false;
+  int64_t window_ = 0, window_period_ = 1;  // gemma3
+  double local_base_ = 0;
   int64_t layers_, width_, heads_, kv_heads_, head_dim_, rotated_;
   double epsilon_, base_, position_scale_;
 };

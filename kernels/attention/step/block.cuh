@@ -16,6 +16,7 @@ struct StepPiece {
   int group;                            // group of blocks that combine their results
   bool active, stores;                  // stores: this block's head tile is the one that fills the cache
   int new_tile, new_slot;
+  WindowStart start;       // the first slot that the row sees
   int pieces, begin, end;  // the row has this many pieces; tiles of this one
   int warps;               // number of warps that have tiles
 };
@@ -34,10 +35,11 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   piece.active = __ldcg(&step.active) != 0;
   piece.new_tile = __ldcg(&step.new_tile);
   piece.new_slot = __ldcg(&step.new_slot);
-  const int live = piece.new_tile + 1, index = static_cast<int>(blockIdx.x);
+  piece.start = window_start(p.tiles.window, piece.new_tile, piece.new_slot);
+  const int live = piece.new_tile + 1 - piece.start.tile, index = static_cast<int>(blockIdx.x);
   piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), divide_up(live, warps));
   const int share = live / piece.pieces, longer = live % piece.pieces;  // the first `longer` pieces have one tile more
-  piece.begin = index * share + min(index, longer);
+  piece.begin = piece.start.tile + index * share + min(index, longer);
   piece.end = piece.begin + share + (index < longer);
   piece.warps = min(warps, piece.end - piece.begin);
   return piece;

@@ -31,11 +31,10 @@ __device__ inline void store_partials(TileSums<kTiles>& sums, int rows, float* p
     }
 }
 
-/// Finishes an output after the sum of products.
+/// Writes an output, or adds it.
 __device__ inline void finish_output(const FewRowsWork& work, const Unit& unit, int t, int row, float value) {
   const FewRowsMatrix& matrix = work.matrices[unit.matrix];
   const int64_t at = t * matrix.output_stride + unit.first + row;
-  value = activated(value, work.activation);
   if (matrix.half_output) {
     __half* out = static_cast<__half*>(matrix.output) + at;
     *out = round_half(work.accumulate ? value + __half2float(*out) : value);
@@ -61,13 +60,13 @@ __device__ inline void finish_unit(const FewRowsWork& work, const Unit& unit, in
     const float* bias = work.matrices[unit.matrix].bias;
     if (bias != nullptr) value += bias[unit.first + row];
     if (!work.gated) {
-      finish_output(work, unit, i / kUnitRows, row, value);
+      finish_output(work, unit, i / kUnitRows, row, activated(value, work.activation));
     } else if (unit.matrix == 0) {
       gates[i] = value;
     } else {
       Unit out = unit;
       out.matrix = 0;
-      finish_output(work, out, i / kUnitRows, row, silu(gates[i]) * value);
+      finish_output(work, out, i / kUnitRows, row, activated(gates[i], work.activation) * value);
     }
   }
 }

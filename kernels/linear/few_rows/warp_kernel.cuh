@@ -124,7 +124,7 @@ __device__ inline void finish_warp_row(const FewRowsWork& work, const WarpRows& 
   if (t >= work.input.rows) return;
   const FewRowsMatrix& matrix = work.matrices[work.gated ? 0 : row.matrix];
   const int64_t at = t * matrix.output_stride + row.row;
-  value = (work.gated ? silu(gate) * value : activated(value, work.activation)) + addends.before;
+  value = (work.gated ? activated(gate, work.activation) * value : activated(value, work.activation)) + addends.before;
   if (matrix.half_output)
     static_cast<__half*>(matrix.output)[at] = round_half(value);
   else

@@ -116,7 +116,7 @@ TEST_CASE("gated silu equals its formula on every target") {
         for (int64_t t = 0; t < shape.rows; ++t)
           for (int64_t i = 0; i < shape.cols; ++i) up.set(t, i, random.normal());
         const Activations x = gate;
-        gated_silu({.gate = gate.view(), .up = up.view()}, queue);
+        gated_activation({.gate = gate.view(), .up = up.view()}, queue);
         REQUIRE(queue.finish().ok());
         CHECK(gate.intact());
         for (int64_t t = 0; t < shape.rows; ++t) {
@@ -193,7 +193,7 @@ TEST_CASE("a failed queue runs no element-wise op") {
     sum.at(0, 0) = 2.0f;
     queue.fail(Status(Code::kCancelled));
     activate({.values = value.view()}, queue);
-    gated_silu({.gate = value.view(), .up = one.view()}, queue);
+    gated_activation({.gate = value.view(), .up = one.view()}, queue);
     add_rows({.values = sum.view(), .addend = sum.view()}, queue);
     add_scaled_rows({.values = sum.view(), .addend = one.view(), .scale = &sum.at(0, 0)}, queue);
     queue.clear();

@@ -44,6 +44,8 @@ constexpr Published kPublished[] = {
     {"InternVL3.5-2B", 2348347392, 28, 2048, 16, 8, 128, 151936, 256},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
+    {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
+    {"Gemma3-1B", 999885952, 26, 1152, 4, 1, 256, 262144, 0},
 };
 
 /// Everything a real shape has, as small as it gets.
@@ -161,7 +163,8 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) ==
           (shape.text.architecture->name == std::string_view("qwen2")));
     CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
-          (shape.text.architecture->name == std::string_view("qwen3")));
+          shape.text.architecture->has_head_norms);
+    CHECK(model.text().local.window == shape.text.local.window);
     CHECK(model.text().architecture == shape.text.architecture);
     if (!shape.has_vision()) continue;
     CHECK(model.vision().layer_count == shape.vision.layer_count);

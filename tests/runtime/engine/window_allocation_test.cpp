@@ -1,0 +1,51 @@
+// Layers that see the newest positions only: their lists are planned, too.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "runtime/ocellus.h"
+#include "tests/support/call_counter.h"
+
+namespace {
+
+using namespace ocellus::test;
+
+TEST_CASE("text in layers with a window allocates nothing either") {
+  ocellus_model* model = nullptr;
+  REQUIRE(ocellus_model_open_shape("Gemma3-270M", "Q4_0", 6, &model) == OCELLUS_OK);
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits.thread_count = 2;
+  config.limits.max_images = 0;
+  config.limits.max_text_tokens = 900;
+  config.limits.max_prompt_rows = 300;
+  ocellus_engine* engine = nullptr;
+  ocellus_session* session = nullptr;
+  REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+  REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  const std::string text(580, 'a');  // more than a window
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = 6;
+  params.ignore_end = 1;
+  int32_t failures = 0, tokens = 0;
+  {
+    const CallCounter counter;
+    for (int32_t round = 0; round < 2; ++round) {
+      failures += ocellus_session_reset(session) != OCELLUS_OK;
+      for (const int64_t length : {std::ssize(text), std::ptrdiff_t{30}}) {
+        ocellus_generate_stats stats = {};
+        failures += ocellus_session_add_text(session, text.data(), length, 0) != OCELLUS_OK;
+        failures += ocellus_session_generate(session, &params, &stats) != OCELLUS_OK;
+        tokens += stats.generated_tokens;
+      }
+    }
+  }
+  CHECK(report_calls() == 0);
+  CHECK(failures == 0);
+  CHECK(tokens == 24);
+  ocellus_engine_destroy(engine);
+  ocellus_model_close(model);
+}
+
+}  // namespace
