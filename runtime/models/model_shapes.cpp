@@ -40,8 +40,8 @@ constexpr ModelShape kTextShapes[] = {
               .epsilon = 1e-6f,
               .rope = {.base = 1000000.0f}},
      .tied = true},
-    // google/gemma-3-270m-it
     {.name = "Gemma3-270M",
+     .published = "google/gemma-3-270m-it",
      .text = {.architecture = find_text_architecture("gemma3"),
               .layer_count = 18,
               .width = 640,
@@ -55,8 +55,8 @@ constexpr ModelShape kTextShapes[] = {
               .rope = {.base = 1000000.0f},
               .local = {.window = 512}},
      .tied = true},
-    // google/gemma-3-1b-it
     {.name = "Gemma3-1B",
+     .published = "google/gemma-3-1b-it",
      .text = {.architecture = find_text_architecture("gemma3"),
               .layer_count = 26,
               .width = 1152,
