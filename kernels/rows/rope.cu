@@ -14,14 +14,15 @@ constexpr int kPairThreads = 64;
 constexpr int64_t kRowsPerThread = 4;
 
 /// A thread computes one pair's power once, for a few rows.
-__global__ void fill_angles(const int32_t* positions, int64_t position_stride, int64_t count, RopeParams params,
-                            double octaves, float* angles, int64_t angle_stride) {
+__global__ void fill_angles(const int32_t* positions, int64_t position_stride, int coordinates, int64_t count,
+                            RopeParams params, double octaves, float* angles, int64_t angle_stride) {
   const int pair = static_cast<int>(blockIdx.y * kPairThreads + threadIdx.x);
   const bool live = pair < params.rotated / 2;
   const double step = live ? angle_step(params, octaves, pair) : 0;
   wait_for_inputs();
   let_next_start();
   if (!live) return;
+  if (coordinates > 1) positions += params.sections.coordinate_of(pair);
   const int64_t first = blockIdx.x * kRowsPerThread;
   for (int64_t t = first; t < count && t < first + kRowsPerThread; ++t) {
     const float2 turn = turn_at(positions[t * position_stride], step);
@@ -144,8 +145,8 @@ void rope_angles(const RopeAnglesArgs& args, Queue& queue) {
   const dim3 grid(static_cast<unsigned>(divide_up(args.count, kRowsPerThread)),
                   static_cast<unsigned>(divide_up(params.rotated / 2, kPairThreads)));
   launch<fill_angles>(queue, "rope_angles", {.grid = grid, .threads = kPairThreads}, args.positions,
-                      args.position_stride, args.count, params, octaves_per_pair(params), args.angles.data,
-                      args.angles.stride);
+                      args.position_stride, args.coordinates, args.count, params, octaves_per_pair(params),
+                      args.angles.data, args.angles.stride);
 }
 
 void rotate(const RotateArgs& args, Queue& queue) {

@@ -9,6 +9,22 @@ namespace ocellus {
 /// Channels of a head that form a pair: (2i, 2i+1) or (i, i + rotated/2).
 enum class RopePairing : uint8_t { kAdjacent, kHalves };
 
+/// Division of a head's pairs among the coordinates of a position (M-RoPE): time, line and column. Interleaved, the
+/// pairs 3i + 1 belong to the lines and 3i + 2 to the columns, as many as their counts say, and all others to time;
+/// otherwise the pairs of each coordinate are consecutive.
+struct RopeSections {
+  int32_t counts[3] = {};  // pairs of time, line and column; all 0: a position is one number
+  bool interleaved = false;
+
+  OCELLUS_EVERYWHERE bool used() const { return counts[0] + counts[1] + counts[2] > 0; }
+  /// Returns the pair's coordinate: 0 time, 1 line, 2 column.
+  OCELLUS_EVERYWHERE int32_t coordinate_of(int32_t pair) const {
+    if (!interleaved) return pair < counts[0] ? 0 : pair < counts[0] + counts[1] ? 1 : 2;
+    const int32_t coordinate = pair % 3;
+    return coordinate > 0 && pair < 3 * counts[coordinate] ? coordinate : 0;
+  }
+};
+
 /// Rotary position parameters of a model. angle(p, i) = p * position_scale * base^(-2i / rotated) / factors[i].
 struct RopeParams {
   RopePairing pairing = RopePairing::kAdjacent;
@@ -16,6 +32,10 @@ struct RopeParams {
   float base = 10000.0f;
   float position_scale = 1.0f;     // 1 / factor for linear scaling
   const float* factors = nullptr;  // [rotated / 2] or null (rope_freqs of Llama 3)
+  RopeSections sections = {};
+
+  /// Numbers of a position: 1 or 3.
+  OCELLUS_EVERYWHERE int32_t coordinates() const { return sections.used() ? 3 : 1; }
 };
 
 /// The two channels of a head's pair. Pairs after the rotated ones are adjacent channels, which stay unchanged.
@@ -32,10 +52,13 @@ struct ChannelPair {
 /// out[t] = cos and sin of every pair's angle, computed in f64 and rounded once:
 /// out[t][2i] = cos(angle(positions[t], i)), out[t][2i + 1] = sin(...). Computed once per step, used by every layer.
 ///
-/// Shapes    positions [T], position_stride numbers apart; out [T, rotated]
+/// With three coordinates, pair i takes the one of its section: positions[t][sections.coordinate_of(i)].
+///
+/// Shapes    positions [T, coordinates], position_stride numbers apart; out [T, rotated]
 struct RopeAnglesArgs {
   const int32_t* positions = nullptr;
   int64_t position_stride = 1;
+  int32_t coordinates = 1;  // 1: all pairs take the same number, whatever the sections; 3: see RopeSections
   int64_t count = 0;
   RopeParams params;
   DeviceView<float> angles;

@@ -31,12 +31,17 @@ HWY_AFTER_NAMESPACE();
 namespace ocellus {
 namespace {
 
+int32_t coordinate_of(const RopeAnglesArgs& args, int32_t pair) {
+  return args.coordinates == 1 ? 0 : args.params.sections.coordinate_of(pair);
+}
+
 /// Angles of rows [begin, end). Pairs are the outer loop: the power is computed once for all rows.
 void fill_angles(const RopeAnglesArgs& args, int64_t begin, int64_t end) {
   for (int64_t i = 0; i < args.params.rotated / 2; ++i) {
     const double turn = rope_turn(args.params, i);
+    const int32_t* const positions = args.positions + coordinate_of(args, static_cast<int32_t>(i));
     for (int64_t t = begin; t < end; ++t)
-      set_rope_angle(args.positions[t * args.position_stride], turn, i, args.angles.row(t));
+      set_rope_angle(positions[t * args.position_stride], turn, i, args.angles.row(t));
   }
 }
 

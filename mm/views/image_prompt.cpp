@@ -19,6 +19,7 @@ void ImagePieces::set_views(bool is_overview, ImagePiece* piece) const {
   piece->rows = is_map ? plan_.map.rows() : plan_.view_rows;
   if (plan_.tile_count() == 0) piece->rows = plan_.row_count();
   piece->positions = plan_.rules->has_map ? piece->rows : plan_.view_positions;
+  piece->cols = plan_.view_cols;
 }
 
 bool ImagePieces::next_place(ImagePiece* piece) {

@@ -16,6 +16,7 @@ struct ImagePiece {
   int32_t view_count = 0;   // one, or all tiles whose rows are one map
   int64_t rows = 0;         // rows in the language model; views only
   int64_t positions = 0;    // positions that those rows take
+  int32_t cols = 0;         // columns of the grid of those rows: see ViewPlan
   char text[64] = {};       // zero-terminated
   bool is_view() const { return view_index >= 0; }
 };

@@ -92,6 +92,7 @@ struct ViewPlan {
   int32_t tile_cols = 0;
   int32_t view_rows = 0;       // rows of the language model per view
   int32_t view_positions = 0;  // positions of those rows, which may share some; with a map each row has its own
+  int32_t view_cols = 0;       // columns of the grid of those rows if its lines and columns are positions; else 0
   Canvas tiles, overview;
   TileMap map;  // only with rules that have one
 
@@ -133,7 +134,7 @@ struct ViewRules {
   ImageMarks marks = {};
   bool overview_first = false;
   bool has_map = false;  // pictures have a TileMap; the overview comes first
-  /// Fills in all of a plan but rules, source and view_rows, and view_positions where rows share some.
+  /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
   ViewBounds (*bounds)(const PreprocessConfig& config, const ImageLimits& limits) = nullptr;
 };

@@ -1,6 +1,7 @@
 // Entries of a session's cache lists: pages of text, images, and survivors of rows that competed for slots.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/base/kv_run.h"
@@ -90,16 +91,33 @@ struct PositionSpan {
   int32_t skipped = 0;    // rows of the span before these
   int32_t rows = 1;       // rows of the whole span; 1 if each has a position of its own
   int32_t positions = 1;  // positions of the whole span; 1 if each row has one of its own
+  int32_t cols = 0;       // columns of the grid that the span's rows form; 0: they form none
 
   static PositionSpan of(int64_t first, int64_t rows, int64_t positions) {
     if (rows == positions) rows = positions = 1;
     return {static_cast<int32_t>(first), 0, static_cast<int32_t>(rows), static_cast<int32_t>(positions)};
   }
-  int32_t at(int64_t row) const { return first + static_cast<int32_t>((skipped + row) * positions / rows); }
+  /// Returns the span of a grid, whose rows stand at one time, and at the positions of their line and column.
+  static PositionSpan of_grid(int64_t first, int64_t rows, int32_t cols) {
+    const auto count = static_cast<int32_t>(rows);
+    return {static_cast<int32_t>(first), 0, count, std::max(cols, count / cols), cols};
+  }
+  /// Returns a row's position; in a grid, its time.
+  int32_t at(int64_t row) const {
+    return cols > 0 ? first : first + static_cast<int32_t>((skipped + row) * positions / rows);
+  }
+  /// Writes a row's position, counted from `zero` before the chunk. With three coordinates these are time, line and
+  /// column, which are equal unless the rows form a grid.
+  void write(int64_t row, int64_t zero, int32_t coordinates, int32_t* out) const {
+    std::fill_n(out, coordinates, static_cast<int32_t>(zero + at(row)));
+    if (coordinates == 1 || cols == 0) return;
+    out[1] += static_cast<int32_t>((skipped + row) / cols);
+    out[2] += static_cast<int32_t>((skipped + row) % cols);
+  }
   /// The same from row `row` on.
   PositionSpan from(int64_t row) const {
     PositionSpan rest = *this;
-    (rows == positions ? rest.first : rest.skipped) += static_cast<int32_t>(row);
+    (cols == 0 && rows == positions ? rest.first : rest.skipped) += static_cast<int32_t>(row);
     return rest;
   }
   friend constexpr bool operator==(const PositionSpan&, const PositionSpan&) = default;

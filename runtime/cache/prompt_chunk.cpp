@@ -58,9 +58,9 @@ void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
   position_count += count;
 }
 
-void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions) {
+void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols) {
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kImage, count, PositionSpan::of(position_count, count, positions), image_ordinal, 0);
+  add_piece(RowKind::kImage, count, next_span(count, positions, cols), image_ordinal, 0);
   position_count += positions;
 }
 

@@ -81,7 +81,12 @@ struct PromptChunk {
   /// Appends `count` rows to the last piece if the destination is the same, or as a new one. The caller writes rows of
   /// images before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
-  void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions);
+  /// Returns the span of the next rows. `cols`: columns of the grid that they form; 0: they form none.
+  PositionSpan next_span(int64_t rows, int64_t positions, int32_t cols) const {
+    return cols > 0 ? PositionSpan::of_grid(position_count, rows, cols)
+                    : PositionSpan::of(position_count, rows, positions);
+  }
+  void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols = 0);
   /// Adds rows of a linked image of the chunk whose embeddings are the linked rows from `source_row` on. The caller
   /// counts its positions.
   void add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span);

@@ -27,10 +27,10 @@ Status record_prefill(Engine& e, PrefillGraphs* graphs) {
   const KvRun page = e.memory().pools.page_run(0);
   for (int64_t i = 0; i < hidden.rows; ++i) {
     scratch.slots.host.data[i] = run_slot(page, i % kPageSlots, c.head_dim);
-    scratch.positions.host.data[i] = static_cast<int32_t>(i % c.context_length);
+    PositionSpan().write(0, i % c.context_length, scratch.positions.coordinates, scratch.positions.host_row(i));
   }
   e.queue().upload(scratch.slots, hidden.rows);
-  e.queue().upload(scratch.positions, hidden.rows);
+  scratch.positions.upload(hidden.rows, e.queue());
   return graphs->record(e.text(), hidden, scratch, e.queue());
 }
 
@@ -118,7 +118,7 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     PrefillScratch scratch;
     OCELLUS_TRY(e.take_scratch(&scratch));
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
-    std::fill_n(scratch.positions.host.data, scratch.positions.host.cols, 0);
+    std::fill_n(scratch.positions.host_row(0), scratch.positions.values.host.cols, 0);
     if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
     if (scratch.window.on()) plan_window(nullptr, scratch, q);
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));

@@ -13,15 +13,8 @@ namespace {
 void find_angles(const LayerPass& pass, int64_t row_count, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config();
-  const auto find = [&](const RopeParams& rope, DeviceView<float> angles) {
-    rope_angles({.positions = s.positions.device.data,
-                 .count = row_count,
-                 .params = rope,
-                 .angles = angles.slice_rows(0, row_count)},
-                q);
-  };
-  find(c.rope, s.angles);
-  if (c.local.window > 0) find(c.local.rope, s.window.angles);
+  s.positions.find_angles(c.rope, s.angles.slice_rows(0, row_count), q);
+  if (c.local.window > 0) s.positions.find_angles(c.local.rope, s.window.angles.slice_rows(0, row_count), q);
   if (s.extra.after_angles != nullptr) s.extra.after_angles(pass, q);
 }
 

@@ -69,7 +69,7 @@ struct PrefillPlan {
 };
 
 struct PrefillScratch {
-  StagedRows<int32_t> positions;  // [1, T]
+  RowPositions positions;         // [T]
   StagedRows<KvSlot> slots;       // [1, T] destination of each row's keys and values
   StagedRows<KvRun> past;         // [1, tiles] the cache before the chunk
   DeviceView<float> angles;       // [T, rotated]

@@ -14,16 +14,21 @@ class CarriedSlots {
   CarriedSlots(const PromptChunk& chunk, int64_t first_position, const PrefillScratch& s)
       : chunk_(chunk), first_position_(first_position), scratch_(s) {}
 
-  void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place, int32_t* positions) {
+  void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place) {
+    const RowPositions& positions = scratch_.carry.positions;
+    const int64_t first = number * scratch_.carry.places();
     for (int32_t i = 0; i < image.in_place; ++i, ++row_) {
       while (chunk_.is_text(row_)) ++row_;
       rows_in_place[i] = static_cast<int32_t>(row_);
-      positions[i] = scratch_.positions.host.data[row_] - image.position_shift;
+      const int32_t* const place = scratch_.positions.host_row(row_);
+      for (int32_t c = 0; c < positions.coordinates; ++c)
+        positions.host_row(first + i)[c] = place[c] - image.position_shift;
     }
     for (; link_ < chunk_.link_count && chunk_.links.data[link_].image == number; ++link_) {
       const LinkedRun& run = chunk_.links.data[link_];
       for (int32_t i = 0; i < run.slots; ++i)
-        positions[run.first_slot + i] = static_cast<int32_t>(first_position_) + run.span.at(i) - image.position_shift;
+        run.span.write(i, first_position_ - image.position_shift, positions.coordinates,
+                       positions.host_row(first + run.first_slot + i));
     }
   }
 
@@ -38,7 +43,7 @@ class CarriedSlots {
 void upload_carry(const CarryScratch& carry, Queue& queue) {
   queue.upload(carry.images, carry.images.host.cols);
   queue.upload(carry.rows_in_place, carry.rows_in_place.host.rows * carry.rows_in_place.host.stride);
-  queue.upload(carry.positions, carry.positions.host.rows * carry.positions.host.stride);
+  carry.positions.upload(carry.slot_angles.rows, queue);
 }
 
 /// Number of images to carry in a layer: on CUDA, where the op may be recorded, always all.
@@ -63,20 +68,21 @@ void carry_layer(const LayerPass& pass, Queue& q) {
 
 }  // namespace
 
-Status CarryScratch::lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink) {
+Status CarryScratch::lay_out(const LinkLimits& limits, const RopeParams& rope, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
   OCELLUS_TRY(images.lay_out(sink, "carried images", kLife, kPhase, 1, limits.images));
   OCELLUS_TRY(rows_in_place.lay_out(sink, "rows in place", kLife, kPhase, limits.images, limits.in_place));
-  OCELLUS_TRY(positions.lay_out(sink, "slot positions", kLife, kPhase, limits.images, limits.slots + 1));
-  return take_rows(sink, "slot angles", kLife, kPhase, limits.images * (limits.slots + 1), rotated, &slot_angles);
+  const int64_t places = limits.images * (limits.slots + 1);
+  OCELLUS_TRY(positions.lay_out(rope, places, "slot positions", sink));
+  return take_rows(sink, "slot angles", kLife, kPhase, places, rope.rotated, &slot_angles);
 }
 
 void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
                 const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
   const CarryScratch& carry = s.carry;
   std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
-  const int64_t most_slots = carry.positions.host.cols - 1;
+  const int64_t most_slots = carry.places() - 1;
   CarriedSlots slots(chunk, first_position, s);
   for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
     const LinkedImage& linked = chunk.linked_images.data[i];
@@ -85,10 +91,10 @@ void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionC
     image.in_place = linked.in_place;
     image.slots = linked.slots;
     image.first_row = static_cast<int32_t>(i * carry.rows_in_place.host.cols);
-    image.first_angle = static_cast<int32_t>(i * carry.positions.host.cols);
+    image.first_angle = static_cast<int32_t>(i * carry.places());
     image.shift_angle = static_cast<int32_t>(image.first_angle + most_slots);
-    slots.list(i, linked, carry.rows_in_place.host.row(i), carry.positions.host.row(i));
-    carry.positions.host.row(i)[most_slots] = linked.position_shift;
+    slots.list(i, linked, carry.rows_in_place.host.row(i));
+    std::fill_n(carry.positions.host_row(image.shift_angle), carry.positions.coordinates, linked.position_shift);
     if (!s.expand.on() || linked.position_shift == 0) continue;
     image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
     first_copied += blocks_of(linked.slots - linked.in_place, kPackedTileSlots);
@@ -103,11 +109,7 @@ void carry_no_change(const CarryScratch& carry, Queue& queue) {
 
 void find_slot_angles(const LayerPass& pass, Queue& q) {
   const CarryScratch& carry = pass.scratch.carry;
-  rope_angles({.positions = carry.positions.device.data,
-               .count = carry.slot_angles.rows,
-               .params = pass.config().rope,
-               .angles = carry.slot_angles},
-              q);
+  carry.positions.find_angles(pass.config().rope, carry.slot_angles, q);
 }
 
 void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {

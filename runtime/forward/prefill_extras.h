@@ -32,6 +32,18 @@ struct RowBlock {
   LayerRows rows;
 };
 
+/// Positions of rows, of one number each, or three: see RopeSections.
+struct RowPositions {
+  StagedRows<int32_t> values;  // [1, T * coordinates]
+  int32_t coordinates = 1;
+
+  Status lay_out(const RopeParams& rope, int64_t rows, const char* name, RowSink& sink);
+  int32_t* host_row(int64_t row) const { return values.host.data + row * coordinates; }
+  void upload(int64_t rows, Queue& queue) const { queue.upload(values, rows * coordinates); }
+  /// out[t] = the angles of row t, for the first rows.
+  void find_angles(const RopeParams& rope, DeviceView<float> out, Queue& queue) const;
+};
+
 /// Steps that a layer has beyond the plain ones; null: none. The first and the last are not part of recordings, as
 /// their sizes differ from chunk to chunk.
 struct ExtraSteps {
@@ -73,11 +85,13 @@ struct TypeName<CarriedImage> {
 struct CarryScratch {
   StagedRows<CarriedImage> images;    // [1, images]
   StagedRows<int32_t> rows_in_place;  // [images, in place]
-  StagedRows<int32_t> positions;      // [images, slots + 1] positions of its slots, then the distance that it has moved
+  RowPositions positions;             // [images * (slots + 1)] of an image's slots, then the distance that it has moved
   DeviceView<float> slot_angles;      // [images * (slots + 1), rotated]
 
-  Status lay_out(const LinkLimits& limits, int64_t rotated, RowSink& sink);
+  Status lay_out(const LinkLimits& limits, const RopeParams& rope, RowSink& sink);
   bool on() const { return images.host.cols > 0; }
+  /// Number of an image's positions.
+  int64_t places() const { return slot_angles.rows / images.host.cols; }
 };
 
 /// Fills and uploads the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin
@@ -101,7 +115,7 @@ struct JoinScratch {
   StagedRows<KvRun> runs;                // [1, runs] of the chunk's rows and of images
   StagedRows<int32_t> first_rows;        // [1, runs] row of the prompt where each begins
   StagedRows<KvSlot> slots;              // [1, T] destination of each row
-  StagedRows<int32_t> positions;         // [1, T]
+  RowPositions positions;                // [T]
   StagedRows<int32_t> readers;           // [1, T + 1] how many rows from each one on are computed
   HostView<int32_t> rows_in_prompt;      // [1, rows of a chunk] each one's row of the prompt
   DeviceView<float> angles;              // [T, rotated]

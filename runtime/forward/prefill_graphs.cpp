@@ -83,10 +83,10 @@ Status PrefillGraphs::record_long(const TextModel& model, Queue& queue) {
 /// Uploads the lists for `padded` rows and `past` runs, and writes zeros after the rows.
 void PrefillGraphs::upload_lists(int64_t rows, int64_t padded, int64_t past_tiles, int64_t past, Queue& queue) const {
   std::fill(scratch_.slots.host.data + rows, scratch_.slots.host.data + padded, KvSlot());
-  std::fill(scratch_.positions.host.data + rows, scratch_.positions.host.data + padded, 0);
+  std::fill(scratch_.positions.host_row(rows), scratch_.positions.host_row(padded), 0);
   std::fill(scratch_.past.host.data + past_tiles, scratch_.past.host.data + past, KvRun());
   queue.upload(scratch_.slots, padded);
-  queue.upload(scratch_.positions, padded);
+  scratch_.positions.upload(padded, queue);
   queue.upload(scratch_.past, past);
   if (padded > rows && queue.ok()) queue.fail(clear_rows(hidden_.slice_rows(rows, padded - rows), queue));
 }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernels/cache/expand_kv.h"
-#include "kernels/rows/rope.h"
 #include "kernels/rows/store_kv.h"
 #include "runtime/forward/prefill.h"
 
@@ -76,7 +75,7 @@ Status JoinScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, Ro
   OCELLUS_TRY(runs.lay_out(sink, "joined runs", kLife, kPhase, 1, most_runs));
   OCELLUS_TRY(first_rows.lay_out(sink, "rows of joined runs", kLife, kPhase, 1, most_runs));
   OCELLUS_TRY(slots.lay_out(sink, "slots of joined rows", kLife, kPhase, 1, rows));
-  OCELLUS_TRY(positions.lay_out(sink, "positions of joined rows", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(positions.lay_out(c.rope, rows, "positions of joined rows", sink));
   OCELLUS_TRY(readers.lay_out(sink, "readers of joined rows", kLife, kPhase, 1, rows + 1));
   OCELLUS_TRY(take_rows(sink, "rows in the prompt", kLife, kPhase, 1, limits.rows, &rows_in_prompt));
   OCELLUS_TRY(take_rows(sink, "joined angles", kLife, kPhase, rows, c.rope.rotated, &angles));
@@ -104,7 +103,7 @@ void plan_join(const PromptChunk& chunk, int32_t kv_heads, const PrefillScratch&
   queue.upload(join.runs, list.count());
   queue.upload(join.first_rows, list.count());
   queue.upload(join.slots, rows);
-  queue.upload(join.positions, rows);
+  join.positions.upload(rows, queue);
   queue.upload(join.readers, rows + 1);
   if (plan->compress.lists_rows) clear_queries(s.compress.last_queries.slice_rows(0, plan->compress.observed), queue);
 }
@@ -113,12 +112,7 @@ void join_rows(const LayerPass& pass, Queue& q) {
   const JoinScratch& join = pass.scratch.join;
   const int64_t count = join.prompt->row_count;
   const KvLayerRows rows = join.rows(pass.config());
-  if (pass.layer == 0)
-    rope_angles({.positions = join.positions.device.data,
-                 .count = count,
-                 .params = pass.config().rope,
-                 .angles = join.angles.slice_rows(0, count)},
-                q);
+  if (pass.layer == 0) join.positions.find_angles(pass.config().rope, join.angles.slice_rows(0, count), q);
   expand_kv({.runs = join.runs.device.data,
              .run_count = static_cast<int32_t>(pass.plan.joined_runs),
              .layer = {.index = pass.layer},

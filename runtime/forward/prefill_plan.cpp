@@ -112,14 +112,13 @@ class PastList {
 /// Fills positions and destinations row by row: slot_of(piece, row, position).
 template <class SlotOf>
 void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of, const HostView<KvSlot>& slots,
-                const HostView<int32_t>& positions) {
+                const RowPositions& positions) {
   int64_t row = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     for (int64_t i = 0; i < piece.row_count; ++i, ++row) {
-      const int64_t position = first_position + piece.span.at(i);
-      slots.data[row] = slot_of(piece, row, position);
-      positions.data[row] = static_cast<int32_t>(position);
+      slots.data[row] = slot_of(piece, row, first_position + piece.span.at(i));
+      piece.span.write(i, first_position, positions.coordinates, positions.host_row(row));
     }
   }
 }
@@ -141,12 +140,12 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
     return all_compete ? competing_slot(row) : cursor.next(piece, position);
   };
-  if (joins) place_rows(stored, first_position, slot_of, s.join.slots.host, s.join.positions.host);
+  if (joins) place_rows(stored, first_position, slot_of, s.join.slots.host, s.join.positions);
   if (joins) plan_join(chunk, cache.shape().kv_heads, s, &plan, queue);
   if (joins)
-    place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions.host);
+    place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
   else
-    place_rows(chunk, first_position, slot_of, s.slots.host, s.positions.host);
+    place_rows(chunk, first_position, slot_of, s.slots.host, s.positions);
   if (cache.ledger().kept() && !all_compete && stored.text_count > 0)
     note_text(stored, first_position, cache, s.noted, queue);
   cache.move_sinks(first_position);
@@ -164,7 +163,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
 PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
-  place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions.host);
+  place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
   PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   return plan;
@@ -177,7 +176,7 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
   if (packs) plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, packs, head_dim, true);
   const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
-  place_rows(chunk, 0, slot_of, s.slots.host, s.positions.host);
+  place_rows(chunk, 0, slot_of, s.slots.host, s.positions);
   if (s.carry.on()) carry_no_change(s.carry, queue);
   return plan;
 }

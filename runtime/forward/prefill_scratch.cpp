@@ -1,8 +1,24 @@
 // The memory of a prefill, and the choice of its extra steps.
 #include "kernels/attention/attend_rows.h"
+#include "kernels/rows/rope.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
+
+Status RowPositions::lay_out(const RopeParams& rope, int64_t rows, const char* name, RowSink& sink) {
+  coordinates = rope.coordinates();
+  return values.lay_out(sink, name, Lifetime::kScratch, kPrefillPhase, 1, rows * coordinates);
+}
+
+void RowPositions::find_angles(const RopeParams& rope, DeviceView<float> out, Queue& q) const {
+  rope_angles({.positions = values.device.data,
+               .position_stride = coordinates,
+               .coordinates = coordinates,
+               .count = out.rows,
+               .params = rope,
+               .angles = out},
+              q);
+}
 
 Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
@@ -20,7 +36,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   rows_at_once = limits.rows_at_once;
   block_rows = limits.block_rows(device);
   text_alone = limits.links.text_alone;
-  OCELLUS_TRY(positions.lay_out(sink, "positions", kLife, kPhase, 1, max_rows));
+  OCELLUS_TRY(positions.lay_out(c.rope, max_rows, "positions", sink));
   OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
@@ -37,7 +53,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
     OCELLUS_TRY(take_rows(sink, "rows of the second pass", kLife, kPhase, max_rows, c.width, &inputs));
   if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
   if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention[1] = keep_observed_queries;
-  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope.rotated, sink));
+  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope, sink));
   if (carry.on()) {
     extra.after_angles = find_slot_angles;
     extra.before_blocks = carry_ahead;

@@ -22,7 +22,7 @@ inline int64_t longest_side(const ImageLimits& limits) {
 struct ModelShape {
   const char* name = "";
   const char* published = "";  // name of its weights on Hugging Face; GGUF files are named after its last part
-  TextConfig text;             // rope: only the base is used
+  TextConfig text;             // rope: the base and the sections are used
   bool tied = false;           // the unembedding is the embedding
   VisionConfig vision = {};    // layer_count 0: no vision part
 

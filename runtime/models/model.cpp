@@ -127,6 +127,11 @@ Status Model::read_vision() {
   if (vision_.output_width != text_.width)
     return OCELLUS_FAIL(Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
                         vision_.family->output_width_from, vision_.output_width, text_.width);
+  if (text_.deepstack_layers > 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "clip.projector_type '%s' makes no rows for the first %d layers of the language model "
+                        "(n_deepstack_layers): the two files are not a pair",
+                        vision_.family->projector, text_.deepstack_layers);
   return {};
 }
 

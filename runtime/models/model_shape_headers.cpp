@@ -148,6 +148,12 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   number("attention.layer_norm_rms_epsilon", c.epsilon);
   count("rope.dimension_count", c.head_dim);
   number("rope.freq_base", c.rope.base);
+  if (c.architecture->has_sections) {
+    file.begin_array(ShapeText("%s.rope.dimension_sections", c.architecture->name), GgufType::kI32, 4);
+    for (const int32_t pairs : c.rope.sections.counts) file.append_i32(pairs);
+    file.append_i32(0);
+  }
+  if (c.deepstack_layers > 0) count("n_deepstack_layers", c.deepstack_layers);
   count("vocab_size", c.vocabulary);
   add_vocabulary(shape, &file);
   ShapeTensors tensors(&file, format);

@@ -22,6 +22,8 @@ struct TextArchitecture {
   int32_t window_period = 0;
   float local_rope_base = 0;        // base of layers with a window; their positions are not scaled
   int32_t unlike_scale_layers = 0;  // a model of this size scales scores by another number than 1 / sqrt(E)
+  bool has_sections = false;        // positions have three coordinates: rope.dimension_sections is required
+  bool interleaves_sections = false;
   // Random models only. A file's biases are used if present.
   bool has_qkv_biases = false;
   const char* pre_tokenizer = "smollm";
@@ -41,6 +43,12 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .window_period = 6,
      .local_rope_base = 10000.0f,
      .unlike_scale_layers = 62},
+    {.name = "qwen3vl",
+     .pairing = RopePairing::kHalves,
+     .has_head_norms = true,
+     .has_sections = true,
+     .interleaves_sections = true,
+     .pre_tokenizer = "qwen2"},
 };
 
 /// Returns the row of this name; null if there is none.

@@ -55,6 +55,18 @@ class Keys {
     }
     return {};
   }
+  /// Requires an array of 32-bit integers of `least` or more, up to `most`; missing values at its end stay.
+  Status require_list(const char* name, uint64_t least, uint64_t most, int32_t* out) {
+    const GgufEntry* entry = nullptr;
+    OCELLUS_TRY(file_.read_array(key(name), GgufType::kI32, &entry));
+    if (entry == nullptr) return OCELLUS_FAIL(Code::kBadFile, "key '%s' is missing", text_);
+    if (entry->count < least || entry->count > most)
+      return OCELLUS_FAIL(Code::kBadFile, "%s has %llu values, not %llu to %llu", text_,
+                          static_cast<unsigned long long>(entry->count), static_cast<unsigned long long>(least),
+                          static_cast<unsigned long long>(most));
+    std::memcpy(out, entry->payload, entry->count * sizeof *out);
+    return {};
+  }
   Status read(const char* name, float* out) { return file_.read_float(key(name), out); }
   Status require(const char* name, float* out) { return file_.require_float(key(name), out); }
   Status read(const char* name, std::string_view* out) { return file_.read_string(key(name), out); }
@@ -106,6 +118,33 @@ Status read_heads(Keys& keys, TextConfig* c) {
   return {};
 }
 
+/// Interleaved, every third pair belongs to the lines, and so to the columns: there must be as many.
+Status check_sections(const RopeSections& sections, int32_t pairs) {
+  const int32_t* const counts = sections.counts;
+  for (int32_t i = 0; i < 3; ++i)
+    if (counts[i] < 0 || counts[i] > pairs)
+      return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_sections holds the value %d", counts[i]);
+  if (counts[0] + counts[1] + counts[2] != pairs)
+    return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_sections %d, %d, %d do not add up to the %d pairs of a head",
+                        counts[0], counts[1], counts[2], pairs);
+  if (sections.interleaved && (3 * counts[1] - 2 >= pairs || 3 * counts[2] - 1 >= pairs))
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "rope.dimension_sections %d, %d, %d cannot be interleaved among the %d pairs of a head",
+                        counts[0], counts[1], counts[2], pairs);
+  return {};
+}
+
+Status read_sections(Keys& keys, TextConfig* c) {
+  int32_t counts[4] = {};
+  OCELLUS_TRY(keys.require_list("rope.dimension_sections", 3, 4, counts));
+  if (counts[3] != 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "rope.dimension_sections holds %d for a fourth coordinate: this build runs three", counts[3]);
+  c->rope.sections.interleaved = c->architecture->interleaves_sections;
+  std::copy_n(counts, 3, c->rope.sections.counts);
+  return check_sections(c->rope.sections, c->rope.rotated / 2);
+}
+
 Status read_rope(Keys& keys, TextConfig* c) {
   c->rope.pairing = c->architecture->pairing;
   c->rope.rotated = c->head_dim;
@@ -114,6 +153,7 @@ Status read_rope(Keys& keys, TextConfig* c) {
     return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_count %d is not a positive even number", c->rope.rotated);
   OCELLUS_TRY(keys.read("rope.freq_base", &c->rope.base));
   if (!(c->rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base must be positive");
+  if (c->architecture->has_sections) OCELLUS_TRY(read_sections(keys, c));
   std::string_view scaling = "linear";  // a factor without a type is linear
   OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
   if (scaling == "none") return {};
@@ -239,6 +279,7 @@ Status read_text_config(const GgufFile& file, TextConfig* out) {
   OCELLUS_TRY(keys.require("attention.layer_norm_rms_epsilon", &c.epsilon));
   if (!(c.epsilon >= 0)) return OCELLUS_FAIL(Code::kBadFile, "attention.layer_norm_rms_epsilon is negative");
   OCELLUS_TRY(read_rope(keys, &c));
+  OCELLUS_TRY(keys.read("n_deepstack_layers", c.layer_count, &c.deepstack_layers));
   OCELLUS_TRY(read_windows(file, keys, &c));
   OCELLUS_TRY(check_variant(keys, c));
   const GgufTensor* embedding = file.find_tensor("token_embd.weight");

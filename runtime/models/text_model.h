@@ -32,7 +32,8 @@ struct TextConfig {
   int32_t vocabulary = 0;      // V
   int32_t context_length = 0;  // maximum number of positions
   float epsilon = 1e-5f;
-  RopeParams rope;  // `factors` is set when the weights are bound
+  int32_t deepstack_layers = 0;  // first layers after which rows of a picture get more of its tower (DeepStack)
+  RopeParams rope;               // `factors` is set when the weights are bound
   LocalLayers local = {};
 
   int64_t query_width() const { return int64_t{query_heads} * head_dim; }

@@ -64,7 +64,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
       place.first += first;
       waiting.add(place);
     }
-    chunk.add_image_rows(ordinal, piece.rows, piece.positions);
+    chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
     if (plan.rules->has_map)
       end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
   }

@@ -25,11 +25,11 @@ class LinkedRows {
         picks_(picks),
         slot_(in_place_) {}
 
-  /// Adds the next `count` rows of the image, which take `positions` positions.
-  void add(int64_t count, int64_t positions) {
-    const PositionSpan span = PositionSpan::of(chunk_.position_count, count, positions);
+  /// Adds the next rows of the image.
+  void add(const ImagePiece& piece) {
+    const PositionSpan span = chunk_.next_span(piece.rows, piece.positions, piece.cols);
     const int64_t begin = row_;
-    for (const int64_t end = row_ + count; row_ < end;) {
+    for (const int64_t end = row_ + piece.rows; row_ < end;) {
       const int64_t next = pick_ < in_place_ ? std::min<int64_t>(picks_[pick_], end) : end;
       if (next > row_) {
         const auto slots = static_cast<int32_t>(next - row_);
@@ -42,7 +42,7 @@ class LinkedRows {
         ++row_;
       }
     }
-    chunk_.position_count += positions;
+    chunk_.position_count += piece.positions;
   }
 
  private:
@@ -178,7 +178,7 @@ Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chun
   ImagePiece piece;
   for (ImagePieces pieces(plan); pieces.next(&piece);) {
     if (piece.is_view()) {
-      rows.add(piece.rows, piece.positions);
+      rows.add(piece);
       continue;
     }
     OCELLUS_TRY(tokens.encode(engine.tokenizer(), piece.text));

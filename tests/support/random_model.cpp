@@ -155,6 +155,11 @@ void add_text_facts(GgufBuilder& file, const TextRecipe& r) {
   if (r.local_rope_base > 0) file.add_f32(key("rope.freq_base_swa"), r.local_rope_base);
   if (r.rotated > 0) count("rope.dimension_count", r.rotated);
   if (r.rope_base > 0) file.add_f32(key("rope.freq_base"), r.rope_base);
+  if (find_text_architecture(r.architecture)->has_sections) {
+    // As Qwen3-VL's 24, 20, 20 of 64 pairs, so in smaller heads: the last pairs belong to time.
+    const int pairs = (r.rotated > 0 ? r.rotated : r.head_dim) / 2, third = (pairs - 1) / 3;
+    file.add_i32_array(key("rope.dimension_sections"), {pairs - 2 * third, third, third, 0});
+  }
   if (r.linear_factor > 0) file.add_f32(key("rope.scaling.factor"), r.linear_factor);
   if (r.linear_factor > 0 && r.names_scaling) file.add_string(key("rope.scaling.type"), "linear");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 #include "quant/block_codes.h"
@@ -68,6 +69,14 @@ std::string ReferenceWeights::text(const std::string& key) const {
   std::string_view value;
   if (!file_.require_string(key, &value).ok()) throw std::runtime_error("no text: " + key);
   return std::string(value);
+}
+
+std::vector<int32_t> ReferenceWeights::integers(const std::string& key) const {
+  const GgufEntry* entry = nullptr;
+  if (!file_.read_array(key, GgufType::kI32, &entry).ok()) throw std::runtime_error("no integers: " + key);
+  std::vector<int32_t> values(entry == nullptr ? 0 : entry->count);
+  if (!values.empty()) std::memcpy(values.data(), entry->payload, values.size() * sizeof values[0]);
+  return values;
 }
 
 const Matrix& ReferenceWeights::tensor(const std::string& name) const {
@@ -184,6 +193,10 @@ ReferenceText::ReferenceText(const GgufFile& file, Rounding rounding) : weights_
   epsilon_ = number("attention.layer_norm_rms_epsilon", 0);
   base_ = number("rope.freq_base", 10000);
   position_scale_ = 1 / number("rope.scaling.factor", 1);
+  coordinates_.resize(static_cast<size_t>(rotated_ / 2));
+  const std::vector<int32_t> sections = weights_.integers(architecture + ".rope.dimension_sections");
+  for (size_t axis = 1; axis < 3 && !sections.empty(); ++axis)
+    for (int32_t i = 0; i < sections[axis]; ++i) coordinates_.at(3 * static_cast<size_t>(i) + axis) = axis;
   if (!is_gemma_) return;
   window_ = count("attention.sliding_window", 0);
   window_period_ = count("attention.sliding_window_pattern", 6);
@@ -210,10 +223,12 @@ std::string layer_name(int64_t layer) { return "blk." + std::to_string(layer) + 
 void ReferenceText::rotate(Matrix& x, const std::vector<int64_t>& positions, int64_t layer) const {
   const double base = is_local(layer) ? local_base_ : base_, scale = is_local(layer) ? 1 : position_scale_;
   const double* factors = weights_.has("rope_freqs.weight") ? weights_.tensor("rope_freqs.weight").row(0) : nullptr;
+  const bool has_three = std::ssize(positions) == 3 * x.rows;
   for (int64_t t = 0; t < x.rows; ++t) {
-    const int64_t position = positions.empty() ? t : positions[static_cast<size_t>(t)];
     for (int64_t head = 0; head < x.cols; head += head_dim_) {
       for (int64_t i = 0; i < rotated_ / 2; ++i) {
+        const int64_t place = has_three ? 3 * t + coordinates_[static_cast<size_t>(i)] : t;
+        const int64_t position = positions.empty() ? t : positions[static_cast<size_t>(place)];
         double angle = static_cast<double>(position) * scale *
                        std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotated_));
         if (factors != nullptr) angle /= factors[i];

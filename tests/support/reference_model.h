@@ -1,6 +1,6 @@
 // A transformer as the papers write it, in double precision, over the same files the runtime reads: the language
-// models (llama, internlm2, qwen2, qwen3, gemma3), the SigLIP tower with the Idefics3 projector, the CLIP tower with
-// LLaVA-1.5's. Loops only; written to be read.
+// models (llama, internlm2, qwen2, qwen3, qwen3vl, gemma3), the SigLIP tower with the Idefics3 projector, the CLIP
+// tower with LLaVA-1.5's. Loops only; written to be read.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,8 @@ class ReferenceWeights {
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
   double number(const std::string& key, double otherwise) const;
   std::string text(const std::string& key) const;
+  /// An array of integers; empty if the key is missing.
+  std::vector<int32_t> integers(const std::string& key) const;
 
   /// A tensor [rows, cols] decoded; a convolution kernel as one row per output channel.
   const Matrix& tensor(const std::string& name) const;
@@ -80,7 +82,7 @@ class ReferenceText {
  public:
   explicit ReferenceText(const GgufFile& file, Rounding rounding = {});
   Matrix embed(const std::vector<int32_t>& ids) const;
-  /// Rows at positions 0, 1, 2, ... through all layers; or at these positions.
+  /// Rows at positions 0, 1, 2, ... through all layers; or at these positions, of one number each or three.
   Matrix read(Matrix rows, const std::vector<int64_t>& positions = {}) const { return read(rows, positions, {}); }
   Matrix read(Matrix rows, const std::vector<int64_t>& positions, const LinkedRows& linked,
               KeysAndValues* taken = nullptr) const;
@@ -99,6 +101,7 @@ class ReferenceText {
   double local_base_ = 0;
   int64_t layers_, width_, heads_, kv_heads_, head_dim_, rotated_;
   double epsilon_, base_, position_scale_;
+  std::vector<int64_t> coordinates_;  // of pairs: 0 time, 1 line, 2 column
 };
 
 class ReferenceVision {

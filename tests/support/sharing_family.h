@@ -1,5 +1,5 @@
 // A made-up family whose pictures take fewer positions than rows: a small random pair of LLaVA-1.5's kind, of whose
-// pictures the 16 rows stand at 4 positions.
+// pictures the 16 rows stand at 4 positions, or in a grid of 4 x 4 whose lines and columns are positions.
 #pragma once
 
 #include "mm/tower/vision_model.h"
@@ -8,16 +8,22 @@
 namespace ocellus::test {
 
 inline constexpr int64_t kSharingRows = 16, kSharingPositions = 4;
+inline constexpr int32_t kSharingCols = 4;
 
 class SharingPair {
  public:
   /// `context_length`: positions of the language model.
-  explicit SharingPair(int context_length = 4096)
-      : pair_({.kv_heads = 2, .context_length = context_length}, ClipRecipe{}), family_(*model().vision().family) {
+  explicit SharingPair(int context_length = 4096) : SharingPair("llama", context_length) {}
+  /// An architecture with sections: rows of a picture form a grid.
+  explicit SharingPair(const char* architecture, int context_length = 4096)
+      : pair_({.architecture = architecture, .kv_heads = 2, .context_length = context_length}, ClipRecipe{}),
+        family_(*model().vision().family) {
     rules() = *family_.views;
+    cols() = model().text().rope.sections.used() ? kSharingCols : 0;
     rules().plan = [](const PreprocessConfig& config, ViewPlan* plan) {
       own_rules().plan(config, plan);
       plan->view_positions = kSharingPositions;
+      plan->view_cols = cols();
     };
     rules().bounds = [](const PreprocessConfig& config, const ImageLimits& limits) {
       ViewBounds bounds = own_rules().bounds(config, limits);
@@ -42,12 +48,11 @@ class SharingPair {
     for (const char c : prompt) {
       if (c != '\0') {
         append_text(parts, std::string(1, c));
-        positions.push_back(position++);
+        positions.insert(positions.end(), cols() > 0 ? 3 : 1, position++);
         continue;
       }
       parts.push_back({.picture = 0, .view = 0});
-      for (int64_t row = 0; row < kSharingRows; ++row)
-        positions.push_back(position + row * kSharingPositions / kSharingRows);
+      for (int64_t row = 0; row < kSharingRows; ++row) add_place(position, row, positions);
       position += kSharingPositions;
     }
     const ReferenceText text(model().text_file());
@@ -57,6 +62,16 @@ class SharingPair {
   }
 
  private:
+  static void add_place(int64_t first, int64_t row, std::vector<int64_t>& positions) {
+    if (cols() > 0)
+      positions.insert(positions.end(), {first, first + row / cols(), first + row % cols()});
+    else
+      positions.push_back(first + row * kSharingPositions / kSharingRows);
+  }
+  static int32_t& cols() {
+    static int32_t count;
+    return count;
+  }
   static ViewRules& own_rules() {
     static ViewRules rules;
     return rules;

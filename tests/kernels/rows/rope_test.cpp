@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
@@ -59,6 +60,60 @@ TEST_CASE("rope angles equal their formula to the last bits, at far positions to
       check_angles(positions, 3, params, queue);
       check_angles({77}, 1, params, queue);
     }
+  });
+}
+
+/// The coordinates of pairs as Qwen3-VL's authors give them: (t h w t h w ... t t), or one section after the other.
+std::vector<int32_t> coordinates_of(const RopeSections& sections) {
+  std::vector<int32_t> pairs;
+  if (!sections.interleaved) {
+    for (int32_t axis = 0; axis < 3; ++axis)
+      pairs.insert(pairs.end(), static_cast<size_t>(sections.counts[axis]), axis);
+    return pairs;
+  }
+  pairs.resize(static_cast<size_t>(sections.counts[0] + sections.counts[1] + sections.counts[2]));
+  for (int32_t axis = 1; axis < 3; ++axis)
+    for (int32_t i = 0; i < sections.counts[axis]; ++i) pairs[static_cast<size_t>(3 * i + axis)] = axis;
+  return pairs;
+}
+
+void check_sections(const RopeSections& sections, Queue& queue) {
+  const std::vector<int32_t> coordinates = coordinates_of(sections);
+  const RopeParams params{.rotated = 2 * static_cast<int32_t>(coordinates.size()), .base = 5e6f, .sections = sections};
+  const test::Vector<int32_t> positions = {5, 5, 5, 5, 6, 9, 100000, 100037, 100002, 0, 0, 1, 7, 8, 9, -3, -2, -4};
+  const int64_t count = static_cast<int64_t>(positions.size()) / 3;
+  Guarded<float> angles(count, params.rotated, params.rotated + 2), equal(count, params.rotated, params.rotated);
+  RopeAnglesArgs args{.positions = positions.data(),
+                      .position_stride = 3,
+                      .coordinates = 3,
+                      .count = count,
+                      .params = params,
+                      .angles = angles.view()};
+  rope_angles(args, queue);
+  args.coordinates = 1;
+  args.angles = equal.view();
+  rope_angles(args, queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(angles.intact());
+  for (int64_t t = 0; t < count; ++t) {
+    for (int64_t i = 0; i < params.rotated / 2; ++i) {
+      const int32_t axis = coordinates[static_cast<size_t>(i)];
+      const double a = angle(params, positions[static_cast<size_t>(3 * t + axis)], i);
+      REQUIRE(std::abs(angles.at(t, 2 * i) - std::cos(a)) < 1e-7);
+      REQUIRE(std::abs(angles.at(t, 2 * i + 1) - std::sin(a)) < 1e-7);
+      const double time = angle(params, positions[static_cast<size_t>(3 * t)], i);
+      REQUIRE(std::abs(equal.at(t, 2 * i) - std::cos(time)) < 1e-7);
+    }
+  }
+}
+
+TEST_CASE("pairs turn by the coordinate of their section") {
+  test::for_each_backend([&](Queue& queue) {
+    check_sections({.counts = {24, 20, 20}, .interleaved = true}, queue);  // Qwen3-VL
+    check_sections({.counts = {11, 11, 10}, .interleaved = true}, queue);  // Qwen3.5
+    check_sections({.counts = {6, 5, 5}, .interleaved = true}, queue);
+    check_sections({.counts = {16, 24, 24}}, queue);  // Qwen2-VL
+    check_sections({.counts = {4, 6, 6}}, queue);
   });
 }
 

@@ -68,6 +68,7 @@ TEST_CASE("every architecture with every option of its own") {
        {.architecture = "qwen3", .query_heads = 3, .kv_heads = 1, .head_dim = 8, .biases = true, .fused_qkv = true}},
       {"qwen3, F16, eight query heads per key head",
        {.architecture = "qwen3", .query_heads = 8, .kv_heads = 1, .head_dim = 16, .format = WeightFormat::kF16}},
+      {"qwen3vl", {.architecture = "qwen3vl", .kv_heads = 2, .head_dim = 32, .rope_base = 5000000}},
       {"llama, tied output", {.tied = true}},
       {"llama, q, k, v biases", {.biases = true}},
       {"qwen2, all biases", {.architecture = "qwen2", .biases = true, .more_biases = true}},

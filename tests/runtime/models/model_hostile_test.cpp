@@ -10,6 +10,7 @@
 
 #include "runtime/models/model.h"
 #include "tests/support/failure.h"
+#include "tests/support/random_model.h"
 #include "tests/support/short_talk.h"
 #include "tests/support/small_pair.h"
 
@@ -24,6 +25,7 @@ using test::set_tensor;
 using test::small_model;
 using test::small_projector;
 using test::TemporaryFile;
+using test::TextRecipe;
 using test::without;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -272,6 +274,55 @@ TEST_SUITE("numbers of a language model") {
       set_float(file, "llama.rope.freq_base", value);
       check_refused(file, Code::kBadFile, "'llama.rope.freq_base' is ");
     }
+  }
+
+  TEST_CASE("sections of positions") {
+    const std::string key = "qwen3vl.rope.dimension_sections";
+    const test::TemporaryModel good(TextRecipe{.architecture = "qwen3vl"}, 1);  // heads of 8 pairs
+    GgufFile gguf;
+    REQUIRE(gguf.open(good.path().c_str()).ok());
+    GgufBuilder file(gguf);
+    const auto refuse = [&](const std::vector<int32_t>& counts, Code code, const std::string& says) {
+      without(file, key).add_i32_array(key, counts);
+      check_refused(file, code, says);
+    };
+    refuse({}, Code::kBadFile, key + " has 0 values, not 3 to 4");
+    refuse({6, 2}, Code::kBadFile, key + " has 2 values, not 3 to 4");
+    refuse({4, 2, 2, 0, 0}, Code::kBadFile, key + " has 5 values, not 3 to 4");
+    refuse({4, 2, 2, 1}, Code::kUnsupported, "rope.dimension_sections holds 1 for a fourth coordinate");
+    for (const int32_t wrong : {-1, 9, INT32_MAX, INT32_MIN})
+      refuse({4, 2, wrong}, Code::kBadFile, "rope.dimension_sections holds the value " + std::to_string(wrong));
+    refuse({4, 2, 1}, Code::kBadFile, "rope.dimension_sections 4, 2, 1 do not add up to the 8 pairs");
+    refuse({0, 4, 4}, Code::kUnsupported, "rope.dimension_sections 0, 4, 4 cannot be interleaved");
+    refuse({3, 2, 3, 0}, Code::kUnsupported, "rope.dimension_sections 3, 2, 3 cannot be interleaved");
+    without(file, key).add_u32(key, 8);
+    check_refused(file, Code::kBadFile, "'" + key + "' has type u32");
+    without(file, key);
+    check_refused(file, Code::kBadFile, "key '" + key + "' is missing");
+    for (const std::vector<int32_t>& counts : {std::vector<int32_t>{3, 3, 2}, {8, 0, 0}, {4, 2, 2, 0}}) {
+      without(file, key).add_i32_array(key, counts);
+      const TemporaryFile changed(file);
+      Model model;
+      CHECK_MESSAGE(model.open(changed.c_str(), nullptr).ok(), last_failure().sentence);
+    }
+    for (const uint32_t layers : {3u, UINT32_MAX}) {
+      set_count(file, "qwen3vl.n_deepstack_layers", layers);
+      check_refused(file, Code::kBadFile, "'qwen3vl.n_deepstack_layers' is " + std::to_string(layers));
+    }
+  }
+
+  TEST_CASE("a tower without rows for the first layers, which the language model has") {
+    const test::TemporaryModel good(TextRecipe{.architecture = "qwen3vl"}, 1);
+    const test::TemporaryModel tower(test::VisionRecipe{}, 2);
+    GgufFile gguf;
+    REQUIRE(gguf.open(good.path().c_str()).ok());
+    GgufBuilder file(gguf);
+    set_count(file, "qwen3vl.n_deepstack_layers", 2);
+    const TemporaryFile text(file);
+    Model model;
+    CHECK_MESSAGE(model.open(text.c_str(), nullptr).ok(), last_failure().sentence);
+    check_failure(Model().open(text.c_str(), tower.path().c_str()), Code::kUnsupported, tower.path(),
+                  "clip.projector_type 'idefics3' makes no rows for the first 2 layers");
   }
 
   TEST_CASE("scaled positions") {

@@ -62,6 +62,7 @@ ModelShape small_shape(const char* architecture = "llama") {
                                .context_length = 1024,
                                .rope = {.base = 10000.0f}},
                       .tied = architecture == std::string_view("qwen2")};
+  if (shape.text.architecture->has_sections) shape.text.rope.sections = {.counts = {12, 10, 10}, .interleaved = true};
   shape.vision = {.family = &find_family("SmolVLM").vision,
                   .image_size = 32,
                   .patch_size = 8,
@@ -307,8 +308,8 @@ TEST_CASE("Made-up weights fill every tensor with numbers of a sensible size") {
 }
 
 TEST_CASE("An engine runs on made-up weights, with text and pictures, and says the same every time") {
-  for (const ModelShape& shape :
-       {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("internlm2"), small_llava_shape()}) {
+  for (const ModelShape& shape : {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("qwen3vl"),
+                                  small_shape("internlm2"), small_llava_shape()}) {
     for (const WeightFormat format : kFormats) {
       CAPTURE(format_info(format).name);
       CAPTURE(template_of(shape));
@@ -405,8 +406,8 @@ TEST_CASE("A file written with the engine's seed holds the weights that the engi
 }
 
 TEST_CASE("A written pair has the facts, the plan and the answer of the made-up model") {
-  for (const ModelShape& shape :
-       {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("internlm2"), small_llava_shape()}) {
+  for (const ModelShape& shape : {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("qwen3vl"),
+                                  small_shape("internlm2"), small_llava_shape()}) {
     CAPTURE(shape.text.architecture->name);
     Model made_up, opened;
     open(made_up, shape, WeightFormat::kQ8_0);

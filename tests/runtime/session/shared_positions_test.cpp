@@ -66,7 +66,7 @@ TEST_CASE("rows of a picture share its positions, and the text after it goes on 
     PrefillScratch scratch;
     REQUIRE(engine->take_scratch(&scratch).ok());
     plan_look(chunk, 100, session.cache(), scratch, engine->queue());
-    const int32_t* const positions = scratch.positions.host.data;
+    const int32_t* const positions = scratch.positions.host_row(0);
     for (int i = 0; i < 6; ++i) CHECK(positions[i] == 100 + i);
     for (int i = 0; i < 16; ++i) CHECK(positions[6 + i] == 106 + i / 4);
     for (int i = 0; i < 3; ++i) CHECK(positions[22 + i] == 110 + i);
@@ -79,6 +79,33 @@ TEST_CASE("rows of a picture share its positions, and the text after it goes on 
   const test::Answer answer = test::answer_of(session, test::default_params(4));
   CHECK(answer.stats.image_count == 1);
   CHECK(session.next_position() == 13 + std::max(answer.stats.generated_tokens - 1, 0));
+}
+
+TEST_CASE("rows of a picture stand at its time, and at the positions of their line and column") {
+  SharingPair pair("qwen3vl");
+  const std::unique_ptr<Engine> engine = test::make_engine(pair.model(), picture_limits(2, 64));
+  Session& session = test::open_session(*engine);
+  add_prompt(session);
+  const PromptChunk& chunk = engine->memory().chunk;
+  CHECK(chunk.position_count == 6 + kSharingPositions + 3);
+  {
+    const ArenaScope scope(engine->arena());
+    PrefillScratch scratch;
+    REQUIRE(engine->take_scratch(&scratch).ok());
+    plan_look(chunk, 100, session.cache(), scratch, engine->queue());
+    const auto stands_at = [&](int64_t row, int32_t time, int32_t line, int32_t col) {
+      const int32_t* const at = scratch.positions.host_row(row);
+      return at[0] == time && at[1] == line && at[2] == col;
+    };
+    for (int i = 0; i < 6; ++i) CHECK(stands_at(i, 100 + i, 100 + i, 100 + i));
+    for (int i = 0; i < 16; ++i) CHECK(stands_at(6 + i, 106, 106 + i / 4, 106 + i % 4));
+    for (int i = 0; i < 3; ++i) CHECK(stands_at(22 + i, 110 + i, 110 + i, 110 + i));
+  }
+  const std::vector<float> logits = test::first_logits(session);
+  check_near(logits, pair.expected(kPrompt, *engine, shown()), *engine);
+  CHECK(session.next_position() == 13);
+  const test::Answer answer = test::answer_of(session, test::default_params(4));
+  CHECK(answer.stats.image_count == 1);
 }
 
 TEST_CASE("a prompt of many pictures counts as many tokens as rows, and fits a context by its positions") {
@@ -122,8 +149,11 @@ TEST_CASE("a failed picture leaves rows and positions as they were") {
   check_near(test::first_logits(session), pair.expected(kPrompt, *engine, shown()), *engine);
 }
 
-TEST_CASE("linked pictures that share positions stand where read ones do") {
-  SharingPair pair;
+namespace {
+
+void check_links(const char* architecture) {
+  CAPTURE(architecture);
+  SharingPair pair(architecture);
   for (const auto& [reuse, rows] : {std::pair{OCELLUS_REUSE_MPIC, -1}, {OCELLUS_REUSE_BLEND, 100}}) {
     CAPTURE(reuse);
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model(), reusing_limits(reuse, rows));
@@ -155,6 +185,12 @@ TEST_CASE("linked pictures that share positions stand where read ones do") {
     CHECK(session.next_position() == 7 + 12 + 4 + 1);
     CHECK(session.cache().rows() == 19 + 12 + 16 + 1);
   }
+}
+
+}  // namespace
+
+TEST_CASE("linked pictures that share positions stand where read ones do") {
+  for (const char* architecture : {"llama", "qwen3vl"}) check_links(architecture);
 }
 
 TEST_CASE("a rolling context of pictures that share positions goes on within a context of few positions") {
