@@ -27,7 +27,7 @@ QUESTION = "What is on the left?"
 @dataclass
 class Images:
     """Pictures of a prompt as the image processor gives them."""
-    pixel_values: np.ndarray  # [views, 3, side, side]
+    pixel_values: list  # of each view [3, height, width]
     view_counts: list
     row_counts: list
     model_inputs: dict = field(default_factory=dict)
@@ -91,6 +91,10 @@ class Recipe:
 
     def facts(self):
         return {}
+
+    def deepstack_rows(self, model, images):
+        """[rows of pictures, D] for each of the first layers of the text model that adds some."""
+        return []
 
     def cases(self):
         """(name, turns)"""
@@ -445,6 +449,98 @@ class Llava15(Vicuna, Llava):
         return out.hidden_states[-2][:, 1:], torch.cat(list(out.pooler_output))
 
 
+class QwenVl(ChatMl):
+    """Pictures of any size, cut into patches [height, width], which pixel_values hold in the order of merge blocks: the
+    four patches of a row one after the other, each [3, 2 frames, patch, patch], blocks row by row. Rows of the tower are
+    in this order, too."""
+    seed = 11
+    between = ""
+    image_text = "<|image_pad|>"
+    specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
+                "<|image_pad|>", "<|video_pad|>")
+    least_rows, most_rows = 4, 64
+    mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+    text_keys = {"attention_bias": True}
+
+    def make_tokenizer(self):
+        vocabulary, merges = train_byte_pair("qwen2", 272)
+        tokenizer = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, eos_token="<|im_end|>",
+                                                pad_token="<|endoftext|>", unk_token=None)
+        tokenizer.add_tokens(special_tokens(self.specials))
+        tokenizer.chat_template = self.template
+        return tokenizer
+
+    def make_processor(self):
+        pixels = (2 * self.patch) ** 2  # of a row
+        size = {"shortest_edge": self.least_rows * pixels, "longest_edge": self.most_rows * pixels}
+        return transformers.Qwen2VLImageProcessorPil(size=size, patch_size=self.patch, image_mean=self.mean,
+                                                     image_std=self.std)
+
+    def build(self, config_class, model_class, vision, text):
+        ids = {f"{name}_token_id": self.tokenizer.convert_tokens_to_ids(f"<|{token}|>") for name, token in
+               [("image", "image_pad"), ("video", "video_pad"), ("vision_start", "vision_start"),
+                ("vision_end", "vision_end")]}
+        text = {**TEXT, "vocab_size": self.vocabulary, "rms_norm_eps": 1e-6, **text}
+        config = config_class(vision_config=vision, text_config=text, tie_word_embeddings=True, **ids)
+        config._attn_implementation = "eager"
+        return model_class(config)
+
+    def facts(self):
+        return {"least_rows": self.least_rows, "most_rows": self.most_rows}
+
+    def process(self, pictures):
+        out = self.processor(pictures, return_tensors="pt")
+        grids = out["image_grid_thw"][:, 1:].tolist()
+        split = out["pixel_values"].split([height * width for height, width in grids])
+        planes = [self.unfold(patches.numpy(), *grid) for patches, grid in zip(split, grids)]
+        return Images(planes, [1] * len(grids), [height * width // 4 for height, width in grids],
+                      {"pixel_values": out["pixel_values"], "image_grid_thw": out["image_grid_thw"]})
+
+    def unfold(self, patches, height, width):
+        """The picture [3, height, width] of its patches, whose two frames are the same."""
+        blocks = patches.reshape(height // 2, width // 2, 2, 2, 3, 2, self.patch, self.patch)[:, :, :, :, :, 0]
+        planes = blocks.transpose(4, 0, 2, 5, 1, 3, 6)
+        return planes.reshape(3, height * self.patch, width * self.patch)
+
+    def inputs(self, prompt, pictures):
+        ids, images = super().inputs(prompt, pictures)
+        if images:
+            images.model_inputs["mm_token_type_ids"] = torch.tensor([[int(i == self.image_token) for i in ids]])
+        return ids, images
+
+    def picture_text(self, rows):
+        return "<|vision_start|>" + self.image_text * rows + "<|vision_end|>"
+
+    def vision_output(self, model, images):
+        inputs = images.model_inputs
+        return model.model.visual(inputs["pixel_values"], grid_thw=inputs["image_grid_thw"], return_dict=True)
+
+    def rows(self, model, images):
+        out = self.vision_output(model, images)
+        return out.last_hidden_state, out.pooler_output
+
+
+class Qwen3Vl(QwenVl):
+    """A table of 8 x 8 positions, which grids are smaller and larger than. Rows of the layers 0 and 2 of the tower join
+    the first two layers of the text model."""
+    patch = 8
+    mean = std = [0.5, 0.5, 0.5]
+
+    def model(self):
+        vision = dict(hidden_size=32, intermediate_size=64, depth=4, num_heads=2, patch_size=self.patch,
+                      num_position_embeddings=64, deepstack_visual_indexes=[0, 2], out_hidden_size=32)
+        rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [6, 5, 5], "mrope_interleaved": True}
+        text = dict(num_hidden_layers=4, head_dim=32, rope_parameters=rope)
+        return self.build(transformers.Qwen3VLConfig, transformers.Qwen3VLForConditionalGeneration, vision, text)
+
+    def pictures(self):
+        return {"native": [64, 64], "wide": [100, 40], "tall": [30, 93], "tiny": [5, 3], "one pixel": [1, 1],
+                "half to even": [72, 56], "over the limit": [431, 57], "camera": [640, 480], "line": [300, 5]}
+
+    def deepstack_rows(self, model, images):
+        return self.vision_output(model, images).deepstack_features
+
+
 class SmolVlm(Recipe):
     seed = 7
     adds_bos = False
@@ -551,5 +647,5 @@ class SmolVlm2Video(SmolVlm):
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
-    "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video,
+    "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen3-vl": Qwen3Vl,
 }

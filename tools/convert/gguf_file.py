@@ -22,7 +22,8 @@ def quantize_q8_0(array):
 
 def add_tensor(writer, name, array, outtype):
     weight_type = WEIGHT_TYPES[outtype]
-    if array.ndim == 1 or not name.endswith(".weight") or "position_embd" in name:
+    is_weight = name.endswith((".weight", ".weight.1"))  # the second frame of a patch kernel
+    if array.ndim == 1 or not is_weight or "position_embd" in name:
         weight_type = Type.F32
     elif weight_type == Type.Q8_0 and array.shape[-1] % Q8_0_BLOCK:
         weight_type = Type.F16

@@ -1,7 +1,7 @@
 """Converts a Hugging Face folder of a vision-language model into a GGUF pair: text model and mmproj.
 
-Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5. Text: llama, mistral, qwen2,
-qwen3, internlm2. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay
+Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5; Qwen2-VL, Qwen2.5-VL and
+Qwen3-VL. Text: llama, mistral, qwen2, qwen3, internlm2, qwen2vl, qwen3vl. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay
 F32; with q8_0, tensors whose rows are no multiple of 32 become F16. Files of these names are replaced once both new
 ones are whole. What cannot be converted is told in one sentence, with exit code 1.
 """
@@ -27,7 +27,8 @@ def open_source(folder):
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise SystemExit(f"{path} says model_type {kind}: expected one of {', '.join(FAMILIES)}")
     family = FAMILIES[kind]
-    return Source(folder, config, family.PREFIXES, family.VISION_DEFAULTS), family
+    arrange = getattr(family, "arrange", lambda config: config)
+    return Source(folder, arrange(config), family.PREFIXES, family.VISION_DEFAULTS), family
 
 
 def write_vision_model(source, family, path, title, args):

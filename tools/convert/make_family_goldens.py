@@ -10,12 +10,16 @@ goldens.json: the paths of the two files, the text before the first turn (`syste
   prompt    the same in one list, with the texts around turns; `ids` in it: of an answer that the model did not give
   ids       of the whole prompt; -N stands for N rows of a picture
   views     of each picture
+  sizes     [width, height] of each view, in families whose views have no size of their own
   pixels    FNV-1a of the 8-bit RGB of each view; `pixel_values`: some normalised ones, views as planes in a row
   tower     rows of patches that the projector reads, of all views; `projector`: its rows; `logits`: after the last row.
             Of all of these every `stride`-th value, row by row
+  deepstack  rows that are added to those of pictures after the first layers of the text model: one a layer, as projector
+  positions  [times, heights, widths] of the prompt's rows, in families whose rows have three each
   tokens    16 greedy ones, which ignore the end of text, and the gaps between the best two logits
 """
 import argparse
+import contextlib
 import filecmp
 import json
 import shutil
@@ -35,7 +39,7 @@ from family_recipes import RECIPES
 
 SAMPLES = 48
 TOKENS = 16
-ROWS = ("cls_token", "class_embedding", "position_embedding", "embed_tokens")
+ROWS = ("cls_token", "class_embedding", "position_embedding", "pos_embed", "embed_tokens")
 GAINS = {"patch": 2, "q_proj": 1.5, "o_proj": 3, "down_proj": 3, "lm_head": 3}
 
 
@@ -68,7 +72,7 @@ def randomise(model, seed):
         is_text = "language_model" in name or "text_model" in name or "lm_head" in name
         generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + (seed if is_text else 0))
         noise = torch.randn(parameter.shape, generator=generator)
-        if "norm" in name or "layrnorm" in name or "lambda" in name:
+        if "norm" in name or "layrnorm" in name or "ln_q" in name or "lambda" in name:
             value = 0.2 * noise + (0 if name.endswith("bias") else 1)
         elif name.endswith("bias"):
             value = 0.2 * noise
@@ -80,14 +84,14 @@ def randomise(model, seed):
         parameter.data = value.half().float()
 
 
-def seen_bytes(pixel_values, processor):
-    """The 8-bit RGB pixels [views, height, width, 3] of normalised planes."""
+def seen_bytes(planes, processor):
+    """The 8-bit RGB pixels [height, width, 3] of a view's normalised planes."""
     mean = np.array(processor.image_mean)[:, None, None]
     std = np.array(processor.image_std)[:, None, None]
-    exact = (pixel_values.astype(np.float64) * std + mean) * 255
+    exact = (planes.astype(np.float64) * std + mean) * 255
     rounded = np.rint(exact)
     assert np.abs(exact - rounded).max() < 1e-3
-    return rounded.astype(np.uint8).transpose(0, 2, 3, 1)
+    return rounded.astype(np.uint8).transpose(1, 2, 0)
 
 
 def collapse(ids, image_token):
@@ -115,6 +119,32 @@ def greedy(model, inputs):
     return ids, gaps
 
 
+def facts_of_sizes(recipe, model, images):
+    """What is golden only in families whose pictures have any size."""
+    deepstack = [sample(rows) for rows in recipe.deepstack_rows(model, images)]
+    sizes = [[planes.shape[2], planes.shape[1]] for planes in images.pixel_values]
+    facts = {} if "image_grid_thw" not in images.model_inputs else {"sizes": sizes}
+    return facts | ({"deepstack": deepstack} if deepstack else {})
+
+
+@contextlib.contextmanager
+def kept_positions(model):
+    """Gives a list of what positions the text model is given if they are three a row."""
+    kept = []
+
+    def keep(module, args, inputs):
+        positions = inputs.get("position_ids")
+        if positions is not None and positions.ndim == 3:
+            kept.append(positions[-3:, 0].tolist())
+
+    if hasattr(model.model, "rope_deltas"):
+        model.model.rope_deltas = None  # those of another prompt
+    text = getattr(model.model, "language_model", None) or model.model.text_model
+    handle = text.register_forward_pre_hook(keep, with_kwargs=True)
+    yield kept
+    handle.remove()
+
+
 def run_case(recipe, model, name, turns):
     prompt = recipe.prompt(turns)
     pictures = [synthetic(*part) for part in prompt if isinstance(part, list)]
@@ -123,13 +153,16 @@ def run_case(recipe, model, name, turns):
     inputs = {"input_ids": torch.tensor([ids])}
     if pictures:
         tower, projected = recipe.rows(model, images)
-        views = seen_bytes(images.pixel_values, recipe.processor)
-        flat = images.pixel_values.reshape(-1)
+        views = [seen_bytes(planes, recipe.processor) for planes in images.pixel_values]
+        flat = np.concatenate([planes.reshape(-1) for planes in images.pixel_values])
         case |= {"views": images.view_counts, "pixels": [fnv(view.tobytes()) for view in views],
-                 "pixel_values": sample(torch.from_numpy(flat.copy())[None], 12),
+                 "pixel_values": sample(torch.from_numpy(flat)[None], 12),
                  "tower": sample(tower), "projector": sample(projected)}
+        case |= facts_of_sizes(recipe, model, images)
         inputs |= images.model_inputs
-    logits = model(**inputs).logits[0, -1]
+    with kept_positions(model) as positions:
+        logits = model(**inputs).logits[0, -1]
+    case |= {"positions": positions[0]} if positions else {}
     tokens, gaps = greedy(model, inputs)
     return case | {"logits": sample(logits[None]), "tokens": tokens, "gaps": gaps}
 

@@ -100,11 +100,16 @@ class Source:
             return True
         return bool(self.text.get("tie_word_embeddings", self.config.get("tie_word_embeddings", False)))
 
+    def rope_sections(self):
+        """Pairs of a head that turn with time, height and width; none in models with one position a row."""
+        rope = self.text.get("rope_parameters") or self.text.get("rope_scaling") or {}
+        return rope.get("mrope_section", [])
+
     def rope_theta(self):
         """Base of the rotary frequencies. Dynamic scaling acts beyond the trained length only, where nobody runs."""
         rope = self.text.get("rope_parameters") or {}
         scaling = self.text.get("rope_scaling") or rope
         kind = scaling.get("rope_type", scaling.get("type", "default"))
-        if kind not in ("default", "dynamic"):
+        if kind not in ("default", "dynamic", "mrope"):
             raise SystemExit(f"the rope scaling {kind} is not supported")
         return float(rope.get("rope_theta", self.text.get("rope_theta", 10000.0)))

@@ -5,7 +5,9 @@ from gguf_file import add_linear, add_tensor, close_writer, open_writer
 from vocabulary import add_vocabulary
 
 # config.json's model_type: the architecture's name in GGUF.
-ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2"}
+ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2",
+                 "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl",
+                 "qwen3_vl_text": "qwen3vl"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -92,7 +94,12 @@ def add_facts(writer, source, architecture, rows):
     writer.add_rope_freq_base(source.rope_theta())
     writer.add_rope_dimension_count(head_dim)
     writer.add_vocab_size(rows)
-    if head_dim * heads != width or architecture == "qwen3":
+    if source.rope_sections():  # readers take four
+        writer.add_array(f"{architecture}.rope.dimension_sections", (source.rope_sections() + [0])[:4])
+    if architecture == "qwen3vl":
+        deepstack = source.vision["deepstack_visual_indexes"]
+        writer.add_uint32("qwen3vl.n_deepstack_layers", len(deepstack))
+    if head_dim * heads != width or architecture in ("qwen3", "qwen3vl"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
 

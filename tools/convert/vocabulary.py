@@ -12,7 +12,7 @@ ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 def detect_pre_tokenizer(tokenizer, architecture):
     """The GGUF name of the expression that cuts text into words, from the pre_tokenizer of tokenizer.json. Without one,
     Qwen's models have theirs."""
-    if "pre_tokenizer" not in tokenizer and architecture in ("qwen2", "qwen3"):
+    if "pre_tokenizer" not in tokenizer and architecture in ("qwen2", "qwen3", "qwen2vl", "qwen3vl"):
         return "qwen2"
     stage = tokenizer.get("pre_tokenizer") or {}
     stages = stage.get("pretokenizers", [stage])

@@ -39,22 +39,12 @@ MOST_TILES = 16
 OPTIONAL = ("attn_q_norm", "attn_k_norm")  # of the 6B tower
 
 
-def add_joined_attention(writer, source, name, layer, outtype):
-    """Query, key and value of one matrix, in this order."""
-    for part, ours in enumerate(("attn_q", "attn_k", "attn_v")):
-        for kind in ("weight", "bias"):
-            if kind == "weight" or source.has(f"{name}.bias"):
-                joined = source.read(f"{name}.{kind}")
-                array = joined.reshape(3, -1, *joined.shape[1:])[part]
-                add_tensor(writer, f"v.blk.{layer}.{ours}.{kind}", array, outtype)
-
-
 def add_layer(writer, source, layer, own, outtype):
     prefix = f"vision.encoder.{'layers' if own else 'layer'}.{layer}."
     for ours, names in LAYER_TENSORS.items():
         theirs = names[own]
         if theirs == JOINED:
-            add_joined_attention(writer, source, prefix + theirs, layer, outtype)
+            vision.add_joined_attention(writer, source, prefix + theirs, f"v.blk.{layer}", outtype)
         elif theirs and (ours not in OPTIONAL or source.has(f"{prefix}{theirs}.weight")):
             add_linear(writer, source, prefix + theirs, f"v.blk.{layer}.{ours}", outtype)
     for ours, names in LAYER_SCALES.items():

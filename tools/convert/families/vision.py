@@ -1,5 +1,5 @@
 """What the vision halves of all families have in common."""
-from gguf_file import add_linear
+from gguf_file import add_linear, add_tensor
 from source import Facts
 
 # One layer of a SigLIP or CLIP tower.
@@ -57,3 +57,13 @@ def add_layers(writer, source, layers, outtype):
     for layer in range(layers):
         for theirs, ours in LAYER_TENSORS.items():
             add_linear(writer, source, f"vision.encoder.layers.{layer}.{theirs}", f"v.blk.{layer}.{ours}", outtype)
+
+
+def add_joined_attention(writer, source, name, ours, outtype):
+    """Query, key and value of one matrix, in this order."""
+    for part, kind_of_row in enumerate(("attn_q", "attn_k", "attn_v")):
+        for kind in ("weight", "bias"):
+            if kind == "weight" or source.has(f"{name}.bias"):
+                joined = source.read(f"{name}.{kind}")
+                array = joined.reshape(3, -1, *joined.shape[1:])[part]
+                add_tensor(writer, f"{ours}.{kind_of_row}.{kind}", array, outtype)
