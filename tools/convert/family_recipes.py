@@ -15,6 +15,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import get_vision_window_index
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE, get_image_prompt_string
 
 from make_tokenizer_fixtures import CORPUS, PRE_TOKENIZERS
@@ -108,10 +109,12 @@ class Recipe:
         if self.full_cases:
             yield "pictures in both turns", [[pictures[2], self.between + "a"], [pictures[0], self.between + "b"]]
 
+    def opening(self):
+        return self.system + " " if self.system else ""
+
     def prompt(self, turns):
         """Texts, pictures and the ids of the answer to the first turn, in which no turns are left."""
-        start = self.system + " " if self.system else ""
-        parts = [start + self.user_first, *turns[0], self.user_close]
+        parts = [self.opening() + self.user_first, *turns[0], self.user_close]
         for turn in turns[1:]:
             said = self.encode(self.answer) + self.encode(self.answer_end)
             parts += [{"ids": said}, self.user_later, *turn, self.user_close]
@@ -460,7 +463,6 @@ class QwenVl(ChatMl):
                 "<|image_pad|>", "<|video_pad|>")
     least_rows, most_rows = 4, 64
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
-    text_keys = {"attention_bias": True}
 
     def make_tokenizer(self):
         vocabulary, merges = train_byte_pair("qwen2", 272)
@@ -539,6 +541,50 @@ class Qwen3Vl(QwenVl):
 
     def deepstack_rows(self, model, images):
         return self.vision_output(model, images).deepstack_features
+
+
+class Qwen25Vl(QwenVl):
+    """Layers 0 and 2 of the tower attend inside windows of 4 x 4 rows, the others to the whole picture."""
+    patch = 14
+    system = "You are a helpful assistant."
+
+    def opening(self):
+        return f"<|im_start|>system\n{self.system}<|im_end|>\n"
+
+    def text_keys(self):
+        ids = [self.tokenizer.convert_tokens_to_ids(text) for text in ("<|endoftext|>", "<|im_end|>")]
+        return dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]},
+                    bos_token_id=ids[0], eos_token_id=ids[1])
+
+    def model(self):
+        vision = dict(hidden_size=32, intermediate_size=44, depth=4, num_heads=2, patch_size=self.patch, window_size=112,
+                      fullatt_block_indexes=[1, 3], out_hidden_size=32)
+        return self.build(transformers.Qwen2_5_VLConfig, transformers.Qwen2_5_VLForConditionalGeneration, vision,
+                          self.text_keys())
+
+    def pictures(self):
+        return {"one window": [112, 112], "edge windows": [252, 140], "tall": [30, 230], "line": [280, 28],
+                "tiny": [5, 3], "one pixel": [1, 1], "half to even": [70, 98], "over the limit": [431, 57],
+                "camera": [640, 480]}
+
+    def rows(self, model, images):
+        """The tower's rows in the order of patches: it computes them window by window."""
+        tower, projected = super().rows(model, images)
+        windows, _ = get_vision_window_index(images.model_inputs["image_grid_thw"], spatial_merge_size=2,
+                                             window_size=112, patch_size=self.patch)
+        return tower.unflatten(0, (-1, 4))[torch.argsort(windows)].flatten(0, 1), projected
+
+
+class Qwen2Vl(Qwen25Vl):
+    seed = 13
+
+    def model(self):
+        vision = dict(embed_dim=32, mlp_ratio=2, depth=2, num_heads=2, patch_size=self.patch, hidden_size=32)
+        return self.build(transformers.Qwen2VLConfig, transformers.Qwen2VLForConditionalGeneration, vision,
+                          self.text_keys())
+
+    def rows(self, model, images):
+        return QwenVl.rows(self, model, images)
 
 
 class SmolVlm(Recipe):
@@ -647,5 +693,6 @@ class SmolVlm2Video(SmolVlm):
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
-    "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen3-vl": Qwen3Vl,
+    "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
+    "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl,
 }
