@@ -17,6 +17,14 @@ if HAS_PACKAGES:
     from hugging_face_folder import CONFIGS, write_folder
 
 CONVERT = SOURCE / "tools" / "convert"
+NOT_READ_YET = ("qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # by the program
+# The projector's name, and tensors that only some generations have.
+QWEN_FILES = {
+    "qwen2-vl": ("qwen2vl_merger", ["v.patch_embd.weight.1", "v.blk.0.attn_q.bias", "v.post_ln.bias", "mm.2.bias"]),
+    "qwen2.5-vl": ("qwen2.5vl_merger", ["v.patch_embd.weight.1", "v.blk.0.attn_v.weight", "v.blk.1.ffn_gate.bias"]),
+    "qwen3-vl": ("qwen3vl_merger", ["v.patch_embd.bias", "v.blk.1.attn_qkv.bias", "v.position_embd.weight",
+                                    "v.deepstack.0.norm.bias", "v.deepstack.0.fc2.weight"]),
+}
 NAMES = ["mmproj-tiny-f16.gguf", "tiny-f16.gguf"]
 
 
@@ -89,6 +97,12 @@ BAD_FOLDERS = [
     ("llava-1.6", changed(image_grid_pinpoints=[]), "image_grid_pinpoints must list 1 to 32 pairs"),
     ("llava-1.6", changed(image_grid_pinpoints=[[28], "x"]), "is not laid out as its config.json says: "),
     ("llava-1.6", lacking("image_grid_pinpoints"), "config.json has no image_grid_pinpoints"),
+    ("qwen2-vl", changed("vision_config", embed_dim="32"), "embed_dim is '32', but must be a whole number"),
+    ("qwen2-vl", changed("vision_config", hidden_act="relu"), "the vision activation relu is not supported"),
+    ("qwen2.5-vl", changed("vision_config", fullatt_block_indexes=[0]), "are not every 1th layer"),
+    ("qwen2.5-vl", changed("vision_config", temporal_patch_size=1), "temporal_patch_size is 1, but must be 2"),
+    ("qwen3-vl", changed("vision_config", depth=3), "has no tensor vision.blocks.2"),
+    ("qwen3-vl", changed("vision_config", deepstack_visual_indexes=[]), r"\d+ tensors are not part of the layout"),
 ]
 
 
@@ -105,7 +119,7 @@ class ConverterTest(FolderTest):
         return {path.name: path.read_bytes() for path in sorted((self.folder / "out").iterdir()) if path.is_file()}
 
     def test_the_program_reads_the_converted_files(self):
-        for family in CONFIGS:
+        for family in sorted(set(CONFIGS) - set(NOT_READ_YET)):
             with self.subTest(family=family):
                 write_folder(self.folder / family, family)
                 for _ in range(2):  # the second time over the files of the first
@@ -116,6 +130,19 @@ class ConverterTest(FolderTest):
                 self.assertEqual(plan["images"], 1)
                 self.assertEqual(list(self.out()), NAMES)
                 shutil.rmtree(self.folder / "out")
+
+    def test_qwen_files_have_the_tensors_that_readers_ask_for(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        for family, (projector, tensors) in QWEN_FILES.items():
+            with self.subTest(family=family):
+                write_folder(self.folder / family, family)
+                done = self.convert(self.folder / family)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                mmproj, model = [GGUFReader(self.folder / "out" / name) for name in NAMES]
+                self.assertEqual(mmproj.fields["clip.projector_type"].contents(), projector)
+                self.assertLessEqual(set(tensors), {tensor.name for tensor in mmproj.tensors})
+                sections = next(model.fields[key] for key in model.fields if key.endswith(".rope.dimension_sections"))
+                self.assertEqual(sections.contents(), [2, 3, 3, 0])
 
     def test_a_bad_folder_gets_one_sentence_and_replaces_nothing(self):
         (self.folder / "out").mkdir()

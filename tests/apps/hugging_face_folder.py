@@ -16,12 +16,27 @@ CONFIGS = {
     "smolvlm": {"model_type": "smolvlm", "scale_factor": 2},
     "llava-1.6": {"model_type": "llava_next", "vision_feature_layer": -2, "image_grid_pinpoints": [[28, 56], [56, 28]]},
     "internvl": {"model_type": "internvl", "downsample_ratio": 0.5, "max_dynamic_patch": 6},
+    "qwen2-vl": {"model_type": "qwen2_vl"},
+    "qwen2.5-vl": {"model_type": "qwen2_5_vl"},
+    "qwen3-vl": {"model_type": "qwen3_vl"},
 }
+QWEN_VISION = {"depth": 2, "num_heads": 2, "patch_size": PATCH, "hidden_size": WIDTH}
+# What is not as in TEXT and VISION.
+PARTS = {
+    "qwen2-vl": {"vision_config": {**QWEN_VISION, "embed_dim": WIDTH, "mlp_ratio": 2}},
+    "qwen2.5-vl": {"vision_config": {**QWEN_VISION, "intermediate_size": MLP, "fullatt_block_indexes": [1]}},
+    "qwen3-vl": {"vision_config": {**QWEN_VISION, "intermediate_size": MLP, "num_position_embeddings": PATCHES,
+                                   "deepstack_visual_indexes": [0]}},
+}
+for qwen, kind in (("qwen2-vl", "qwen2_vl_text"), ("qwen2.5-vl", "qwen2_5_vl_text"), ("qwen3-vl", "qwen3_vl_text")):
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}
+    PARTS[qwen]["text_config"] = {**TEXT, "model_type": kind, "rope_parameters": rope}
 SPECIAL_TOKENS = {
     "smolvlm": ["<|im_start|>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<image>",
                 *(f"<row_{row}_col_{col}>" for row in range(1, 4) for col in range(1, 4))],
     "llava-1.6": ["<s>", "</s>", "<image>"],
     "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
+    **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"] for family in PARTS},
 }
 
 
@@ -94,7 +109,48 @@ def internvl_tensors():
     return shapes
 
 
-TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors}
+def qwen_merger(prefix, norm_shapes, first, second):
+    return {**norm_shapes, **linear(prefix + first, 4 * WIDTH, 4 * WIDTH), **linear(prefix + second, WIDTH, 4 * WIDTH)}
+
+
+def qwen_tensors(mlp, norms=norm):
+    """What the three generations have in common. mlp: {map: (rows, cols)} of a layer of the tower."""
+    shapes = {**text_tensors("model.language_model."),
+              "model.visual.patch_embed.proj.weight": (WIDTH, 3, 2, PATCH, PATCH)}
+    for layer in range(QWEN_VISION["depth"]):
+        prefix = f"model.visual.blocks.{layer}."
+        shapes |= {**linear(f"{prefix}attn.qkv", 3 * WIDTH, WIDTH), **linear(f"{prefix}attn.proj", WIDTH, WIDTH),
+                   **norms(f"{prefix}norm1"), **norms(f"{prefix}norm2")}
+        for name, sides in mlp.items():
+            shapes |= linear(f"{prefix}mlp.{name}", *sides)
+    return shapes
+
+
+def qwen2_tensors():
+    merger = "model.visual.merger."
+    return {**qwen_tensors({"fc1": (MLP, WIDTH), "fc2": (WIDTH, MLP)}),
+            **qwen_merger(merger, norm(f"{merger}ln_q"), "mlp.0", "mlp.2")}
+
+
+def scale(name):
+    return {f"{name}.weight": (WIDTH,)}
+
+
+def qwen25_tensors():
+    merger, mlp = "model.visual.merger.", {"gate_proj": (MLP, WIDTH), "up_proj": (MLP, WIDTH), "down_proj": (WIDTH, MLP)}
+    return {**qwen_tensors(mlp, scale), **qwen_merger(merger, scale(f"{merger}ln_q"), "mlp.0", "mlp.2")}
+
+
+def qwen3_tensors():
+    merger, deepstack = "model.visual.merger.", "model.visual.deepstack_merger_list.0."
+    return {**qwen_tensors({"linear_fc1": (MLP, WIDTH), "linear_fc2": (WIDTH, MLP)}),
+            "model.visual.patch_embed.proj.bias": (WIDTH,), "model.visual.pos_embed.weight": (PATCHES, WIDTH),
+            **qwen_merger(merger, norm(f"{merger}norm"), "linear_fc1", "linear_fc2"),
+            **qwen_merger(deepstack, norm(f"{deepstack}norm", 4 * WIDTH), "linear_fc1", "linear_fc2")}
+
+
+TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
+           "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors}
 
 
 def write_safetensors(path, shapes):
@@ -117,7 +173,8 @@ def byte_texts():
 def write_folder(folder, family):
     """The folder of a model that the converter and the program take."""
     folder.mkdir(parents=True)
-    config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True}
+    config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True,
+              **PARTS.get(family, {})}
     processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
     texts = byte_texts()
     added = [{"id": 257 + i, "content": text, "special": True} for i, text in enumerate(SPECIAL_TOKENS[family])]
