@@ -35,6 +35,7 @@ struct Shape {
   int32_t heads, kv_heads, dim, rotated;
   RopePairing pairing;
   std::vector<Session> sessions;
+  int32_t window = 0;  // sessions then have full pages only
 };
 
 /// All runs of all sessions in one piece of memory. Whatever is not a live slot of kLayer holds NaN.
@@ -79,7 +80,10 @@ class Cache {
     const KvRun* row = tiles.data() + b * tiles_per_row;
     std::vector<KvRun> runs(row, row + new_tiles[static_cast<size_t>(b)] + 1);
     runs.back().slots = shape_.sessions[static_cast<size_t>(b)].new_slot + 1;
-    return test::live_slots(runs.data(), static_cast<int64_t>(runs.size()), kLayer, kv_head, shape_.dim);
+    std::vector<test::Slot> slots =
+        test::live_slots(runs.data(), static_cast<int64_t>(runs.size()), kLayer, kv_head, shape_.dim);
+    if (shape_.window > 0 && std::ssize(slots) > shape_.window) slots.erase(slots.begin(), slots.end() - shape_.window);
+    return slots;
   }
   /// True if `stored` differs from what was there at first in the active rows' new slots only.
   bool untouched_elsewhere() const {
@@ -210,7 +214,8 @@ class Case {
                  .tiles = {.steps = steps_.data(),
                            .runs = cache_.tiles.data(),
                            .per_row = cache_.tiles_per_row,
-                           .most = most_tiles},
+                           .most = most_tiles,
+                           .window = shape_.window},
                  .layer = {.index = kLayer},
                  .cache_settled = cache_settled,
                  .output = out_.view(),
@@ -358,7 +363,7 @@ void check_twice(const Shape& shape, uint64_t seed, Queue& queue) {
   CAPTURE(shape.heads);
   CAPTURE(shape.kv_heads);
   CAPTURE(shape.dim);
-  CAPTURE(shape.rotated);
+  CAPTURE(shape.window);
   Case instance(shape, seed, queue);
   Scratch scratch(instance.scratch_bytes(queue), instance.groups(), queue);
   std::vector<float> first;
@@ -396,6 +401,17 @@ TEST_CASE("attend_step over thousands of slots, in many pieces") {
     check_twice({6, 2, 64, 64, RopePairing::kHalves, {longest}}, 1, queue);
     check_twice({4, 1, 128, 128, RopePairing::kAdjacent, {{{}, {5}, 3}, longest, {{40}, {16, 16}, 0, false}}}, 2,
                 queue);
+  });
+}
+
+TEST_CASE("attend_step sees the newest slots only, if it has a window") {
+  test::for_each_backend([&](Queue& queue) {
+    for (const int32_t window : {1, 2, 15, 16, 17, 33, 200, 1024}) {
+      const std::vector<Session> sessions = {
+          {}, {{}, {}, 15}, {{}, std::vector<int32_t>(3, 16), 0}, {{}, std::vector<int32_t>(90, 16), 7}};
+      check_twice({8, 2, 64, 64, RopePairing::kHalves, sessions, window}, static_cast<uint64_t>(window), queue);
+      check_twice({4, 1, 256, 256, RopePairing::kHalves, sessions, window}, static_cast<uint64_t>(window), queue);
+    }
   });
 }
 

@@ -14,7 +14,7 @@ namespace {
 using test::Guarded;
 using test::Random;
 
-enum class Place { kActivations, kFloats, kInput };
+enum class Place { kActivations, kFloats, kInput, kAdded };
 
 struct Shape {
   int64_t rows;
@@ -34,13 +34,17 @@ void check_case(const Shape& shape, float size, Place place, Queue& queue) {
   test::Activations activations(queue, rows, cols, cols + gap);
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t i = 0; i < cols; ++i) input.at(t, i) = random.normal(size);
-  const Guarded<float> x = input;
+  if (place == Place::kAdded)
+    for (int64_t t = 0; t < rows; ++t)
+      for (int64_t i = 0; i < cols; ++i) floats.at(t, i) = random.normal(size);
+  const Guarded<float> x = input, before = floats;
   Guarded<float>& out = place == Place::kInput ? input : floats;
   const bool typed = place == Place::kActivations;
   rmsnorm({.input = input.view(),
            .weight = weight.data(),
            .epsilon = epsilon,
-           .output = typed ? activations.view() : ActivationView(out.view())},
+           .output = typed ? activations.view() : ActivationView(out.view()),
+           .accumulate = place == Place::kAdded},
           queue);
   REQUIRE(queue.finish().ok());
   CHECK(input.intact());
@@ -51,8 +55,11 @@ void check_case(const Shape& shape, float size, Place place, Queue& queue) {
     for (int64_t i = 0; i < cols; ++i) squares += static_cast<double>(x.at(t, i)) * x.at(t, i);
     const double scale = 1.0 / std::sqrt(squares / static_cast<double>(cols) + static_cast<double>(epsilon));
     for (int64_t i = 0; i < cols; ++i) {
-      const double expected = x.at(t, i) * scale * static_cast<double>(weight[static_cast<size_t>(i)]);
-      const double tolerance = 3e-6 * (std::abs(expected) + 1e-3) + (typed ? activations.rounding(expected) : 0.0);
+      const double added = place == Place::kAdded ? static_cast<double>(before.at(t, i)) : 0.0;
+      const double normed = x.at(t, i) * scale * static_cast<double>(weight[static_cast<size_t>(i)]);
+      const double expected = added + normed;
+      const double tolerance =
+          3e-6 * (std::abs(normed) + std::abs(added) + 1e-3) + (typed ? activations.rounding(expected) : 0.0);
       const float got = typed ? activations.get(t, i) : out.at(t, i);
       REQUIRE(std::abs(got - expected) <= tolerance);
     }
@@ -61,7 +68,7 @@ void check_case(const Shape& shape, float size, Place place, Queue& queue) {
 
 TEST_CASE("rmsnorm equals its formula for every length and address of row, on every target") {
   test::for_each_backend_and_target([&](Queue& queue) {
-    for (const Place place : {Place::kActivations, Place::kFloats, Place::kInput}) {
+    for (const Place place : {Place::kActivations, Place::kFloats, Place::kInput, Place::kAdded}) {
       for (const int64_t cols : {1, 3, 15, 16, 17, 64, 100, 512, 960, 4099}) check_case({3, cols}, 1.0f, place, queue);
       for (const int64_t cols : {4, 64, 576, 960, 4096}) check_case({3, cols, 8}, 1.0f, place, queue);
     }

@@ -8,6 +8,7 @@
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
 #include "tests/support/random.h"
+#include "tests/support/weights.h"
 
 namespace ocellus {
 namespace {
@@ -50,6 +51,26 @@ void check_gather(WeightFormat format, int64_t cols, int64_t id_stride, int64_t 
     decode_row(format, table.row(wanted[static_cast<size_t>(t)]), cols, expected.data());
     REQUIRE(same(&out.at(t, 0), expected.data(), cols));
   }
+}
+
+TEST_CASE("gather_rows multiplies by its scale") {
+  test::for_each_backend([](Queue& queue) {
+    Random random(8);
+    for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kF16, WeightFormat::kQ8_0}) {
+      WeightView table{nullptr, format, 5, 96};
+      const test::Weights weights = test::random_weights(format, 5, 96, random);
+      const test::Vector<uint8_t> bytes(weights.bytes.begin(), weights.bytes.end());
+      table.data = bytes.data();
+      const test::Vector<int32_t> ids = {4, 0, 2, 2};
+      Guarded<float> plain(4, 96, 99), scaled(4, 96, 99);
+      gather_rows({.ids = ids.data(), .count = 4, .table = table, .output = plain.view()}, queue);
+      gather_rows({.ids = ids.data(), .count = 4, .table = table, .scale = 25.5f, .output = scaled.view()}, queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(scaled.intact());
+      for (int64_t t = 0; t < 4; ++t)
+        for (int64_t i = 0; i < 96; ++i) REQUIRE(scaled.at(t, i) == 25.5f * plain.at(t, i));
+    }
+  });
 }
 
 TEST_CASE("gather_rows decodes the rows that were asked for, in every format") {
