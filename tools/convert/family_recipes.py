@@ -67,6 +67,15 @@ def special_tokens(texts):
     return [transformers.AddedToken(text, special=True, normalized=False) for text in texts]
 
 
+def make_qwen_tokenizer(specials, template):
+    vocabulary, merges = train_byte_pair("qwen2", 272)
+    tokenizer = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, eos_token="<|im_end|>",
+                                            pad_token="<|endoftext|>", unk_token=None)
+    tokenizer.add_tokens(special_tokens(specials))
+    tokenizer.chat_template = template
+    return tokenizer
+
+
 class Recipe:
     """What all families have in common. A turn is a list of texts and pictures [width, height]."""
     seed = 1
@@ -164,12 +173,7 @@ class InternVl(ChatMl):
     tied = False
 
     def make_tokenizer(self):
-        vocabulary, merges = train_byte_pair("qwen2", 272)
-        tokenizer = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, eos_token="<|im_end|>",
-                                                pad_token="<|endoftext|>", unk_token=None)
-        tokenizer.add_tokens(special_tokens(self.specials))
-        tokenizer.chat_template = self.template
-        return tokenizer
+        return make_qwen_tokenizer(self.specials, self.template)
 
     def make_processor(self):
         size = {"height": self.side, "width": self.side}
@@ -465,12 +469,7 @@ class QwenVl(ChatMl):
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 
     def make_tokenizer(self):
-        vocabulary, merges = train_byte_pair("qwen2", 272)
-        tokenizer = transformers.Qwen2Tokenizer(vocab=vocabulary, merges=merges, eos_token="<|im_end|>",
-                                                pad_token="<|endoftext|>", unk_token=None)
-        tokenizer.add_tokens(special_tokens(self.specials))
-        tokenizer.chat_template = self.template
-        return tokenizer
+        return make_qwen_tokenizer(self.specials, self.template)
 
     def make_processor(self):
         pixels = (2 * self.patch) ** 2  # of a row
