@@ -40,7 +40,9 @@ std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32
   options.image_tiles = tiles;
   options.quiet = true;
   options.text_tokens = kTextTokens;
-  const Needs needs{.images = model.facts.has_vision != 0 ? pictures : 0, .largest = {.pixels = kScreenPixels}};
+  Needs needs;
+  needs.images = model.facts.has_vision != 0 ? pictures : 0;
+  needs.largest.pixels = kScreenPixels;
   const ocellus_limits limits = make_limits(model, options, needs);
   ocellus_plan plan;
   if (ocellus_plan_memory(model.get(), &limits, &plan) != OCELLUS_OK) return std::nullopt;
@@ -63,7 +65,8 @@ struct KnownModel {
 };
 
 KnownModel measure(const ocellus_known_model& names) {
-  KnownModel known{.names = names};
+  KnownModel known;
+  known.names = names;
   for (const char* const format : kFormats) {
     const Model model = open_shape(names.name, format, 0);
     known.has_vision = model.facts.has_vision != 0;
