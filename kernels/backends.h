@@ -44,6 +44,9 @@
   OP(cut_patches, CutPatchesArgs)           \
   OP(shuffle_pixels, ShufflePixelsArgs)     \
   OP(place_class_rows, PlaceClassRowsArgs)  \
+  OP(add_positions, AddPositionsArgs)       \
+  OP(grid_angles, GridAnglesArgs)           \
+  OP(list_windows, ListWindowsArgs)         \
   OP(convert_pixels, ConvertPixelsArgs)     \
   OP(resample_picture, ResamplePictureArgs) \
   OP(normalise_tiles, NormaliseTilesArgs)   \

@@ -63,6 +63,7 @@ NO_OP = {
     "sample_row": "arithmetic that both backends of sample share, tested with it",
     "score_rows_plan": "tile choice and scratch of score_rows, tested with it",
     "shapes": "the shape alphabet",
+    "patch_grid": "a struct with the order of patches that the ops of views share",
     "slot_ledger": "a struct that the ops share where slots go while sessions answer",
     "step_row": "a struct that the ops of a decode step share",
     "step_tiles": "structs that the ops of a decode step share",

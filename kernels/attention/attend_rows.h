@@ -13,6 +13,11 @@ struct RowSpan {
   int32_t end = 0;
 };
 
+template <>
+struct TypeName<RowSpan> {
+  static constexpr const char* value = "span";
+};
+
 /// Which of the chunk's own rows each query row sees. The first two are computed where they are needed and read
 /// nothing; windows, pictures whose rows see each other, and blocks are lists, made once for all layers.
 struct RowBounds {

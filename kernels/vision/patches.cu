@@ -13,39 +13,41 @@ constexpr int kUnits = RowPieces::kUnitsPerThread;
 
 /// One block per row; kWide divides the patch's side, so that a unit lies in one line of pixels.
 template <int kWide>
-__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int side, int patch, int lead, int first,
-                         __half* output, int64_t output_stride) {
-  const int grid = side / patch;
-  const int view_rows = lead + grid * grid;
+__global__ void cut_rows(const float* pixels, int64_t pixel_stride, int height, PatchGrid grid, int patch, int lead,
+                         int first, __half* output, int64_t output_stride) {
+  const int view_rows = lead + grid.count();
   const int place = first + static_cast<int>(blockIdx.x);
   const int view = place / view_rows;
-  const int cell = place % view_rows - lead;
-  const float* corner = pixels + (int64_t{view} * 3 * side + cell / grid * patch) * pixel_stride + cell % grid * patch;
+  const int index = place % view_rows - lead;
+  const PatchGrid::Place at = grid.place(index < 0 ? 0 : index);
+  const float* corner = pixels + (int64_t{view} * 3 * height + at.line * patch) * pixel_stride + at.col * patch;
   __half* out = output + blockIdx.x * output_stride;
   const int cols = 3 * patch * patch;
   wait_for_inputs();
   let_next_start();
-  for (int at = static_cast<int>(threadIdx.x) * kWide; at < cols; at += static_cast<int>(blockDim.x) * kWide) {
-    const int line = at / patch;
+  for (int col = static_cast<int>(threadIdx.x) * kWide; col < cols; col += static_cast<int>(blockDim.x) * kWide) {
+    const int line = col / patch;
     const int channel = line / patch;
-    const int64_t row = int64_t{channel} * side + (line - channel * patch);
+    const int64_t row = int64_t{channel} * height + (line - channel * patch);
     float values[kWide] = {};
-    if (cell >= 0) load_values(corner + row * pixel_stride + (at - line * patch), values);
-    store_values(out + at, values);
+    if (index >= 0) load_values(corner + row * pixel_stride + (col - line * patch), values);
+    store_values(out + col, values);
   }
 }
 
 /// Copies one patch row of the input to its part of the wide row of its s x s square.
 template <class Out, int kWide>
-__global__ void join_rows(const float* input, int64_t input_stride, int grid, int scale, int lead, int64_t cols,
+__global__ void join_rows(const float* input, int64_t input_stride, PatchGrid grid, int scale, int lead, int64_t cols,
                           Out* output, int64_t output_stride, unsigned pieces) {
   const RowPlace place(pieces);
-  // Views are stacked, and their heights are multiples of `scale`: together they are one tall picture.
-  const int y = static_cast<int>(place.row) / grid;
-  const int x = static_cast<int>(place.row) % grid;
-  input += (place.row + int64_t{y / grid + 1} * lead) * input_stride;
+  const int view = static_cast<int>(place.row) / grid.count();
+  const PatchGrid::Place at = grid.place(static_cast<int>(place.row) % grid.count());
+  input += (place.row + int64_t{view + 1} * lead) * input_stride;
   float values[kUnits][kWide];
-  output += (int64_t{y / scale} * (grid / scale) + x / scale) * output_stride + (y % scale * scale + x % scale) * cols;
+  // Views are stacked, and their heights are multiples of `scale`: together they are one tall picture.
+  const int line = view * grid.lines + at.line;
+  output += (int64_t{line / scale} * (grid.cols / scale) + at.col / scale) * output_stride +
+            (line % scale * scale + at.col % scale) * cols;
   wait_for_inputs();
   let_next_start();
 #pragma unroll
@@ -66,13 +68,13 @@ void cut(const CutPatchesArgs& args, Queue& queue) {
   const int64_t threads = std::min(kMaxPatchThreads, divide_up(units, kWarp) * kWarp);
   launch<cut_rows<kWide>>(queue, "cut_patches",
                           {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
-                          args.pixels.data, args.pixels.stride, args.side, args.patch, args.lead,
+                          args.pixels.data, args.pixels.stride, args.height, args.grid, args.patch, args.lead,
                           static_cast<int>(args.first), half_data(args.output), args.output.stride);
 }
 
 template <class Out, int kWide>
 void join(const ShufflePixelsArgs& args, Queue& queue) {
-  const RowPieces pieces(args.views * args.grid * args.grid, args.input.cols / kWide);
+  const RowPieces pieces(args.views * args.grid.count(), args.input.cols / kWide);
   launch<join_rows<Out, kWide>>(queue, "shuffle_pixels", {.grid = pieces.blocks, .threads = pieces.threads},
                                 args.input.data, args.input.stride, args.grid, args.scale, args.lead, args.input.cols,
                                 static_cast<Out*>(args.output.data), args.output.stride, pieces.per_row);

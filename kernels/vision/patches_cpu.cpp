@@ -7,50 +7,38 @@
 namespace ocellus {
 
 void cpu::cut_patches(const CutPatchesArgs& args, Queue& queue) {
-  const int64_t patch = args.patch;
-  const int64_t grid = args.side / patch;
+  const int64_t patch = args.patch, view_rows = args.lead + int64_t{args.grid.count()};
   const int64_t grain = rows_per_piece(args.output.cols, 65536);
   queue.parallel(args.output.rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t view_rows = args.lead + grid * grid;
-      const int64_t place = args.first + row;
-      const int64_t cell = place % view_rows - args.lead;
+      const int64_t place = args.first + row, index = place % view_rows - args.lead;
       float* out = args.output.row(row);
-      if (cell < 0) {
+      if (index < 0) {
         std::fill_n(out, args.output.cols, 0.0f);
         continue;
       }
-      const int64_t top = cell / grid * patch;
-      const int64_t left = cell % grid * patch;
+      const PatchGrid::Place at = args.grid.place(static_cast<int32_t>(index));
       const int64_t first_channel = place / view_rows * 3;
-      for (int64_t channel = first_channel; channel < first_channel + 3; ++channel) {
-        for (int64_t dy = 0; dy < patch; ++dy, out += patch) {
-          std::copy_n(args.pixels.row(channel * args.side + top + dy) + left, patch, out);
-        }
-      }
+      for (int64_t channel = first_channel; channel < first_channel + 3; ++channel)
+        for (int64_t dy = 0; dy < patch; ++dy, out += patch)
+          std::copy_n(args.pixels.row(channel * args.height + at.line * patch + dy) + at.col * patch, patch, out);
     }
   });
 }
 
 void cpu::shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
-  const int64_t scale = args.scale;
-  const int64_t grid = args.grid;
-  const int64_t small_grid = grid / scale;
-  const int64_t width = args.input.cols;
+  const int32_t scale = args.scale, across = args.grid.cols / scale;
+  const int64_t patches = args.grid.count(), cells = patches / (scale * scale), width = args.input.cols;
   const int64_t grain = rows_per_piece(args.output.cols, 65536);
-  queue.parallel(args.views * small_grid * small_grid, grain, [&](int64_t begin, int64_t end, int) {
+  queue.parallel(args.views * cells, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t view = row / (small_grid * small_grid);
-      const int64_t cell = row % (small_grid * small_grid);
-      const int64_t top = cell / small_grid * scale;
-      const int64_t left = cell % small_grid * scale;
-      const int64_t first = view * (args.lead + grid * grid) + args.lead;
+      const auto cell = static_cast<int32_t>(row % cells);
+      const int32_t top = cell / across * scale, left = cell % across * scale;
+      const int64_t first = row / cells * (args.lead + patches) + args.lead;
       float* out = args.output.row(row);
-      for (int64_t dy = 0; dy < scale; ++dy) {
-        for (int64_t dx = 0; dx < scale; ++dx, out += width) {
-          std::copy_n(args.input.row(first + (top + dy) * grid + left + dx), width, out);
-        }
-      }
+      for (int32_t dy = 0; dy < scale; ++dy)
+        for (int32_t dx = 0; dx < scale; ++dx, out += width)
+          std::copy_n(args.input.row(first + args.grid.index({top + dy, left + dx})), width, out);
     }
   });
 }

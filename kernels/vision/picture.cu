@@ -40,16 +40,21 @@ struct ViewPlanes {
   Normalisation normalisation;
   float* pixels;
   int64_t stride;
-  int32_t side;
+  int32_t width, height;
 
-  ViewPlanes(const Normalisation& normalisation_, const DeviceView<float>& view, int32_t side_)
-      : normalisation(normalisation_), pixels(view.data), stride(view.stride), side(side_) {}
+  ViewPlanes(const Normalisation& normalisation_, const DeviceView<float>& view, int32_t height_)
+      : normalisation(normalisation_),
+        pixels(view.data),
+        stride(view.stride),
+        width(static_cast<int32_t>(view.cols)),
+        height(height_) {}
   dim3 grid(int64_t view_rows) const {
-    return dim3(blocks_for(int64_t{side} * side, kThreads), static_cast<unsigned>(view_rows / (int64_t{3} * side)));
+    return dim3(blocks_for(int64_t{width} * height, kThreads),
+                static_cast<unsigned>(view_rows / (int64_t{3} * height)));
   }
   __device__ void write(int64_t view, int32_t x, int32_t y, const uint8_t* rgb) const {
-    float* out = pixels + (view * 3 * side + y) * stride + x;
-    for (int c = 0; c < 3; ++c, out += side * stride)
+    float* out = pixels + (view * 3 * height + y) * stride + x;
+    for (int c = 0; c < 3; ++c, out += height * stride)
       *out = normalise(rgb[c], normalisation.mean[c], normalisation.std[c]);
   }
 };
@@ -66,11 +71,11 @@ __global__ void normalise_pixels(TiledImage image, ViewPlanes planes) {
   wait_for_inputs();
   let_next_start();
   const int32_t index = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
-  if (index >= planes.side * planes.side) return;
-  const int32_t x = index % planes.side, y = index / planes.side;
+  if (index >= planes.width * planes.height) return;
+  const int32_t x = index % planes.width, y = index / planes.width;
   const int32_t tile = image.first_tile + static_cast<int32_t>(blockIdx.y);
-  const int32_t u = tile % image.tile_cols * planes.side + x - image.left;
-  const int32_t v = tile / image.tile_cols * planes.side + y - image.top;
+  const int32_t u = tile % image.tile_cols * planes.width + x - image.left;
+  const int32_t v = tile / image.tile_cols * planes.height + y - image.top;
   const uint8_t black[3] = {};
   const bool inside = u >= 0 && u < image.width && v >= 0 && v < image.height;
   planes.write(blockIdx.y, x, y, inside ? image.data + v * image.stride + int64_t{3} * u : black);
@@ -190,7 +195,7 @@ void convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
 }
 
 void normalise_tiles(const NormaliseTilesArgs& args, Queue& queue) {
-  const ViewPlanes planes(args.normalisation, args.pixels, args.side);
+  const ViewPlanes planes(args.normalisation, args.pixels, args.height);
   const TiledImage image = {.data = args.image.data,
                             .stride = args.image.stride,
                             .width = static_cast<int32_t>(args.image.cols / 3),

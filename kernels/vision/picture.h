@@ -78,16 +78,16 @@ struct ResamplePictureArgs {
 void resample_picture(const ResamplePictureArgs& args, Queue& queue);
 int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Filter filter);
 
-/// Normalises some of the square tiles of an RGB8 image, row by row. The image lies at (left, top) of a black one with
-/// tile_cols tiles per row: with (u, v) = (tile_col * side + x - left, tile_row * side + y - top),
-/// pixels[(i * 3 + c) * side + y][x] = normalise(image[v][3 * u + c]), or normalise(0) outside the image.
+/// Normalises some of the tiles of an RGB8 image, row by row. The image lies at (left, top) of a black one with
+/// tile_cols tiles per row: with (u, v) = (tile_col * width + x - left, tile_row * height + y - top),
+/// pixels[(i * 3 + c) * height + y][x] = normalise(image[v][3 * u + c]), or normalise(0) outside the image.
 ///
-/// Shapes    image [H, 3 * W]; pixels [tiles * 3 * side, side]
+/// Shapes    image [H, 3 * W]; pixels [tiles * 3 * height, width]
 /// Types     u8 in, f32 out
 struct NormaliseTilesArgs {
   DeviceView<const uint8_t> image;
   Normalisation normalisation;
-  int32_t side = 0;
+  int32_t height = 0;
   int32_t tile_cols = 1;
   int32_t left = 0;
   int32_t top = 0;

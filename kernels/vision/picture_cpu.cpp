@@ -31,10 +31,10 @@ constexpr YuvConversion kConversions[2][2] = {
 
 constexpr int64_t kPieceBytes = 65536;
 
-void write_planes(const Normalisation& normalisation, const DeviceView<float>& pixels, int32_t side, int64_t view,
+void write_planes(const Normalisation& normalisation, const DeviceView<float>& pixels, int32_t height, int64_t view,
                   int32_t x, int32_t y, const uint8_t* rgb) {
   for (int c = 0; c < 3; ++c)
-    pixels.row((view * 3 + c) * side + y)[x] = normalise(rgb[c], normalisation.mean[c], normalisation.std[c]);
+    pixels.row((view * 3 + c) * height + y)[x] = normalise(rgb[c], normalisation.mean[c], normalisation.std[c]);
 }
 
 // Scratch holds a span for every output row or column, then the weights [capacity, output length].
@@ -125,16 +125,17 @@ void cpu::resample_picture(const ResamplePictureArgs& args, Queue& queue) {
 
 void cpu::normalise_tiles(const NormaliseTilesArgs& args, Queue& queue) {
   constexpr uint8_t kBlack[3] = {};
-  const int64_t side = args.side, tiles = args.pixels.rows / (3 * side), width = args.image.cols / 3;
-  queue.parallel(tiles * side, rows_per_piece(3 * side, kPieceBytes), [&](int64_t begin, int64_t end, int) {
+  const int64_t height = args.height, width = args.pixels.cols, tiles = args.pixels.rows / (3 * height);
+  const int64_t image_width = args.image.cols / 3;
+  queue.parallel(tiles * height, rows_per_piece(3 * width, kPieceBytes), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t tile = args.first_tile + row / side;
-      const int64_t u = tile % args.tile_cols * side - args.left,
-                    v = tile / args.tile_cols * side + row % side - args.top;
+      const int64_t tile = args.first_tile + row / height;
+      const int64_t u = tile % args.tile_cols * width - args.left,
+                    v = tile / args.tile_cols * height + row % height - args.top;
       const bool is_inside = v >= 0 && v < args.image.rows;
-      for (int32_t x = 0; x < args.side; ++x) {
-        const bool shows = is_inside && u + x >= 0 && u + x < width;
-        write_planes(args.normalisation, args.pixels, args.side, row / side, x, static_cast<int32_t>(row % side),
+      for (int32_t x = 0; x < width; ++x) {
+        const bool shows = is_inside && u + x >= 0 && u + x < image_width;
+        write_planes(args.normalisation, args.pixels, args.height, row / height, x, static_cast<int32_t>(row % height),
                      shows ? args.image.row(v) + 3 * (u + x) : kBlack);
       }
     }

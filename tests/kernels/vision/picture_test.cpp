@@ -202,7 +202,7 @@ TEST_CASE("normalise_tiles puts every pixel where the formula says") {
       Guarded<float> pixels(int64_t{3} * count * side, side, side + 2);
       normalise_tiles({.image = picture.view(),
                        .normalisation = norm,
-                       .side = side,
+                       .height = side,
                        .tile_cols = cols,
                        .first_tile = first,
                        .pixels = pixels.view()},
@@ -233,7 +233,7 @@ TEST_CASE("normalise_tiles is black around an image that is smaller than its til
     Guarded<float> pixels(int64_t{3} * 6 * kSide, kSide, kSide + 1);
     normalise_tiles({.image = image.view(),
                      .normalisation = norm,
-                     .side = kSide,
+                     .height = kSide,
                      .tile_cols = kCols,
                      .left = kLeft,
                      .top = kTop,

@@ -1,0 +1,76 @@
+// Places of patches in views of any size, as towers use them: positions, rotations, windows.
+#pragma once
+
+#include "kernels/attention/attend_rows.h"
+#include "kernels/base/patch_grid.h"
+#include "kernels/rows/rope.h"
+#include "platform/queue.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// Adds positions to the patches of a view: a square table is stretched over the grid, its corners to the grid's
+/// corners, and read between its four nearest rows.
+/// x[t] += the table at (line (side - 1) / (lines - 1), col (side - 1) / (cols - 1)), bilinear, where (line, col) is
+/// the place of patch first + t; a grid of one line or column reads the table's first.
+///
+/// Shapes    x [T, D] (rows may be strided): patches first .. first + T - 1 of the grid; table [side^2, D]
+/// Types     f32
+struct AddPositionsArgs {
+  DeviceView<float> values;
+  DeviceView<const float> table;
+  int32_t side = 0;
+  PatchGrid grid;
+  int64_t first = 0;
+};
+void add_positions(const AddPositionsArgs& args, Queue& queue);
+
+/// out[t] = cos and sin of every pair's angle, as rope_angles: the first half of the pairs turns with the line of patch
+/// t, the second with its column. Pair i of either half turns by base^(-2i / (rotated / 2)) per line or column.
+///
+/// Shapes    out [patches of the grid, rotated]; rotated divisible by 4
+/// Types     f32; computed in f64 and rounded once
+struct GridAnglesArgs {
+  PatchGrid grid;
+  RopeParams params;  // the base and the rotated channels of a head are used
+  DeviceView<float> angles;
+};
+void grid_angles(const GridAnglesArgs& args, Queue& queue);
+
+/// out[t] = the patches of the window of patch t.
+///
+/// Shapes    out [patches of the grid]; the grid has windows
+struct ListWindowsArgs {
+  PatchGrid grid;
+  RowSpan* spans = nullptr;
+};
+void list_windows(const ListWindowsArgs& args, Queue& queue);
+
+/// Two neighbouring lines or columns of a table of `side`, and the second's share.
+struct TableStep {
+  int32_t low, high;
+  float share;
+
+  /// `at`: a line or column of `count`.
+  OCELLUS_EVERYWHERE static TableStep of(int32_t at, int32_t count, int32_t side) {
+    const float place =
+        count > 1 ? static_cast<float>(at) * static_cast<float>(side - 1) / static_cast<float>(count - 1) : 0.0f;
+    const auto low = static_cast<int32_t>(place);
+    return {low, low + 1 < side ? low + 1 : low, place - static_cast<float>(low)};
+  }
+};
+
+/// Returns the parameters of either half's angles.
+inline RopeParams half_rope(const RopeParams& params) {
+  RopeParams half = params;
+  half.rotated /= 2;
+  return half;
+}
+
+OCELLUS_EVERYWHERE inline RowSpan window_span(const PatchGrid& grid, int32_t patch) {
+  const PatchGrid::Window window = grid.window_of(patch / grid.block_patches());
+  const int32_t begin = window.first * grid.block_patches();
+  return {begin, begin + window.lines * window.cols * grid.block_patches()};
+}
+
+}  // namespace ocellus

@@ -1,0 +1,160 @@
+#include "kernels/vision/grid_positions.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tests/support/device.h"
+#include "tests/support/guard.h"
+#include "tests/support/random.h"
+
+namespace ocellus {
+namespace {
+
+using test::Guarded;
+using test::Random;
+
+/// The table between its rows, in double precision.
+double table_at(const Guarded<float>& table, int32_t side, double y, double x, int64_t col) {
+  double sum = 0;
+  for (int32_t line = 0; line < side; ++line)
+    for (int32_t at = 0; at < side; ++at)
+      sum += std::max(0.0, 1 - std::abs(y - line)) * std::max(0.0, 1 - std::abs(x - at)) *
+             static_cast<double>(table.at(int64_t{line} * side + at, col));
+  return sum;
+}
+
+void check_positions(const PatchGrid& grid, int32_t side, int64_t cols, int64_t first, Queue& queue) {
+  CAPTURE(grid.lines);
+  CAPTURE(grid.cols);
+  CAPTURE(side);
+  CAPTURE(first);
+  Random random(static_cast<uint64_t>(grid.count() + side));
+  Guarded<float> table(int64_t{side} * side, cols, cols), values(grid.count() - first, cols, cols + 3);
+  for (int64_t row = 0; row < int64_t{side} * side; ++row)
+    for (int64_t c = 0; c < cols; ++c) table.at(row, c) = random.normal();
+  for (int64_t t = 0; t < grid.count() - first; ++t)
+    for (int64_t c = 0; c < cols; ++c) values.at(t, c) = random.normal();
+  const Guarded<float> x = values;
+  add_positions({.values = values.view(), .table = table.view(), .side = side, .grid = grid, .first = first}, queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(values.intact());
+  const auto step = [&](int32_t at, int32_t count) { return count > 1 ? at * (side - 1.0) / (count - 1) : 0.0; };
+  for (int64_t t = 0; t < grid.count() - first; ++t) {
+    const PatchGrid::Place place = grid.place(static_cast<int32_t>(first + t));
+    for (int64_t c = 0; c < cols; ++c) {
+      const double expected = static_cast<double>(x.at(t, c)) +
+                              table_at(table, side, step(place.line, grid.lines), step(place.col, grid.cols), c);
+      REQUIRE(std::abs(static_cast<double>(values.at(t, c)) - expected) < 2e-5);
+    }
+  }
+}
+
+/// Walks window by window, as the order is defined.
+void check_order(const PatchGrid& grid) {
+  int32_t patch = 0;
+  const int32_t down = grid.lines / grid.merge, across = grid.cols / grid.merge;
+  for (int32_t top = 0; top < down; top += grid.window)
+    for (int32_t left = 0; left < across; left += grid.window)
+      for (int32_t line = top; line < std::min(top + grid.window, down); ++line)
+        for (int32_t col = left; col < std::min(left + grid.window, across); ++col)
+          for (int32_t inside = 0; inside < grid.merge * grid.merge; ++inside, ++patch) {
+            const PatchGrid::Place at = grid.place(patch);
+            REQUIRE(at.line == line * grid.merge + inside / grid.merge);
+            REQUIRE(at.col == col * grid.merge + inside % grid.merge);
+            REQUIRE(grid.index(at) == patch);
+          }
+  CHECK(patch == grid.count());
+}
+
+void check_angles(const PatchGrid& grid, int32_t rotated, float base, Queue& queue) {
+  CAPTURE(rotated);
+  Guarded<float> angles(grid.count(), rotated, rotated + 4);
+  grid_angles({.grid = grid, .params = {.rotated = rotated, .base = base}, .angles = angles.view()}, queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(angles.intact());
+  for (int32_t i = 0; i < grid.count(); ++i) {
+    const PatchGrid::Place at = grid.place(i);
+    for (int32_t pair = 0; pair < rotated / 2; ++pair) {
+      const int32_t quarter = rotated / 4;
+      const double turn = std::pow(static_cast<double>(base), -2.0 * (pair % quarter) / (rotated / 2));
+      const double angle = (pair < quarter ? at.line : at.col) * turn;
+      REQUIRE(std::abs(static_cast<double>(angles.at(i, 2 * pair)) - std::cos(angle)) < 1e-6);
+      REQUIRE(std::abs(static_cast<double>(angles.at(i, 2 * pair + 1)) - std::sin(angle)) < 1e-6);
+    }
+  }
+}
+
+void check_windows(const PatchGrid& grid, Queue& queue) {
+  Guarded<RowSpan> spans(1, grid.count());
+  list_windows({.grid = grid, .spans = spans.data()}, queue);
+  REQUIRE(queue.finish().ok());
+  CHECK(spans.intact());
+  const auto window_of = [&](int32_t patch) {
+    const PatchGrid::Place at = grid.place(patch);
+    const int32_t side = grid.merge * grid.window;
+    return std::pair(at.line / side, at.col / side);
+  };
+  for (int32_t i = 0; i < grid.count(); ++i) {
+    const RowSpan span = spans.at(0, i);
+    REQUIRE(span.begin <= i);
+    REQUIRE(span.end > i);
+    REQUIRE(window_of(span.begin) == window_of(i));
+    REQUIRE(window_of(span.end - 1) == window_of(i));
+    if (span.begin > 0) REQUIRE(window_of(span.begin - 1) != window_of(i));
+    if (span.end < grid.count()) REQUIRE(window_of(span.end) != window_of(i));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("patches stand block after block of those that are joined") {
+  const PatchGrid grid{.lines = 4, .cols = 6, .merge = 2};
+  const int expected[24][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3},
+                               {0, 4}, {0, 5}, {1, 4}, {1, 5}, {2, 0}, {2, 1}, {3, 0}, {3, 1},
+                               {2, 2}, {2, 3}, {3, 2}, {3, 3}, {2, 4}, {2, 5}, {3, 4}, {3, 5}};
+  for (int32_t i = 0; i < grid.count(); ++i) {
+    CHECK(grid.place(i).line == expected[i][0]);
+    CHECK(grid.place(i).col == expected[i][1]);
+  }
+  const PatchGrid plain{.lines = 3, .cols = 5};
+  for (int32_t i = 0; i < plain.count(); ++i) CHECK(plain.place(i).line * 5 + plain.place(i).col == i);
+}
+
+TEST_CASE("patches of a window stand together, also at the edges, where windows are smaller") {
+  check_order({.lines = 14, .cols = 10, .merge = 2, .window = 3});
+  check_order({.lines = 46, .cols = 34, .merge = 2, .window = 4});
+  check_order({.lines = 2, .cols = 40, .merge = 2, .window = 4});
+  check_order({.lines = 40, .cols = 2, .merge = 2, .window = 4});
+  check_order({.lines = 5, .cols = 7, .merge = 1, .window = 2});
+}
+
+TEST_CASE("half of a patch's rotation is that of its line, half that of its column") {
+  test::for_each_backend([&](Queue& queue) {
+    check_angles({.lines = 4, .cols = 6, .merge = 2}, 16, 10000.0f, queue);
+    check_angles({.lines = 10, .cols = 14, .merge = 2, .window = 2}, 80, 10000.0f, queue);
+    check_angles({.lines = 60, .cols = 2, .merge = 2}, 72, 100.0f, queue);
+  });
+}
+
+TEST_CASE("a patch sees the patches of its window") {
+  test::for_each_backend([&](Queue& queue) {
+    check_windows({.lines = 14, .cols = 10, .merge = 2, .window = 3}, queue);
+    check_windows({.lines = 46, .cols = 34, .merge = 2, .window = 4}, queue);
+    check_windows({.lines = 2, .cols = 6, .merge = 2, .window = 4}, queue);
+  });
+}
+
+TEST_CASE("positions are read between the rows of a table, whose corners are the grid's") {
+  test::for_each_backend([&](Queue& queue) {
+    check_positions({.lines = 8, .cols = 8, .merge = 2}, 8, 24, 0, queue);  // the table itself
+    check_positions({.lines = 4, .cols = 6, .merge = 2}, 8, 24, 0, queue);
+    check_positions({.lines = 22, .cols = 10, .merge = 2}, 8, 8, 0, queue);
+    check_positions({.lines = 2, .cols = 14, .merge = 2}, 5, 9, 7, queue);
+    check_positions({.lines = 1, .cols = 3}, 5, 9, 0, queue);
+  });
+}
+
+}  // namespace ocellus
