@@ -6,10 +6,14 @@
 namespace ocellus {
 
 /// Joins scale x scale neighbouring patches of each view (pixel shuffle), without the class row; normalises the joined
-/// rows if the model has a norm for them; then applies one linear map or two, with GELU (exact) between them. Reads
-/// scratch.hidden [views * R, D]; writes out [views * tokens_per_view, output_width], which may be scratch.projected;
-/// uses scratch.joined and scratch.wide.
-Status project_views(const VisionModel& model, int64_t views, const VisionScratch& scratch, DeviceView<float> out,
-                     Queue& queue);
+/// rows if the projector has a norm for them; then applies one linear map or two, with GELU (exact) between them. Reads
+/// scratch.hidden [views * R, D]; writes out [tokens, output_width]; uses scratch.joined and scratch.wide.
+void project_rows(const VisionModel& model, const Projector& projector, const ViewBatch& batch,
+                  const VisionScratch& scratch, DeviceView<float> out, Queue& queue);
+
+/// Writes the first columns of out [tokens, row_width], which may be scratch.projected; the next columns are those of
+/// DeepStack, which encode_views writes, output_width for each of its layers.
+Status project_views(const VisionModel& model, const ViewBatch& batch, const VisionScratch& scratch,
+                     DeviceView<float> out, Queue& queue);
 
 }  // namespace ocellus

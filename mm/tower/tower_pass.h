@@ -12,8 +12,8 @@ namespace ocellus {
 /// MLP, whose rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the
 /// time). Lean devices take small blocks throughout.
 struct BlockRows {
-  BlockRows(const VisionConfig& c, int64_t views, const DeviceTraits& device)
-      : mlp(device.block_rows(views * c.rows_per_view())), others(device.lean ? mlp : views * c.rows_per_view()) {}
+  BlockRows(const ViewBatch& batch, const DeviceTraits& device)
+      : mlp(device.block_rows(batch.rows())), others(device.lean ? mlp : batch.rows()) {}
   int64_t mlp, others;
 };
 
@@ -21,8 +21,8 @@ struct BlockRows {
 struct TowerPass {
   const VisionModel& model;
   const VisionScratch& scratch;
-  int64_t views;
-  DeviceView<float> hidden;  // [views * R, D]
+  const ViewBatch& batch;
+  DeviceView<float> hidden;  // [rows of the batch, D]
   BlockRows blocks;
 
   /// Calls visit(first, count) for all rows in blocks of `block` rows.
@@ -34,11 +34,11 @@ struct TowerPass {
   ActivationView wide(int64_t rows, int64_t cols) const {
     return {scratch.wide.data, rows, cols, cols, scratch.wide.type};
   }
+  DeviceView<float> angles() const { return scratch.angles.slice_rows(0, hidden.rows); }
 };
 
-inline TowerPass tower_pass(const VisionModel& m, int64_t views, const VisionScratch& s, const Queue& q) {
-  const DeviceView<float> hidden = s.hidden.slice_rows(0, views * m.config.rows_per_view());
-  return {m, s, views, hidden, BlockRows(m.config, views, q.traits())};
+inline TowerPass tower_pass(const VisionModel& m, const ViewBatch& batch, const VisionScratch& s, const Queue& q) {
+  return {m, s, batch, s.hidden.slice_rows(0, batch.rows()), BlockRows(batch, q.traits())};
 }
 
 }  // namespace ocellus

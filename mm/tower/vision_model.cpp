@@ -33,7 +33,8 @@ Status read_family(const GgufFile& file, std::span<const VisionFamily* const> fa
   std::string_view kind;
   OCELLUS_TRY(read_projector_type(file, &kind));
   for (const VisionFamily* family : families) {
-    if (kind != family->projector || (family->claims != nullptr && !family->claims(file))) continue;
+    if (kind != family->projector && kind != family->old_projector) continue;
+    if (family->claims != nullptr && !family->claims(file)) continue;
     config->family = family;
     return {};
   }
@@ -65,14 +66,15 @@ Status check_geometry(const VisionConfig& c) {
         Code::kUnsupported,
         "clip.vision.embedding_length %d over %d heads gives no head size that is a multiple of 8 up to 256", c.width,
         c.heads);
-  if (c.grid() < 1)
+  const PatchGrid grid = c.grid(c.view_size());
+  if (grid.cols < 1)
     return OCELLUS_FAIL(Code::kBadFile, "clip.vision.patch_size %d is larger than the image", c.patch_size);
-  if (c.grid() % c.scale_factor != 0)
+  if (grid.cols % c.scale_factor != 0)
     return OCELLUS_FAIL(Code::kBadFile,
                         "clip.vision.projector.scale_factor %d does not divide the %d patches of a side",
-                        c.scale_factor, c.grid());
-  if (c.patch_count() > 16384)
-    return OCELLUS_FAIL(Code::kUnsupported, "%d patches per view are more than this build runs", c.patch_count());
+                        c.scale_factor, grid.cols);
+  if (grid.count() > 16384)
+    return OCELLUS_FAIL(Code::kUnsupported, "%d patches per view are more than this build runs", grid.count());
   if (!(c.epsilon >= 0)) return OCELLUS_FAIL(Code::kBadFile, "clip.vision.attention.layer_norm_epsilon is negative");
   for (float deviation : c.image_std)
     if (!(deviation > 0))
@@ -90,17 +92,33 @@ Status bind_norm(const LayerBinder& layer, const char* part, const VisionConfig&
   return layer.norm(part, c.width, &out->weight, c.rms_norms ? nullptr : &out->bias);
 }
 
+/// Some files hold the three maps as one matrix.
+Status bind_attention_maps(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  Linear* const maps[] = {&out->query, &out->key, &out->value};
+  if (layer.find("attn_qkv") == nullptr) {
+    constexpr const char* kParts[] = {"attn_q", "attn_k", "attn_v"};
+    for (int i = 0; i < 3; ++i) OCELLUS_TRY(layer.linear(kParts[i], c.width, c.width, maps[i]));
+    return {};
+  }
+  Linear all;
+  OCELLUS_TRY(layer.linear("attn_qkv", 3 * int64_t{c.width}, c.width, &all));
+  if (all.weight.data == nullptr) return {};
+  for (int i = 0; i < 3; ++i)
+    *maps[i] = {all.weight.slice_rows(i * int64_t{c.width}, c.width),
+                all.bias == nullptr ? nullptr : all.bias + i * c.width};
+  return {};
+}
+
 Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
   OCELLUS_TRY(bind_norm(layer, "ln1", c, &out->attention_norm));
-  OCELLUS_TRY(layer.linear("attn_q", c.width, c.width, &out->query));
-  OCELLUS_TRY(layer.linear("attn_k", c.width, c.width, &out->key));
-  OCELLUS_TRY(layer.linear("attn_v", c.width, c.width, &out->value));
+  OCELLUS_TRY(bind_attention_maps(layer, c, out));
   if (c.normalises_heads) {
     OCELLUS_TRY(layer.norm("attn_q_norm", c.width, &out->query_norm));
     OCELLUS_TRY(layer.norm("attn_k_norm", c.width, &out->key_norm));
   }
   OCELLUS_TRY(layer.linear("attn_out", c.width, c.width, &out->attention_output));
   OCELLUS_TRY(bind_norm(layer, "ln2", c, &out->mlp_norm));
+  if (c.gates_mlp) OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
   const bool swapped = mlp_names_are_swapped(layer, c);
   OCELLUS_TRY(layer.linear(swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
   OCELLUS_TRY(layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down));
@@ -111,7 +129,8 @@ Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* 
 
 /// Without a class row of its own, positions are added as stored in the file.
 Status bind_positions(const TensorBinder& binder, const VisionConfig& c, VisionModel* out) {
-  OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.rows_per_view(), c.width, &out->positions));
+  if (c.position_rows() == 0) return {};
+  OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.position_rows(), c.width, &out->positions));
   if (c.has_class_row) return binder.vector("v.class_embd", c.width, &out->class_row);
   if (out->positions.format == WeightFormat::kF32) return {};
   return OCELLUS_FAIL(Code::kUnsupported, "tensor 'v.position_embd.weight' must be F32");
@@ -143,13 +162,14 @@ Status read_vision_config(const GgufFile& file, std::span<const VisionFamily* co
   OCELLUS_TRY(read_vision_size(file, "clip.vision.image_size", kMaxImageSize, &c.image_size));
   OCELLUS_TRY(read_vision_size(file, "clip.vision.patch_size", kMaxImageSize, &c.patch_size));
   OCELLUS_TRY(read_vision_size(file, "clip.vision.embedding_length", kMaxVisionWidth, &c.width));
-  OCELLUS_TRY(read_vision_size(file, "clip.vision.feed_forward_length", kMaxVisionWidth * 4, &c.mlp_width));
   OCELLUS_TRY(read_vision_size(file, "clip.vision.block_count", kMaxLayers, &c.layer_count));
   OCELLUS_TRY(read_vision_size(file, "clip.vision.attention.head_count", 1024, &c.heads));
   OCELLUS_TRY(file.require_float("clip.vision.attention.layer_norm_epsilon", &c.epsilon));
   OCELLUS_TRY(file.require_floats("clip.vision.image_mean", 3, c.image_mean));
   OCELLUS_TRY(file.require_floats("clip.vision.image_std", 3, c.image_std));
   OCELLUS_TRY(c.family->read(file, &c));
+  if (c.mlp_width == 0)
+    OCELLUS_TRY(read_vision_size(file, "clip.vision.feed_forward_length", kMaxVisionWidth * 4, &c.mlp_width));
   OCELLUS_TRY(check_geometry(c));
   *out = c;
   return {};
@@ -161,6 +181,8 @@ Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const
   out->config = c;
   OCELLUS_TRY(binder.matrix("v.patch_embd.weight", c.width, c.patch_values(), &out->patch_embedding.weight));
   OCELLUS_TRY(binder.optional_vector("v.patch_embd.bias", c.width, &out->patch_embedding.bias));
+  if (c.any_size)
+    OCELLUS_TRY(binder.matrix("v.patch_embd.weight.1", c.width, c.patch_values(), &out->next_frame_embedding));
   OCELLUS_TRY(bind_positions(binder, c, out));
   OCELLUS_TRY(out->layers.resize(c.layer_count));
   for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "v.blk", i}, c, &out->layers[i]));

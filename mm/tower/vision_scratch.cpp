@@ -8,14 +8,15 @@
 namespace ocellus {
 namespace {
 
-int64_t matmul_bytes(const VisionConfig& c, int64_t views, const DeviceTraits& device) {
-  const BlockRows blocks(c, views, device);
-  const int64_t tokens = device.block_rows(views * c.tokens_per_view());
+int64_t matmul_bytes(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device) {
+  const BlockRows blocks(most, device);
+  const int64_t tokens = device.block_rows(most.tokens());
+  const int64_t middle = std::max(c.projector_width, c.deepstack_count > 0 ? c.joined_width() : 0);
   return std::max({matmul_scratch_bytes(blocks.others, std::max(c.patch_values(), c.width), c.width, device),
                    matmul_scratch_bytes(blocks.mlp, c.width, c.mlp_width, device),
                    matmul_scratch_bytes(blocks.mlp, c.mlp_width, c.width, device),
-                   matmul_scratch_bytes(tokens, std::max(c.joined_width(), c.projector_width),
-                                        std::max(c.projector_width, c.output_width), device)});
+                   matmul_scratch_bytes(tokens, std::max<int64_t>(c.joined_width(), middle),
+                                        std::max<int64_t>(middle, c.output_width), device)});
 }
 
 /// Consecutive pieces of a row of memory. Without memory it only counts.
@@ -41,47 +42,50 @@ struct PieceCursor {
 }  // namespace
 
 /// Divides the row that embedding, layers and projector use in turn; returns its length.
-int64_t VisionScratch::cut_turns(const VisionConfig& c, int64_t views, const DeviceTraits& device, std::byte* memory) {
+int64_t VisionScratch::cut_turns(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device,
+                                 std::byte* memory) {
   const ActivationType type = device.activations();
-  const int64_t tokens = views * c.tokens_per_view();
+  const int64_t tokens = most.tokens();
   PieceCursor embedding{memory}, layers{memory}, projector{memory};
   if (device.in_blocks()) {
-    pixels = embedding.rows<float>(3 * int64_t{c.image_size}, c.image_size);
-    keys = layers.rows<Half>(c.rows_per_view(), c.width);
-    values = layers.rows<Half>(c.rows_per_view(), c.width);
+    pixels = embedding.rows<float>(1, most.pixel_values());
+    keys = layers.rows<Half>(most.rows_per_view(), c.width);
+    values = layers.rows<Half>(most.rows_per_view(), c.width);
   }
-  normed_or_mixed = layers.activations(type, BlockRows(c, views, device).others, c.width);
+  normed_or_mixed = layers.activations(type, BlockRows(most, device).others, c.width);
   // A norm reads f32.
-  joined = projector.activations(c.normalises_joined ? ActivationType::kF32 : type, tokens, c.joined_width());
-  if (device.is_cuda() || c.ends_lines) projected = projector.rows<float>(tokens, c.output_width);
+  joined = projector.activations(c.has_joined_norm() ? ActivationType::kF32 : type, tokens, c.joined_width());
+  if ((device.is_cuda() && !c.any_size) || c.ends_lines) projected = projector.rows<float>(tokens, c.output_width);
   return std::max({embedding.bytes, layers.bytes, projector.bytes});
 }
 
-Status VisionScratch::take_turns(const VisionConfig& c, int64_t views, const DeviceTraits& device, Phase phase,
+Status VisionScratch::take_turns(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device, Phase phase,
                                  RowSink& sink) {
   DeviceView<std::byte> turns;
   OCELLUS_TRY(take_rows(sink, device.in_blocks() ? "vision pixels or layer" : "vision layer", Lifetime::kScratch, phase,
-                        1, cut_turns(c, views, device, nullptr), &turns));
-  cut_turns(c, views, device, turns.data);
+                        1, cut_turns(c, most, device, nullptr), &turns));
+  cut_turns(c, most, device, turns.data);
   return {};
 }
 
-Status VisionScratch::lay_out_pixels(const VisionConfig& c, int64_t views, const DeviceTraits& device, Phase phase,
-                                     RowSink& sink) {
-  return device.in_blocks() ? take_turns(c, views, device, phase, sink) : Status();
+Status VisionScratch::lay_out_pixels(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device,
+                                     Phase phase, RowSink& sink) {
+  return device.in_blocks() ? take_turns(c, most, device, phase, sink) : Status();
 }
 
-Status VisionScratch::lay_out(const VisionConfig& c, int64_t views, const DeviceTraits& device, RowSink& sink) {
+Status VisionScratch::lay_out(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kImagePhase;
-  const BlockRows blocks(c, views, device);
+  const BlockRows blocks(most, device);
   const int64_t products = (device.lean ? 2 : 3) * int64_t{c.width};
   const int64_t wide_values =
-      std::max({blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_width,
-                device.block_rows(views * c.tokens_per_view()) * c.projector_values()});
-  const int64_t op_bytes = std::max(matmul_bytes(c, views, device), attend_rows_scratch_bytes(c.head_dim(), device));
-  OCELLUS_TRY(take_turns(c, views, device, kPhase, sink));
-  OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, views * c.rows_per_view(), c.width, &hidden));
+      std::max({blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_values(),
+                device.block_rows(most.tokens()) * c.projector_values()});
+  const int64_t op_bytes = std::max(matmul_bytes(c, most, device), attend_rows_scratch_bytes(c.head_dim(), device));
+  OCELLUS_TRY(take_turns(c, most, device, kPhase, sink));
+  OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, most.rows(), c.width, &hidden));
+  if (c.rotates) OCELLUS_TRY(take_rows(sink, "vision angles", kLife, kPhase, most.rows(), c.head_dim(), &angles));
+  if (c.window > 0) OCELLUS_TRY(take_rows(sink, "vision windows", kLife, kPhase, 1, most.rows(), &seen));
   OCELLUS_TRY(
       take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(), 1, wide_values, &wide));
   return take_rows(sink, "vision products, attention", kLife, kPhase, 1, op_bytes, &op_scratch);

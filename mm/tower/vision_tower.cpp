@@ -7,7 +7,10 @@
 #include "kernels/linear/rmsnorm.h"
 #include "kernels/rows/class_rows.h"
 #include "kernels/rows/layernorm.h"
+#include "kernels/rows/rope.h"
+#include "kernels/vision/grid_positions.h"
 #include "kernels/vision/patches.h"
+#include "mm/tower/projector.h"
 #include "mm/tower/tower_pass.h"
 
 namespace ocellus {
@@ -41,13 +44,20 @@ void add_branch(const TowerPass& pass, const Linear& map, const float* scale, Ac
   if (scale != nullptr) add_scaled_rows({.values = hidden, .addend = room, .scale = scale}, q);
 }
 
-void attend_rows_of(const TowerPass& pass, ActivationView query, const KvLayerRows& rows, Queue& q) {
+/// Rotations of the tower: both halves of a head's channels, by the patch's line and column.
+RopeParams tower_rope(const VisionConfig& c) { return {.pairing = RopePairing::kHalves, .rotated = c.head_dim()}; }
+
+/// Attention of rows `first` and on of a pass, in its own windows if the layer has them.
+void attend_rows_of(const TowerPass& pass, int32_t layer, int64_t first, ActivationView query, const KvLayerRows& rows,
+                    Queue& q) {
+  const bool in_windows = pass.model.config.has_windows(layer);
   attend_rows({.query = query,
                .query_heads = pass.model.config.heads,
                .rows = rows,
-               .row_count = pass.model.config.rows_per_view(),
-               .bounds = RowBounds::all(),
-               .sequences = pass.views,
+               .first_row = in_windows ? first : 0,
+               .row_count = pass.batch.rows_per_view(),
+               .bounds = in_windows ? RowBounds::listed(pass.scratch.seen.data + first) : RowBounds::all(),
+               .sequences = pass.batch.views,
                .output = pass.normed(query.rows),
                .scratch = pass.scratch.op_scratch},
               q);
@@ -58,10 +68,16 @@ void add_attention_output(const TowerPass& pass, const VisionLayer& w, int64_t f
              first, q);
 }
 
-/// Normalises queries or keys, all heads of a row together.
-void normalise_heads(const TowerPass& pass, const float* weight, ActivationView rows, Queue& q) {
-  if (weight == nullptr) return;
-  rmsnorm({.input = rows, .weight = weight, .epsilon = pass.model.config.epsilon, .output = rows}, q);
+/// Normalises queries or keys `first` and on, all heads of a row together, or rotates them, as the tower does.
+void prepare_heads(const TowerPass& pass, const float* weight, int64_t first, ActivationView rows, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  if (weight != nullptr) rmsnorm({.input = rows, .weight = weight, .epsilon = c.epsilon, .output = rows}, q);
+  if (!c.rotates) return;
+  rotate({.values = rows,
+          .head_dim = c.head_dim(),
+          .params = tower_rope(c),
+          .angles = pass.angles().slice_rows(first, rows.rows)},
+         q);
 }
 
 /// Returns keys and values of all views as attention reads them: f16 rows unchanged, f32 rows rounded and laid out by
@@ -69,18 +85,17 @@ void normalise_heads(const TowerPass& pass, const float* weight, ActivationView 
 KvLayerRows key_value_rows(const TowerPass& pass, ActivationView key, ActivationView value, Queue& q) {
   const VisionConfig& c = pass.model.config;
   const VisionScratch& s = pass.scratch;
-  if (key.type == ActivationType::kF16) {
-    const int64_t sequence = int64_t{c.rows_per_view()} * key.stride;
-    return {key.half_row(0),   value.half_row(0), c.heads,      c.head_dim(),
-            c.rows_per_view(), key.stride,        c.head_dim(), sequence};
-  }
-  const KvLayerRows rows =
-      KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.rows_per_view());
+  const int64_t each = pass.batch.rows_per_view();
+  if (key.type == ActivationType::kF16)
+    return {key.half_row(0), value.half_row(0), c.heads,          c.head_dim(), each,
+            key.stride,      c.head_dim(),      each * key.stride};
+  const KvLayerRows rows = KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), each);
   round_kv({.keys = key, .values = value, .out = rows}, q);
   return rows;
 }
 
-void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
+void attend_at_once(const TowerPass& pass, int32_t layer, Queue& q) {
+  const VisionLayer& w = pass.model.layers[layer];
   const VisionConfig& c = pass.model.config;
   const int64_t rows = pass.hidden.rows;
   const ActivationView qkv = pass.wide(rows, 3 * int64_t{c.width});
@@ -94,19 +109,20 @@ void attend_at_once(const TowerPass& pass, const VisionLayer& w, Queue& q) {
           .outputs = {query, key, value},
           .scratch = pass.scratch.op_scratch},
          q);
-  normalise_heads(pass, w.query_norm, query, q);
-  normalise_heads(pass, w.key_norm, key, q);
-  attend_rows_of(pass, query, key_value_rows(pass, key, value, q), q);
+  prepare_heads(pass, w.query_norm, 0, query, q);
+  prepare_heads(pass, w.key_norm, 0, key, q);
+  attend_rows_of(pass, layer, 0, query, key_value_rows(pass, key, value, q), q);
   add_attention_output(pass, w, 0, rows, q);
 }
 
 /// Runs attention of one view in blocks: the keys and values of all rows, then the queries of each block. For these its
 /// rows are normalised again, which costs little; only its own rows have changed by then.
-void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
+void attend_in_blocks(const TowerPass& pass, int32_t layer, Queue& q) {
+  const VisionLayer& w = pass.model.layers[layer];
   const VisionConfig& c = pass.model.config;
   const VisionScratch& s = pass.scratch;
   const KvLayerRows rows =
-      KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), c.rows_per_view());
+      KvLayerRows::head_major(s.keys.data, s.values.data, c.heads, c.head_dim(), pass.batch.rows_per_view());
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView both = pass.wide(count, 2 * int64_t{c.width});
     const ActivationView key = both.slice_cols(0, c.width), value = both.slice_cols(c.width, c.width);
@@ -118,7 +134,7 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
             .outputs = {key, value},
             .scratch = s.op_scratch},
            q);
-    normalise_heads(pass, w.key_norm, key, q);
+    prepare_heads(pass, w.key_norm, first, key, q);
     round_kv({.keys = key, .values = value, .first = first, .out = rows}, q);
   });
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
@@ -130,16 +146,34 @@ void attend_in_blocks(const TowerPass& pass, const VisionLayer& w, Queue& q) {
             .outputs = {query},
             .scratch = s.op_scratch},
            q);
-    normalise_heads(pass, w.query_norm, query, q);
-    attend_rows_of(pass, query, rows, q);
+    prepare_heads(pass, w.query_norm, first, query, q);
+    attend_rows_of(pass, layer, first, query, rows, q);
     add_attention_output(pass, w, first, count, q);
   });
 }
 
+/// Gate and up together; the gated rows are in the gate's place.
+ActivationView run_gated_maps(const TowerPass& pass, const VisionLayer& w, int64_t count, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const ActivationView both = pass.wide(count, c.mlp_values());
+  const ActivationView gate = both.slice_cols(0, c.mlp_width), up = both.slice_cols(c.mlp_values() / 2, c.mlp_width);
+  matmul({.input = pass.normed(count),
+          .count = 2,
+          .weights = {w.mlp_gate.weight, w.mlp_up.weight},
+          .biases = {w.mlp_gate.bias, w.mlp_up.bias},
+          .outputs = {gate, up},
+          .scratch = pass.scratch.op_scratch},
+         q);
+  gated_activation({.gate = gate, .up = up, .activation = c.activation}, q);
+  return gate;
+}
+
 void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
   const VisionConfig& c = pass.model.config;
-  const ActivationView wide = pass.wide(count, c.mlp_width);
   normalise_rows(pass, w.mlp_norm, first, count, q);
+  if (c.gates_mlp)
+    return add_branch(pass, w.mlp_down, w.mlp_scale, run_gated_maps(pass, w, count, q), pass.normed(count), first, q);
+  const ActivationView wide = pass.wide(count, c.mlp_width);
   matmul({.input = pass.normed(count),
           .weights = {w.mlp_up.weight},
           .biases = {w.mlp_up.bias},
@@ -151,24 +185,33 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t
 }
 
 /// Embeds patches, without positions, in rows [first, first + count) of the pass. Rows before a view's patches get the
-/// bias only.
+/// bias only. A still picture is both frames of a pair.
 void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
   const VisionModel& m = pass.model;
   const VisionConfig& c = m.config;
   const ActivationView patches = pass.wide(count, c.patch_values());
+  const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
   cut_patches({.pixels = pixels,
-               .side = c.image_size,
+               .height = pass.batch.size.height,
+               .grid = pass.batch.grid,
                .patch = c.patch_size,
-               .lead = c.class_rows(),
+               .lead = pass.batch.lead,
                .first = first,
                .output = patches},
               q);
   matmul({.input = patches,
           .weights = {m.patch_embedding.weight},
           .biases = {m.patch_embedding.bias},
-          .outputs = {pass.hidden.slice_rows(first, count)},
+          .outputs = {hidden},
           .scratch = pass.scratch.op_scratch},
          q);
+  if (m.next_frame_embedding.rows > 0)
+    matmul({.input = patches,
+            .weights = {m.next_frame_embedding},
+            .outputs = {hidden},
+            .accumulate = true,
+            .scratch = pass.scratch.op_scratch},
+           q);
 }
 
 /// Adds positions, and class rows if there are any.
@@ -178,52 +221,72 @@ void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
   const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
   if (c.has_class_row)
     return place_class_rows({.values = hidden, .class_row = m.class_row, .positions = m.positions, .first = first}, q);
+  const DeviceView<const float> table(reinterpret_cast<const float*>(m.positions.data), m.positions.rows, c.width);
+  if (c.position_side > 0)
+    return add_positions(
+        {.values = hidden, .table = table, .side = c.position_side, .grid = pass.batch.grid, .first = first}, q);
   // A block uses its own positions; several views repeat all of them.
-  const DeviceView<const float> positions(reinterpret_cast<const float*>(m.positions.data), c.patch_count(), c.width);
-  add_rows({.values = hidden, .addend = positions.slice_rows(first, std::min<int64_t>(count, c.patch_count()))}, q);
+  if (!c.any_size) add_rows({.values = hidden, .addend = table.slice_rows(first, std::min(count, table.rows))}, q);
+}
+
+/// Computes what the layers use of the places of patches.
+void find_places(const TowerPass& pass, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  if (c.rotates) grid_angles({.grid = pass.batch.grid, .params = tower_rope(c), .angles = pass.angles()}, q);
+  if (c.window > 0) list_windows({.grid = pass.batch.grid, .spans = pass.scratch.seen.data}, q);
+}
+
+/// Gives the rows of a layer to its projector, if it has one.
+void project_inner_rows(const TowerPass& pass, int32_t layer, DeviceView<float> out, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  for (int32_t i = 0; i < c.deepstack_count; ++i)
+    if (c.deepstack_layers[i] == layer)
+      project_rows(pass.model, pass.model.deepstack[i], pass.batch, pass.scratch,
+                   out.slice_cols(int64_t{c.output_width} * (i + 1), c.output_width), q);
 }
 
 }  // namespace
 
-void embed_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
+void embed_views(const VisionModel& m, DeviceView<const float> pixels, const ViewBatch& batch, const VisionScratch& s,
                  Queue& q) {
-  const TowerPass pass = tower_pass(m, views, s, q);
+  const TowerPass pass = tower_pass(m, batch, s, q);
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
     embed_patches(pass, pixels, first, count, q);
     place_rows(pass, first, count, q);
     if (m.first_norm.weight != nullptr) normalise(pass, m.first_norm, hidden, hidden, q);
   });
+  find_places(pass, q);
 }
 
-void encode_layers(const VisionModel& m, const LayerRange& range, int64_t views, const VisionScratch& s,
-                   const StopSignal* stop, Queue& q) {
-  const TowerPass pass = tower_pass(m, views, s, q);
+void encode_layers(const VisionModel& m, const LayerRange& range, const ViewBatch& batch, const VisionScratch& s,
+                   DeviceView<float> out, const StopSignal* stop, Queue& q) {
+  const TowerPass pass = tower_pass(m, batch, s, q);
   for (int32_t layer = range.first; layer < range.end; ++layer) {
     if (q.stopped(stop)) return;
-    const VisionLayer& w = m.layers[layer];
     if (q.traits().lean)
-      attend_in_blocks(pass, w, q);
+      attend_in_blocks(pass, layer, q);
     else
-      attend_at_once(pass, w, q);
+      attend_at_once(pass, layer, q);
     pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) {
       // The CPU needs milliseconds per layer, so it checks for a stop more often. On a GPU every check counts as a
       // layer.
-      if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, w, first, count, q);
+      if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, m.layers[layer], first, count, q);
     });
+    project_inner_rows(pass, layer, out, q);
   }
 }
 
-void normalise_views(const VisionModel& m, int64_t views, const VisionScratch& s, Queue& q) {
-  const TowerPass pass = tower_pass(m, views, s, q);
+void normalise_views(const VisionModel& m, const ViewBatch& batch, const VisionScratch& s, Queue& q) {
+  const TowerPass pass = tower_pass(m, batch, s, q);
   if (m.final_norm.weight != nullptr) normalise(pass, m.final_norm, pass.hidden, pass.hidden, q);
 }
 
-Status encode_views(const VisionModel& m, DeviceView<const float> pixels, int64_t views, const VisionScratch& s,
-                    const StopSignal* stop, Queue& q) {
-  embed_views(m, pixels, views, s, q);
-  encode_layers(m, {0, m.config.layer_count}, views, s, stop, q);
-  normalise_views(m, views, s, q);
+Status encode_views(const VisionModel& m, DeviceView<const float> pixels, const ViewBatch& batch,
+                    const VisionScratch& s, DeviceView<float> out, const StopSignal* stop, Queue& q) {
+  embed_views(m, pixels, batch, s, q);
+  encode_layers(m, {0, m.config.layer_count}, batch, s, out, stop, q);
+  normalise_views(m, batch, s, q);
   return q.status();
 }
 

@@ -1,7 +1,8 @@
 // Vision towers: pixels of one or more views to R rows per view, one per patch, with a class row before them in a CLIP
-// tower. Families differ in the tensors of the model (vision_model.h).
+// tower, and these to rows of the language model. Families differ in the tensors of the model (vision_model.h).
 #pragma once
 
+#include "kernels/attention/attend_rows.h"
 #include "kernels/rows/store_kv.h"
 #include "mm/tower/vision_model.h"
 #include "platform/arena.h"
@@ -12,10 +13,10 @@ namespace ocellus {
 /// Encoding of one picture, and of the pictures or views that wait.
 inline constexpr Phase kPicturePhase{"picture"}, kImagePhase{"image"};
 
-/// Buffers of the tower and the projector, for up to W views at once; W is 1 if the device takes rows in blocks. B rows
-/// go through a part of the tower together: all, or a block.
+/// Buffers of the tower and the projectors, for batches of up to W views and T rows; W is 1 if the device takes rows in
+/// blocks. B rows go through a part of the tower together: all, or a block.
 ///
-/// The embedding, the layers and the projector use one row of the plan in turn, which holds
+/// The embedding, the layers and the projectors use one row of the plan in turn, which holds
 ///
 ///   pixels                         if views are encoded one by one
 ///   keys | values | normed_or_mixed
@@ -23,27 +24,31 @@ inline constexpr Phase kPicturePhase{"picture"}, kImagePhase{"image"};
 ///
 /// Some buffers have two or more names, which are never alive together.
 struct VisionScratch {
-  DeviceView<float> pixels;        // [3 side, side]; none if WaitingViews holds them
+  DeviceView<float> pixels;        // [1, 3 height * width]; none if WaitingViews holds them
   DeviceView<Half> keys, values;   // one layer's [R, D]; none if all rows are available at once as f16
   ActivationView normed_or_mixed;  // [B, D]
-  ActivationView joined;           // [W tokens per view, scale^2 D]; f32 if it is normalised
-  DeviceView<float> projected;     // [W tokens per view, D of the language model]; on CUDA, and if rows form a map
+  ActivationView joined;           // [tokens, scale^2 D]; f32 if a projector normalises it
+  DeviceView<float> projected;     // [tokens, D of the language model]; on CUDA, and if rows form a map
 
-  DeviceView<float> hidden;  // [W R, D] residual stream
-  ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F];
-                             // projector's normalised rows [B, scale^2 D] and middle [B, projector_width]
+  DeviceView<float> hidden;  // [T, D] residual stream
+  DeviceView<float> angles;  // [T, head_dim], if the tower rotates
+  DeviceView<RowSpan> seen;  // [1, T] the windows of rows, if it has windows
+  ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F],
+                             // twice with a gate; projector's normalised rows [B, scale^2 D] and middle
+                             // [B, projector_width]
   DeviceView<std::byte> op_scratch;  // scratch of matmul and attend_rows
 
-  /// Takes (or, while planning, records) the scratch of the image phase.
-  Status lay_out(const VisionConfig& config, int64_t views, const DeviceTraits& device, RowSink& sink);
+  /// Takes (or, while planning, records) the scratch of the image phase, for batches up to `most`.
+  Status lay_out(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, RowSink& sink);
   /// Takes only the row that holds the pixels, if any. It comes first in lay_out(), so that in a scope of its own it
   /// has the same address: pixels written now stay valid.
-  Status lay_out_pixels(const VisionConfig& config, int64_t views, const DeviceTraits& device, Phase phase,
+  Status lay_out_pixels(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, Phase phase,
                         RowSink& sink);
 
  private:
-  int64_t cut_turns(const VisionConfig& config, int64_t views, const DeviceTraits& device, std::byte* memory);
-  Status take_turns(const VisionConfig& config, int64_t views, const DeviceTraits& device, Phase phase, RowSink& sink);
+  int64_t cut_turns(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, std::byte* memory);
+  Status take_turns(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, Phase phase,
+                    RowSink& sink);
 };
 
 /// Layers [first, end).
@@ -53,16 +58,16 @@ struct LayerRange {
 };
 
 /// The three steps of encode_views: patches to hidden rows, some layers (stopping between them on request), and the
-/// final norm, if there is one.
-void embed_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views, const VisionScratch& scratch,
-                 Queue& queue);
-void encode_layers(const VisionModel& model, const LayerRange& range, int64_t views, const VisionScratch& scratch,
-                   const StopSignal* stop, Queue& queue);
-void normalise_views(const VisionModel& model, int64_t views, const VisionScratch& scratch, Queue& queue);
+/// final norm, if there is one. Layers write what their projectors make of their rows, if they have any, to `out`.
+void embed_views(const VisionModel& model, DeviceView<const float> pixels, const ViewBatch& batch,
+                 const VisionScratch& scratch, Queue& queue);
+void encode_layers(const VisionModel& model, const LayerRange& range, const ViewBatch& batch,
+                   const VisionScratch& scratch, DeviceView<float> out, const StopSignal* stop, Queue& queue);
+void normalise_views(const VisionModel& model, const ViewBatch& batch, const VisionScratch& scratch, Queue& queue);
 
-/// Reads the pixels of `views` views and writes the projector's input to scratch.hidden [views * R, D]. Stops between
-/// layers on request.
-Status encode_views(const VisionModel& model, DeviceView<const float> pixels, int64_t views,
-                    const VisionScratch& scratch, const StopSignal* stop, Queue& queue);
+/// Reads the pixels of a batch, writes the projector's input to scratch.hidden [views * R, D], and rows of inner layers
+/// to out [tokens, row_width]: see project_views. Stops between layers on request.
+Status encode_views(const VisionModel& model, DeviceView<const float> pixels, const ViewBatch& batch,
+                    const VisionScratch& scratch, DeviceView<float> out, const StopSignal* stop, Queue& queue);
 
 }  // namespace ocellus

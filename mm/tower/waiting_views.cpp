@@ -4,22 +4,34 @@
 
 namespace ocellus {
 
-Status WaitingViews::lay_out(const VisionConfig& c, int64_t capacity, const DeviceTraits& device, RowSink& sink) {
+Status WaitingViews::lay_out(const ViewBatch& most, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(take_rows(sink, "waiting views", kLife, Phase::kNone, 1, capacity, &places_));
+  OCELLUS_TRY(take_rows(sink, "waiting views", kLife, Phase::kNone, 1, most.views, &views_));
   if (device.in_blocks()) return {};
-  return take_rows(sink, "pixels of waiting views", kLife, Phase::kNone, capacity * 3 * c.image_size, c.image_size,
-                   &pixels_);
+  return take_rows(sink, "pixels of waiting views", kLife, Phase::kNone, 1, most.pixel_values(), &pixels_);
 }
 
-DeviceView<float> WaitingViews::next_pixels(const VisionConfig& c, const VisionScratch& scratch, int64_t views) const {
-  if (pixels_.data == nullptr) return scratch.pixels;
-  const int64_t rows_per_view = 3 * int64_t{c.image_size};
-  return pixels_.slice_rows(count_ * rows_per_view, views * rows_per_view);
+DeviceView<float> WaitingViews::next_pixels(const ViewBatch& next, const VisionScratch& scratch) const {
+  const int64_t before = pixels_.data == nullptr ? 0 : count_ * (next.pixel_values() / next.views);
+  return next.pixels_at(first_pixels(scratch) + before);
 }
 
-Status WaitingViews::record(const VisionModel& model, const VisionScratch& scratch, Queue& queue) {
-  return graphs_.record(model, pixels_.data == nullptr ? scratch.pixels : pixels_, places_.cols, scratch, queue);
+Status WaitingViews::record(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> rows,
+                            Queue& queue) {
+  const VisionConfig& c = model.config;
+  float* const pixels = first_pixels(scratch);
+  if (!c.any_size) {
+    const ViewBatch all(c, views_.cols, c.view_size());
+    return graphs_.record(model, all.pixels_at(pixels), all.views, scratch, queue);
+  }
+  const int64_t most = scratch.hidden.rows / (c.scale_factor * c.scale_factor);
+  for (int64_t count = 1, last = 0; count > last; last = count, count = std::min(2 * count, most)) {
+    const ViewBatch batch(c, 1, {static_cast<int32_t>(count) * c.row_side(), c.row_side()});
+    const DeviceView<float> out = rows.slice_rows(0, count);
+    OCELLUS_TRY(encode_views(model, batch.pixels_at(pixels), batch, scratch, out, nullptr, queue));
+    OCELLUS_TRY(project_views(model, batch, scratch, out, queue));
+  }
+  return queue.finish();
 }
 
 namespace {
@@ -34,24 +46,33 @@ void copy_rows(DeviceView<const float> rows, const RowPlace& place, DeviceView<f
 
 }  // namespace
 
+/// Encodes the only view that waits. Its rows go to their places at once, unless they are not adjacent.
+Status WaitingViews::encode_in_place(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
+                                     const StopSignal* stop, Queue& queue) {
+  const WaitingView& view = views_.data[0];
+  const ViewBatch batch(model.config, 1, view.size);
+  const int64_t tokens = batch.tokens();
+  const bool in_place = view.place.is_whole(tokens);
+  const DeviceView<float> out = in_place ? hidden.slice_rows(view.place.first, tokens) : scratch.projected;
+  OCELLUS_TRY(encode_views(model, batch.pixels_at(first_pixels(scratch)), batch, scratch, out, stop, queue));
+  const TraceRange projecting(trace_, "project");
+  OCELLUS_TRY(project_views(model, batch, scratch, out, queue));
+  if (!in_place) copy_rows(scratch.projected, view.place, hidden, queue);
+  return {};
+}
+
 Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                             const StopSignal* stop, Queue& queue) {
-  const int64_t views = count_, tokens = model.config.tokens_per_view();
-  if (views == 0) return {};
+  if (count_ == 0) return {};
   const TraceRange range(trace_, "encode");
-  if (queue.on_cuda()) {
-    OCELLUS_TRY(graphs_.run(views, stop, queue));
+  if (queue.on_cuda() && !model.config.any_size) {
+    const int64_t tokens = model.config.tokens_per_view();
+    OCELLUS_TRY(graphs_.run(count_, stop, queue));
+    for (int64_t i = 0; i < count_; ++i)
+      copy_rows(scratch.projected.slice_rows(i * tokens, tokens), views_.data[i].place, hidden, queue);
   } else {
-    OCELLUS_TRY(encode_views(model, scratch.pixels, views, scratch, stop, queue));
-    const RowPlace& place = places_.data[0];
-    const bool in_place = place.is_whole(tokens);
-    const TraceRange projecting(trace_, "project");
-    OCELLUS_TRY(project_views(model, views, scratch,
-                              in_place ? hidden.slice_rows(place.first, tokens) : scratch.projected, queue));
-    if (in_place) count_ = 0;
+    OCELLUS_TRY(encode_in_place(model, scratch, hidden, stop, queue));
   }
-  for (int64_t i = 0; i < count_; ++i)
-    copy_rows(scratch.projected.slice_rows(i * tokens, tokens), places_.data[i], hidden, queue);
   count_ = 0;
   return queue.status();
 }

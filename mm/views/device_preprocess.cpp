@@ -46,7 +46,7 @@ struct ResizeScratch {
   DeviceView<std::byte> tables;
   int next_place = 0;
 
-  void take(const ViewPlan& plan, const PreprocessConfig& config, ScratchPieces& pieces);
+  void take(const ViewPlan& plan, ScratchPieces& pieces);
   DeviceView<uint8_t> next(Size size) { return rows_in(places[std::exchange(next_place, 1 - next_place)], size); }
   static DeviceView<uint8_t> rows_in(const DeviceView<std::byte>& place, Size size) {
     return {reinterpret_cast<uint8_t*>(place.data), size.height, int64_t{3} * size.width};
@@ -67,7 +67,7 @@ void for_each_pass(const Canvas& canvas, Size source, Visit visit) {
   }
 }
 
-void ResizeScratch::take(const ViewPlan& plan, const PreprocessConfig& config, ScratchPieces& pieces) {
+void ResizeScratch::take(const ViewPlan& plan, ScratchPieces& pieces) {
   int64_t largest = 0, newest = 0, longest = std::max(plan.source.width, plan.source.height);
   int passes = 0;
   const auto measure = [&](const Canvas& canvas, Size source) {
@@ -83,7 +83,7 @@ void ResizeScratch::take(const ViewPlan& plan, const PreprocessConfig& config, S
   measure(plan.overview, plan.overview.is_of_tiles ? plan.tiles.size : plan.source);
   places[0] = pieces.take(largest);
   if (passes > 2 || tiles_take_both) places[1] = pieces.take(largest);
-  overview = pieces.take(packed_bytes({config.image_size, config.image_size}));
+  overview = pieces.take(packed_bytes(plan.view_size()));
   tables = pieces.take(tables_bytes(longest));
 }
 
@@ -174,10 +174,10 @@ Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& 
 }
 
 int64_t device_picture_scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
-  const ViewBounds bounds = config.rules->bounds(config, limits);
-  const int64_t side = config.image_size, longest = std::max(limits.max_side, bounds.longest_side);
+  const ViewBounds bounds = view_bounds(config, limits);
+  const int64_t longest = std::max(limits.max_side, bounds.longest_side);
   return aligned_bytes(3 * limits.max_pixels) + bounds.stages * aligned_bytes(3 * bounds.stage_pixels) +
-         aligned_bytes(3 * side * side) + tables_bytes(longest);
+         aligned_bytes(3 * bounds.view_pixels) + tables_bytes(longest);
 }
 
 Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
@@ -191,7 +191,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
   DeviceView<std::byte> rgb;
   ResizeScratch resizing;
   if (converts) rgb = pieces.take(packed_bytes(plan.source));
-  resizing.take(plan, config, pieces);
+  resizing.take(plan, pieces);
   OCELLUS_TRY(pieces.check());
   DeviceView<const uint8_t> picture = source.planes[0];
   if (converts) {
@@ -216,9 +216,10 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
 Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
                            DeviceView<float> pixels, Queue& queue) {
   const ViewPlan& plan = views.plan;
-  const int64_t view_rows = int64_t{3} * config.image_size;
+  const Size size = plan.view_size();
+  const int64_t view_rows = int64_t{3} * size.height;
   if (first < 0 || count < 1 || count > plan.view_count() - first || pixels.data == nullptr ||
-      pixels.rows != count * view_rows || pixels.cols != config.image_size) {
+      pixels.rows != count * view_rows || pixels.cols != size.width) {
     return OCELLUS_FAIL(Code::kInternal, "views %d to %d of %d cannot be rendered into [%lld, %lld]", first,
                         first + count - 1, plan.view_count(), static_cast<long long>(pixels.rows),
                         static_cast<long long>(pixels.cols));
@@ -228,7 +229,7 @@ Status render_device_views(const PreprocessConfig& config, const DeviceViews& vi
   if (overview >= first && overview < end)
     normalise_tiles({.image = views.overview,
                      .normalisation = normalisation,
-                     .side = config.image_size,
+                     .height = size.height,
                      .pixels = pixels.slice_rows((overview - first) * view_rows, view_rows)},
                     queue);
   const int32_t begin = std::max(first, plan.first_tile());
@@ -236,7 +237,7 @@ Status render_device_views(const PreprocessConfig& config, const DeviceViews& vi
   if (tiles > 0)
     normalise_tiles({.image = views.tiles,
                      .normalisation = normalisation,
-                     .side = config.image_size,
+                     .height = size.height,
                      .tile_cols = plan.tile_cols,
                      .left = views.left,
                      .top = views.top,

@@ -5,7 +5,8 @@
 //   OCELLUS_TRY(upload_frame(frame, limits, staging, queue, &picture));       // staging: frame_upload_bytes(limits)
 //   ViewPlan plan;
 //   OCELLUS_TRY(plan_views(config, picture.width, picture.height, &plan));
-//   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count() * 3 * side, side]
+//   OCELLUS_TRY(enqueue_views(config, plan, picture, scratch, pixels, queue));  // [plan.view_count() * 3 * height,
+//   width]
 //
 // A decoded picture: ImageDecoder::decode into staging.host, then upload_picture. If the pixels of all views are too
 // many at once: prepare_device_views once per picture, then render_device_views for some views at a time. A picture too
@@ -69,11 +70,11 @@ Status upload_views(const PreparedViews& prepared, const StagedRows<std::byte>& 
 Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
                             DeviceView<std::byte> scratch, Queue& queue, DeviceViews* out);
 
-/// Writes views [first, first + count) as planar floats: pixels [count * 3 * image_size, image_size].
+/// Writes views [first, first + count) as planar floats: pixels [count * 3 * height, width] of the plan's views.
 Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
                            DeviceView<float> pixels, Queue& queue);
 
-/// Does both for all views: pixels [plan.view_count() * 3 * image_size, image_size].
+/// Does both for all views: pixels [plan.view_count() * 3 * height, width].
 Status enqueue_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
                      DeviceView<std::byte> scratch, DeviceView<float> pixels, Queue& queue);
 

@@ -1,4 +1,4 @@
-// Preprocessing: converts a picture of any size to a few square views, normalised.
+// Preprocessing: converts a picture of any size to a few views, normalised.
 //
 //   plan_views -> ViewMaker (mm/views/view_maker.h), once per picture, while its rows arrive -> render_view, once per
 //   view
@@ -26,8 +26,8 @@ struct PreparedViews {
 
 Normalisation normalisation_of(const PreprocessConfig& config);
 
-/// Writes one view as planar floats (x / 255 - mean) / std: out [3 * image_size, image_size], rows of red, then green,
-/// then blue. Views may be rendered in any order, one at a time.
+/// Writes one view as planar floats (x / 255 - mean) / std: out [3 * height, width] of the plan's views, rows of red,
+/// then green, then blue. Views may be rendered in any order, one at a time.
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
                    DeviceView<float> out);
 

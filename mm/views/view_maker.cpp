@@ -55,14 +55,14 @@ void SquareRows::take(const uint8_t* row) {
   if (--rows_left_ == 0) give_margin(after_);
 }
 
-int64_t ViewMaker::result_bytes(const PreprocessConfig& config) {
-  return image_bytes(config.image_size, config.image_size) +
-         image_bytes(config.rules->bounds(config, {}).tiled_pixels, 1);
+int64_t ViewMaker::result_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
+  const ViewBounds bounds = view_bounds(config, limits);
+  return image_bytes(bounds.view_pixels, 1) + image_bytes(bounds.tiled_pixels, 1);
 }
 
 int64_t ViewMaker::scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits) {
-  return result_bytes(config) + aligned_bytes(int64_t{3} * limits.max_side) +
-         config.rules->bounds(config, limits).resize_bytes;
+  return result_bytes(config, limits) + aligned_bytes(int64_t{3} * limits.max_side) +
+         view_bounds(config, limits).resize_bytes;
 }
 
 Status ViewMaker::take_piece(int64_t bytes, Extent* piece) {

@@ -34,8 +34,8 @@ class ViewMaker final : public RowConsumer {
   /// Scratch for any picture within the limits, rotated or not.
   static int64_t scratch_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
-  /// Bytes of the images at the beginning of the scratch, for any picture.
-  static int64_t result_bytes(const PreprocessConfig& config);
+  /// Bytes of the images at the beginning of the scratch, for any picture within the limits.
+  static int64_t result_bytes(const PreprocessConfig& config, const ImageLimits& limits);
 
   /// `plan` is that of the picture after rotation. The scratch is in use as long as the views. kFull if it is too
   /// small.

@@ -21,7 +21,9 @@ inline constexpr int32_t kMaxTiledSizes = 32;
 struct PreprocessConfig {
   const ViewRules* rules = nullptr;
   int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
-  int32_t view_rows = 0;     // rows of the language model per view, which form a square
+  int32_t view_rows = 0;     // rows of the language model per view, which form a square; at most if of any size
+  int32_t row_side = 0;      // pixels that such a row covers along each side, in views of any size; 0: all are squares
+  int64_t min_pixels = 0;    // views of any size: smaller ones are enlarged
   int32_t longest_edge = 0;  // clip.vision.preproc_image_size of tiled pictures; 0: no tiles
   int32_t min_tiles = 1;     // clip.vision.preproc_min_tiles
   int32_t max_tiles = 0;     // maximum tiles besides the overview, 1 or more; 0: given by the rules
@@ -103,6 +105,10 @@ struct ViewPlan {
     tile_rows = canvas.size.height / side;
   }
   int32_t tile_count() const { return tile_rows * tile_cols; }
+  /// The grid of the view's rows, whose lines and columns are positions, has more lines.
+  bool is_tall() const { return view_cols > 0 && view_cols < view_positions; }
+  /// Pixels of a view: all have the same size.
+  Size view_size() const { return overview.size; }
   int32_t view_count() const { return tile_count() + 1; }
   /// Indices in the views of the overview, and of the first tile.
   int32_t overview_index() const;
@@ -126,6 +132,7 @@ struct ViewBounds {
   int64_t stage_pixels = 0;  // output of one resize pass on a device
   int32_t stages = 1;        // number of simultaneous outputs
   int32_t longest_side = 0;  // longest side of any resize's output
+  int64_t view_pixels = 0;   // pixels of one view
 };
 
 /// A family's rules for dividing pictures.
@@ -133,11 +140,17 @@ struct ViewRules {
   const char* name = "";  // part of a picture's identity in the image library
   ImageMarks marks = {};
   bool overview_first = false;
-  bool has_map = false;  // pictures have a TileMap; the overview comes first
+  bool has_map = false;     // pictures have a TileMap; the overview comes first
+  int32_t most_aspect = 0;  // maximum ratio of a picture's sides; 0: any
   /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
+  /// Views of any size have their own view_rows.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
+  /// view_pixels: of views of any size.
   ViewBounds (*bounds)(const PreprocessConfig& config, const ImageLimits& limits) = nullptr;
 };
+
+/// Bounds of the plans of all pictures within the limits.
+ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits);
 
 inline int64_t ViewPlan::row_count() const {
   return rules->has_map ? view_rows + map.rows() : int64_t{view_count()} * view_rows;
@@ -164,7 +177,7 @@ Status check_preprocess(const PreprocessConfig& config);
 int32_t max_view_count(const PreprocessConfig& config);
 int64_t max_row_count(const PreprocessConfig& config);
 
-/// kBadImage if a side is not positive.
+/// kBadImage if a side is not positive, or the ratio of the sides is beyond the rules'.
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
 
 /// Scratch bound for a family: a PillowResize of any picture with sides up to `source` to sides of which the longer one

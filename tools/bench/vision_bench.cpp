@@ -22,12 +22,14 @@ double encode_ms(Engine& engine, int32_t views) {
   VisionScratch scratch;
   require(engine.take_scratch(&scratch));
   WaitingViews& waiting = engine.memory().waiting_views;
-  const int32_t rows = engine.vision().config.tokens_per_view();
-  for (int32_t i = 0; i < views; ++i) waiting.add({.first = i * int64_t{rows}, .cols = rows, .from_stride = rows});
+  const VisionConfig& config = engine.vision().config;
+  const int32_t rows = config.tokens_per_view();
+  for (int32_t i = 0; i < views; ++i)
+    waiting.add({{.first = i * int64_t{rows}, .cols = rows, .from_stride = rows}, config.view_size()});
   Queue& queue = engine.queue();
   constexpr Queue::Timer kTimer{0};
   queue.start_timer(kTimer);
-  require(waiting.encode(engine.vision(), scratch, engine.memory().chunk.hidden, nullptr, queue));
+  require(waiting.encode(engine.vision(), scratch, engine.memory().chunk.inputs, nullptr, queue));
   queue.stop_timer(kTimer);
   const double ms = queue.timer_ms(kTimer);
   require(queue.finish());

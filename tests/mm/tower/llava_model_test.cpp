@@ -56,7 +56,7 @@ TEST_CASE("LLaVA's mmproj file that is changed below is good") {
   CHECK(config.has_class_row);
   CHECK(config.activation == Activation::kQuickGelu);
   CHECK(config.tokens_per_view() == 16);
-  CHECK(config.rows_per_view() == 17);
+  CHECK(config.position_rows() == 17);
   CHECK(config.layer_count == 2);
   CHECK(config.projector_width == 24);
   CHECK(config.output_width == 32);  // projection_dim is CLIP's own

@@ -68,7 +68,7 @@ void rename_tensor(GgufBuilder& file, const std::string& from, const std::string
 
 TEST_CASE("the mmproj file that is changed below is good") {
   const VisionConfig config = read_good(small_projector());
-  CHECK(config.patch_count() == 16);
+  CHECK(config.position_rows() == 16);
   CHECK(config.head_dim() == 8);
   CHECK(config.tokens_per_view() == 4);
   CHECK(config.activation == Activation::kGeluTanh);
@@ -98,7 +98,7 @@ TEST_SUITE("what kind of mmproj file") {
   }
 
   TEST_CASE("other projectors are named") {
-    for (const std::string kind : {"mlp_norm", "qwen2vl_merger", "ldpv2", "Idefics3"}) {
+    for (const std::string kind : {"mlp_norm", "qwen2.5o", "ldpv2", "Idefics3"}) {
       GgufBuilder file = small_projector();
       without(file, "clip.projector_type").add_string("clip.projector_type", kind);
       check_refused(file, Code::kUnsupported, "clip.projector_type '" + kind + "' is not supported");
@@ -173,7 +173,7 @@ TEST_SUITE("sizes of an mmproj file") {
   TEST_CASE("an image that is no whole number of patches loses its rim, as in SigLIP at 384 pixels") {
     GgufBuilder file = small_projector();
     set_count(file, "clip.vision.image_size", 39);
-    CHECK(read_good(file).patch_count() == 16);
+    CHECK(read_good(file).position_rows() == 16);
   }
 
   TEST_CASE("a pixel shuffle that does not come out even") {

@@ -86,8 +86,9 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   REQUIRE(plan_views(config, width, height, &plan).ok());
   Staging staging(frame_upload_bytes(limits));
   Guarded<std::byte> scratch(1, device_picture_scratch_bytes(config, limits));
-  const int64_t size = config.image_size;
-  Guarded<float> pixels(plan.view_count() * 3 * size, size, size + 1);
+  const auto [across, down] = plan.view_size();
+  const int64_t rows = int64_t{3} * plan.view_count() * down;
+  Guarded<float> pixels(rows, across, across + 1);
   DevicePicture picture;
   REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
   const Status status = enqueue_views(config, plan, picture, scratch.view(), pixels.view(), queue);
@@ -98,7 +99,7 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   CHECK(staging.host.intact());
   CHECK(staging.device.intact());
   CHECK(pixels.intact());
-  CHECK(equal_rows(expected_views(config, frame, limits), pixels, plan.view_count() * 3 * size, size));
+  CHECK(equal_rows(expected_views(config, frame, limits), pixels, rows, across));
 }
 
 TEST_CASE("views made on the device equal the CPU's to the bit") {
@@ -222,7 +223,8 @@ void check_uploaded_views(const PreprocessConfig& config, int32_t width, int32_t
   const test::RandomFrame source(PixelFormat::kRgb8, width, height, random);
   ViewPlan plan;
   REQUIRE(plan_views(config, width, height, &plan).ok());
-  const int64_t host_bytes = ViewMaker::scratch_bytes(config, limits), device_bytes = ViewMaker::result_bytes(config);
+  const int64_t host_bytes = ViewMaker::scratch_bytes(config, limits),
+                device_bytes = ViewMaker::result_bytes(config, limits);
   Guarded<std::byte> host(1, host_bytes), device(1, device_bytes);
   const StagedRows<std::byte> staging = {.host = {host.data(), 1, host_bytes}, .device = device.view()};
   ViewMaker maker;
