@@ -85,12 +85,14 @@ typedef struct ocellus_model_facts {
   int32_t kv_heads;
   int32_t head_dim;
   int32_t vocabulary_size;
-  int32_t context_length; /* positions the model was trained for */
-  int32_t image_size;     /* side of one view in pixels */
-  int32_t tokens_per_view;
-  int32_t max_views; /* maximum views of one picture */
+  int32_t context_length;  /* positions the model was trained for */
+  int32_t image_size;      /* side of one view in pixels; nominal if views have any size */
+  int32_t tokens_per_view; /* rows of a view in the language model; at most, unless limits say otherwise, if views have
+                              any size */
+  int32_t max_views;       /* maximum views of one picture */
   int32_t has_vision;
-  int32_t clip_frames; /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
+  int32_t clip_frames;    /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
+  int32_t any_image_size; /* 1: a picture is one view of about its own size, see max_image_rows */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -170,6 +172,8 @@ typedef struct ocellus_limits {
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048. With
                                eviction or calibquant all rows of a prompt wait, in memory that is planned for them */
   int32_t max_tiles;        /* maximum tiles of a picture, besides its overview; 0: the model's */
+  int32_t max_image_rows;   /* maximum rows of a picture in models that take any size: larger ones are reduced; 0: 1280.
+                               Only 0 with other models */
   int32_t max_encode_views; /* views a GPU encodes together, lean: one; 0: 8, or the maximum of all images if less */
   int32_t lean;             /* 1: less scratch and more time: small blocks of rows, views one by one; 0 */
   int64_t max_image_pixels; /* pixels of the largest picture or frame; 1920 * 1080; tall and wide pictures included */
@@ -232,6 +236,7 @@ typedef struct ocellus_plan {
   int64_t kv_bytes_shared;      /* limits.shared_images of all sessions together */
   int32_t images_in_budget;     /* maximum images per session within the budget, or frames if only clips are planned;
                                    -1 without a budget */
+  int32_t rows_per_image;       /* maximum rows of one image in the language model, without the tokens around it */
   int32_t positions_per_image;  /* of an image with the most views, and the tokens around it; 0: no vision part */
   int32_t advice_count;
   ocellus_advice advice[OCELLUS_PLAN_MAX_ADVICE];

@@ -11,9 +11,10 @@ struct TypeName<Piece> {
   static constexpr const char* value = "piece";
 };
 
-Status PromptChunk::lay_out(int64_t max_rows, int64_t width, const LinkLimits& limits, RowSink& sink) {
+Status PromptChunk::lay_out(int64_t max_rows, const TextConfig& config, const LinkLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, width, &hidden));
+  OCELLUS_TRY(take_rows(sink, "prompt rows", kLife, Phase::kNone, max_rows, config.input_width(), &inputs));
+  hidden = inputs.slice_cols(0, config.width);
   OCELLUS_TRY(token_ids.lay_out(sink, "prompt tokens", kLife, Phase::kNone, 1, max_rows));
   OCELLUS_TRY(take_rows(sink, "prompt pieces", kLife, Phase::kNone, 1, max_rows, &pieces));
   if (limits.images == 0) return {};
@@ -23,6 +24,7 @@ Status PromptChunk::lay_out(int64_t max_rows, int64_t width, const LinkLimits& l
 
 Status PromptChunk::lay_out_alone(int64_t max_rows, const PromptChunk& other, int64_t most_picks, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
+  inputs = other.inputs.slice_rows(0, max_rows);
   hidden = other.hidden.slice_rows(0, max_rows);
   OCELLUS_TRY(token_ids.lay_out(sink, "image tokens", kLife, Phase::kNone, 1, max_rows));
   OCELLUS_TRY(take_rows(sink, "image pieces", kLife, Phase::kNone, 1, max_rows, &pieces));
@@ -101,14 +103,15 @@ void PromptChunk::join(const PromptChunk& chunk, int32_t first_image) {
 
 bool PromptChunk::is_text(int64_t row) const { return token_ids.host.data[row] != kSkippedRow; }
 
-void PromptChunk::embed_text(const WeightView& embedding, float scale, Queue& q) const {
+void PromptChunk::embed_text(const TextModel& model, Queue& q) const {
   q.upload(token_ids, row_count);
-  gather_rows({.ids = token_ids.device.data,
-               .count = row_count,
-               .table = embedding,
-               .scale = scale,
-               .output = hidden.slice_rows(0, row_count)},
-              q);
+  for (int64_t first = 0; first < inputs.cols; first += hidden.cols)
+    gather_rows({.ids = token_ids.device.data,
+                 .count = row_count,
+                 .table = model.embedding,
+                 .scale = first == 0 ? model.config.embedding_scale() : 0.0f,
+                 .output = inputs.slice_cols(first, hidden.cols).slice_rows(0, row_count)},
+                q);
 }
 
 void PromptChunk::rewind(const Mark& mark) {

@@ -7,6 +7,7 @@
 #include "platform/queue.h"
 #include "quant/weight_format.h"
 #include "runtime/cache/kv_cache.h"
+#include "runtime/models/text_model.h"
 
 namespace ocellus {
 
@@ -55,7 +56,8 @@ class ImageSlots {
 
 /// Rows that wait to be read: embeddings of text and images of one session, in order of position.
 struct PromptChunk {
-  DeviceView<float> hidden;       // [max rows, D]
+  DeviceView<float> inputs;       // [max rows, input_width]: rows, and what joins them after the first layers
+  DeviceView<float> hidden;       // [max rows, D] the rows among them
   StagedRows<int32_t> token_ids;  // [1, max rows]; kSkippedRow for rows of images
   HostView<Piece> pieces;         // [1, max rows]
   int64_t row_count = 0;
@@ -71,7 +73,7 @@ struct PromptChunk {
   int64_t linked_rows = 0;     // rows of linked images
   int64_t position_count = 0;  // taken by all rows and linked slots
 
-  Status lay_out(int64_t max_rows, int64_t width, const LinkLimits& links, RowSink& sink);
+  Status lay_out(int64_t max_rows, const TextConfig& config, const LinkLimits& links, RowSink& sink);
   /// Lays out a chunk for one image read alone, in the memory of another chunk's rows: only one of the two may be in
   /// use.
   Status lay_out_alone(int64_t max_rows, const PromptChunk& other, int64_t most_picks, RowSink& sink);
@@ -101,8 +103,8 @@ struct PromptChunk {
   bool ends_with_row() const {
     return row_count > 0 && (link_count == 0 || links.data[link_count - 1].visible_from < row_count);
   }
-  /// Writes the embeddings of all text rows, multiplied by `scale`.
-  void embed_text(const WeightView& embedding, float scale, Queue& queue) const;
+  /// Writes the embeddings of all text rows. Nothing joins these after the first layers.
+  void embed_text(const TextModel& model, Queue& queue) const;
   void clear() { rewind({}); }
   /// Takes the pieces that `chunk` would have if its images were read in it, as images of the session from number
   /// `first_image` on.

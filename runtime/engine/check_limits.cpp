@@ -32,6 +32,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the number of text tokens", limits.max_text_tokens, 1, kMaxTextTokens));
   OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));
+  OCELLUS_TRY(check_range("the rows of a picture", limits.max_image_rows, 0, 1 << 16));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
@@ -66,6 +67,11 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
         "synthetic tokens have no positions, and this model has layers that see the newest %d only: plan "
         "no synthetic tokens",
         model.text().local.window);
+  if (limits.max_image_rows > 0 && model.has_vision() && !model.vision().any_size)
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "this model's views have one size, of %d rows: plan no bound of a picture's rows (max_image_rows)",
+        model.vision().tokens_per_view());
   if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
     return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
   return {};

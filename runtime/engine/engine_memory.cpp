@@ -55,10 +55,9 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
-  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text().width, shape.link_limits(), sink));
+  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
   if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
-  if (shape.pictures.planned())
-    OCELLUS_TRY(waiting_views.lay_out(model.vision(), shape.pictures.view_batch, shape.device, sink));
+  if (shape.pictures.planned()) OCELLUS_TRY(waiting_views.lay_out(shape.pictures.batch, shape.device, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));
@@ -88,7 +87,8 @@ Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape,
     OCELLUS_TRY(spread.lay_out(shape.reuse.alone_rows, model.text().width, shape.reuse.in_place, sink));
   OCELLUS_TRY(take_activations(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
                                shape.library.planned() ? ActivationType::kF16 : ActivationType::kF32,
-                               shape.pictures.per_session * shape.reuse.input_rows, model.text().width, &linked_rows));
+                               shape.pictures.per_session * shape.reuse.input_rows, model.text().input_width(),
+                               &linked_rows));
   if (shape.reuse.shares()) OCELLUS_TRY(lay_out_shared(model, shape, sink));
   if (shape.reuse.staged) OCELLUS_TRY(staged.lay_out(shape, sink));
   return shape.library.planned() ? lay_out_library(model, shape, sink) : Status();
@@ -101,7 +101,7 @@ Status EngineMemory::lay_out_shared(const Model& model, const EngineShape& shape
                         &shared_image_memory.records));
   OCELLUS_TRY(take_rows(sink, "picks of shared images", kLife, Phase::kNone, count, rows, &shared_image_memory.picks));
   return take_activations(sink, "rows of shared images", kLife, Phase::kNone, linked_rows.type, count * rows,
-                          model.text().width, &shared_image_memory.rows);
+                          model.text().input_width(), &shared_image_memory.rows);
 }
 
 Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink) {
@@ -109,9 +109,9 @@ Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shap
     return take_rows(sink, name, Lifetime::kSession, Phase::kNone, rows, bytes, out);
   };
   const auto take_mean = [&](const char* name, HostView<float>* out) {
-    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, 1, model.text().width, out);
+    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, 1, model.text().input_width(), out);
   };
-  const int64_t row_bytes = model.text().width * int64_t{sizeof(float)};
+  const int64_t row_bytes = model.text().input_width() * int64_t{sizeof(float)};
   const int64_t entry = shape.library.entry_bytes, cached = shape.library.cached_entries;
   TrafficMemory& traffic = library_traffic;
   OCELLUS_TRY(take("library staging", 1, std::max(shape.linked_kv().block_bytes(), shape.reuse.alone_rows * row_bytes),

@@ -45,7 +45,7 @@ struct EngineMemory {
   // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
   // are the same.
   PromptChunk image_chunk;
-  ActivationView linked_rows;  // [images * rows, D]
+  ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
@@ -53,7 +53,7 @@ struct EngineMemory {
   // Library only: an image's rows or an empty block, the mean of the rows, what is on its way to or from
   // the library, and the pictures of a prompt that is added as a whole.
   HostView<std::byte> library_staging;
-  HostView<float> library_embedding;  // [1, D]
+  HostView<float> library_embedding;  // [1, input_width]
   TrafficMemory library_traffic;
   HostView<std::byte> pictures_ahead;
   WaitingViews waiting_views;

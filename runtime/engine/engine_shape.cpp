@@ -43,12 +43,14 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   return {};
 }
 
-/// One view at a time on devices that take rows in blocks: more would take memory and save nothing.
-int32_t view_batch(const ocellus_limits& limits, const DeviceTraits& device, const PictureShape& pictures) {
-  if (device.in_blocks()) return 1;
+/// One view at a time on devices that take rows in blocks: more would take memory and save nothing. A view of any size
+/// with the most rows is as large as one of a single line of them.
+ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits, const DeviceTraits& device,
+                        const PictureShape& pictures) {
+  if (vision.any_size) return {vision, 1, {static_cast<int32_t>(pictures.rows) * vision.row_side(), vision.row_side()}};
   const int64_t all = int64_t{pictures.per_session} * pictures.views;
   const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
-  return static_cast<int32_t>(std::min(wanted, all));
+  return {vision, device.in_blocks() ? 1 : std::min(wanted, all), vision.view_size()};
 }
 
 void resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {
@@ -58,11 +60,11 @@ void resolve_pictures(const Model& model, const ocellus_limits& limits, const De
   p->limits = image_limits(limits);
   p->device_limits = device_image_limits(limits);
   p->preprocess = preprocess_config(model.vision(), limits);
-  const ViewBounds bounds = p->preprocess.rules->bounds(p->preprocess, p->limits);
+  const ViewBounds bounds = view_bounds(p->preprocess, p->limits);
   p->views = bounds.tiles + 1;
   p->rows = bounds.rows;
   p->delimiters = model.delimiter_tokens(bounds);
-  p->view_batch = view_batch(limits, device, *p);
+  p->batch = largest_batch(model.vision(), limits, device, *p);
 }
 
 /// The text around pictures and the frames of one clip is added to what was asked for.
@@ -375,7 +377,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(check_links(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)
-    OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().width, &s));
+    OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));
   *out = s;
   return {};
 }

@@ -31,10 +31,10 @@ struct PictureShape {
   int32_t views = 0;        // maximum of a picture
   int64_t rows = 0;         // rows of these views
   int64_t delimiters = 0;   // text tokens around them
-  int32_t view_batch = 1;   // views encoded together
   ImageLimits limits;
   ImageLimits device_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
   PreprocessConfig preprocess;
+  ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
 
   bool planned() const { return per_session > 0; }
   /// CUDA: some are too large to be resized there.

@@ -66,15 +66,15 @@ int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
 }
 
 /// Bounds of the views of one image; the model has a vision part.
-ViewBounds view_bounds(const Model& model, const ocellus_limits& limits) {
+ViewBounds image_bounds(const Model& model, const ocellus_limits& limits) {
   const PreprocessConfig config = preprocess_config(model.vision(), limits);
-  return config.rules->bounds(config, {});
+  return view_bounds(config, image_limits(limits));
 }
 
 /// Positions of one image with the most views, with the tokens around it.
 int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   if (!model.has_vision()) return 0;
-  const ViewBounds bounds = view_bounds(model, limits);
+  const ViewBounds bounds = image_bounds(model, limits);
   const int64_t positions = bounds.positions > 0 ? bounds.positions : bounds.rows;
   return static_cast<int32_t>(positions + model.delimiter_tokens(bounds));
 }
@@ -106,9 +106,11 @@ class Advisor {
     }
     const bool has_images = planned_images(limits_) > 0;
     if (has_images) {
-      const int64_t tiles = view_bounds(model_, limits_).tiles;
+      const int64_t tiles = image_bounds(model_, limits_).tiles;
       reduce(&ocellus_limits::max_tiles, "max_tiles", tiles, 1, "tiles per picture");
     }
+    if (has_images && model_.vision().any_size)
+      reduce(&ocellus_limits::max_image_rows, "max_image_rows", plan_->rows_per_image, 1, "rows per picture");
     reduce(&ocellus_limits::max_images, "max_images", limits_.max_images, 1, "images per session");
     reduce(&ocellus_limits::max_clip_frames, "max_clip_frames", limits_.max_clip_frames, 1,
            "frames of clips per session");
@@ -306,6 +308,7 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   out->kv_bytes_shared = shape.kv.shared_images * shape.kv.image_bytes();
   out->budget_bytes = limits.budget_bytes;
   out->images_in_budget = -1;
+  out->rows_per_image = static_cast<int32_t>(shape.pictures.rows);
   out->positions_per_image = positions_per_image(model, limits);
   out->fits = 1;
   if (limits.budget_bytes == 0) return {};

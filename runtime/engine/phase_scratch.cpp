@@ -49,7 +49,7 @@ Status PhaseScratch::take(ImageScratch* out) const {
   const bool several = pictures.views > 1;
   const Phase phase = several ? kImagePhase : kPicturePhase;
   OCELLUS_TRY(several ? take(&out->vision)
-                      : out->vision.lay_out_pixels(model_.vision(), pictures.view_batch, shape_.device, phase, sink_));
+                      : out->vision.lay_out_pixels(model_.vision(), pictures.batch, shape_.device, phase, sink_));
   if (!shape_.device.is_cuda())
     return out->picture.lay_out(sink_, "picture and views", kLife, phase, 1,
                                 image_scratch_bytes(pictures.preprocess, pictures.limits));
@@ -63,7 +63,7 @@ Status PhaseScratch::take(ImageScratch* out) const {
 }
 
 Status PhaseScratch::take(VisionScratch* out) const {
-  return out->lay_out(model_.vision(), shape_.pictures.view_batch, shape_.device, sink_);
+  return out->lay_out(model_.vision(), shape_.pictures.batch, shape_.device, sink_);
 }
 
 Status PhaseScratch::take(PrefillScratch* out) const {

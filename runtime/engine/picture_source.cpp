@@ -12,7 +12,7 @@ int64_t PictureSource::staging_bytes(const PictureShape& shape) {
 
 int64_t PictureSource::upload_bytes(const PictureShape& shape) {
   const int64_t whole = frame_upload_bytes(shape.device_limits);
-  return shape.host_resizes_large() ? std::max(whole, ViewMaker::result_bytes(shape.preprocess)) : whole;
+  return shape.host_resizes_large() ? std::max(whole, ViewMaker::result_bytes(shape.preprocess, shape.limits)) : whole;
 }
 
 Status PictureSource::open(const Picture& picture) {

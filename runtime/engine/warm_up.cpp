@@ -13,7 +13,7 @@ Status record_encoding(Engine& e) {
   const ArenaScope scope(e.arena());
   VisionScratch scratch;
   OCELLUS_TRY(e.take_scratch(&scratch));
-  return e.memory().waiting_views.record(e.vision(), scratch, e.queue());
+  return e.memory().waiting_views.record(e.vision(), scratch, e.memory().chunk.inputs, e.queue());
 }
 
 /// Records prompts of every shape. Their keys and values all go to the first page.
@@ -58,7 +58,8 @@ Status rehearse_picture(Engine& e, const PictureShape& shape, const Frame& frame
   OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
   PictureSource source(shape, plan, scratch, e.memory().image_decoder, e.queue());
   OCELLUS_TRY(source.open({.frame = &frame, .width = frame.width, .height = frame.height}));
-  const DeviceView<float> out = e.memory().waiting_views.next_pixels(e.vision().config, scratch.vision, 1);
+  const ViewBatch one(e.vision().config, 1, plan.view_size());
+  const DeviceView<float> out = e.memory().waiting_views.next_pixels(one, scratch.vision);
   for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(view, out));
   return e.queue().status();
 }
@@ -96,10 +97,12 @@ Status rehearse_images(Engine& e) {
   const ArenaScope scope(e.arena());
   VisionScratch scratch;
   OCELLUS_TRY(e.take_scratch(&scratch));
+  const VisionConfig& vision = e.vision().config;
   ViewPlan plan;
-  plan.view_rows = e.vision().config.tokens_per_view();
-  e.memory().waiting_views.add(plan.whole_view());
-  return e.memory().waiting_views.encode(e.vision(), scratch, e.memory().chunk.hidden, nullptr, e.queue());
+  plan.view_rows = vision.any_size ? 1 : vision.tokens_per_view();
+  const Size size = vision.any_size ? Size{vision.row_side(), vision.row_side()} : vision.view_size();
+  e.memory().waiting_views.add({plan.whole_view(), size});
+  return e.memory().waiting_views.encode(e.vision(), scratch, e.memory().chunk.inputs, nullptr, e.queue());
 }
 
 /// Runs all regular operations of an engine once, so that the driver has seen every kind of call.
@@ -124,7 +127,7 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory().chunk.add_text(&token, 1);
-    e.memory().chunk.embed_text(e.text().embedding, e.text().config.embedding_scale(), q);
+    e.memory().chunk.embed_text(e.text(), q);
     e.memory().chunk.clear();
     q.copy(e.memory().last_hidden.data, e.memory().chunk.hidden.data,
            e.memory().last_hidden.cols * int64_t{sizeof(float)});

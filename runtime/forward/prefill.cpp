@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/attention/attend_rows.h"
+#include "kernels/linear/elementwise.h"
 #include "kernels/rows/rope.h"
 #include "kernels/rows/store_kv.h"
 
@@ -55,6 +56,14 @@ void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
               q);
 }
 
+/// The rows of a picture's inner layers join those of the first layers (DeepStack); see PromptChunk::inputs.
+void add_inner_rows(const LayerPass& pass, const RowBlock& block, Queue& q) {
+  const DeviceView<float>& hidden = block.hidden;
+  const float* const first = hidden.data + (pass.layer + 1) * hidden.cols;
+  if (pass.layer < pass.config().deepstack_layers)
+    add_rows({.values = hidden, .addend = {first, hidden.rows, hidden.cols, hidden.stride}}, q);
+}
+
 /// A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
 void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
@@ -64,6 +73,7 @@ void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   attend(pass, block, q);
   add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
+  add_inner_rows(pass, block, q);
 }
 
 }  // namespace

@@ -144,11 +144,6 @@ void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& 
 /// Compresses the chunk's rows of a layer, and after the last layer those of a late rule.
 void compress_rows(const LayerPass& pass, Queue& queue);
 
-template <>
-struct TypeName<RowSpan> {
-  static constexpr const char* value = "span";
-};
-
 /// Layers with a window, for models that have them: their rotation, and what a chunk's rows see. Memory and lists have
 /// the size of the window whatever the past, so that recordings need not know it.
 struct WindowScratch {

@@ -47,7 +47,8 @@ struct EntryFacts {
   int32_t view_count = 0;         // views of the picture
   int32_t embedding_width = 0;    // elements of an input row and of the retrieval embedding; up to kMaxEmbeddingWidth
   int32_t stored_input_rows = 0;  // rows in the last block
-  int32_t tile_cols = 0;          // tiles side by side among the views; 0: the picture is one view. Up to 255
+  int32_t tile_cols = 0;          // tiles side by side among the views; 0: the picture is one view. Up to 255. A view
+                                  // of any size: 1 if its rows form more lines than columns
   int32_t shared_rows = 0;        // rows of the image without a position of their own
   friend constexpr bool operator==(const EntryFacts&, const EntryFacts&) = default;
 };

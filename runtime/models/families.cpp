@@ -5,11 +5,13 @@
 
 namespace ocellus {
 
-extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily;
+extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily, kQwen2VlFamily, kQwen25VlFamily,
+    kQwen3VlFamily;
 
 namespace {
 
-constexpr const Family* kFamilies[] = {&kSmolVlmFamily, &kLlavaNextFamily, &kLlavaFamily, &kInternVlFamily};
+constexpr const Family* kFamilies[] = {&kSmolVlmFamily,  &kLlavaNextFamily, &kLlavaFamily,  &kInternVlFamily,
+                                       &kQwen25VlFamily, &kQwen2VlFamily,   &kQwen3VlFamily};
 
 constexpr auto kVisionFamilies = [] {
   std::array<const VisionFamily*, std::size(kFamilies)> halves{};

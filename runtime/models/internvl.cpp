@@ -111,12 +111,12 @@ Status read_internvl(const GgufFile& file, VisionConfig* c) {
 
 Status bind_internvl(const TensorBinder& binder, VisionModel* m) {
   const VisionConfig& c = m->config;
-  OCELLUS_TRY(binder.vector("mm.model.mlp.0.weight", c.joined_width(), &m->joined_norm.weight));
-  OCELLUS_TRY(binder.vector("mm.model.mlp.0.bias", c.joined_width(), &m->joined_norm.bias));
-  OCELLUS_TRY(binder.matrix("mm.model.mlp.1.weight", c.projector_width, c.joined_width(), &m->projection.weight));
-  OCELLUS_TRY(binder.optional_vector("mm.model.mlp.1.bias", c.projector_width, &m->projection.bias));
-  OCELLUS_TRY(binder.matrix("mm.model.mlp.3.weight", c.output_width, c.projector_width, &m->second_projection.weight));
-  return binder.optional_vector("mm.model.mlp.3.bias", c.output_width, &m->second_projection.bias);
+  OCELLUS_TRY(binder.vector("mm.model.mlp.0.weight", c.joined_width(), &m->projector.joined_norm.weight));
+  OCELLUS_TRY(binder.vector("mm.model.mlp.0.bias", c.joined_width(), &m->projector.joined_norm.bias));
+  OCELLUS_TRY(binder.matrix("mm.model.mlp.1.weight", c.projector_width, c.joined_width(), &m->projector.first.weight));
+  OCELLUS_TRY(binder.optional_vector("mm.model.mlp.1.bias", c.projector_width, &m->projector.first.bias));
+  OCELLUS_TRY(binder.matrix("mm.model.mlp.3.weight", c.output_width, c.projector_width, &m->projector.second.weight));
+  return binder.optional_vector("mm.model.mlp.3.bias", c.output_width, &m->projector.second.bias);
 }
 
 void describe_internvl(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {

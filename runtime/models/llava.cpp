@@ -203,10 +203,10 @@ Status bind_llava(const TensorBinder& binder, VisionModel* m) {
   const VisionConfig& c = m->config;
   OCELLUS_TRY(binder.vector("v.pre_ln.weight", c.width, &m->first_norm.weight));
   OCELLUS_TRY(binder.vector("v.pre_ln.bias", c.width, &m->first_norm.bias));
-  OCELLUS_TRY(binder.matrix("mm.0.weight", c.projector_width, c.width, &m->projection.weight));
-  OCELLUS_TRY(binder.optional_vector("mm.0.bias", c.projector_width, &m->projection.bias));
-  OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &m->second_projection.weight));
-  return binder.optional_vector("mm.2.bias", c.output_width, &m->second_projection.bias);
+  OCELLUS_TRY(binder.matrix("mm.0.weight", c.projector_width, c.width, &m->projector.first.weight));
+  OCELLUS_TRY(binder.optional_vector("mm.0.bias", c.projector_width, &m->projector.first.bias));
+  OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &m->projector.second.weight));
+  return binder.optional_vector("mm.2.bias", c.output_width, &m->projector.second.bias);
 }
 
 /// Files use two names for it.

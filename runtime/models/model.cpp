@@ -60,6 +60,9 @@ ClipRules clips_of(const VisionConfig& vision) {
   return family == nullptr ? ClipRules() : family->clips;
 }
 
+/// Rows of a picture of any size, if the caller does not say: 1,280, as transformers' processors of Qwen2-VL.
+constexpr int64_t kUsualImageRows = 1280;
+
 }  // namespace
 
 WeightFormat usual_format(const GgufFile& file) {
@@ -127,11 +130,16 @@ Status Model::read_vision() {
   if (vision_.output_width != text_.width)
     return OCELLUS_FAIL(Code::kBadFile, "%s is %d, but the language model has rows of %d: the two files are not a pair",
                         vision_.family->output_width_from, vision_.output_width, text_.width);
-  if (text_.deepstack_layers > 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "clip.projector_type '%s' makes no rows for the first %d layers of the language model "
+  if (vision_.deepstack_count != text_.deepstack_layers)
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "%d layers have tensors 'v.deepstack.*', but the language model takes the rows of %d "
                         "(n_deepstack_layers): the two files are not a pair",
-                        vision_.family->projector, text_.deepstack_layers);
+                        vision_.deepstack_count, text_.deepstack_layers);
+  if (vision_.any_size && !text_.rope.sections.used())
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "clip.projector_type '%s' makes rows whose positions are lines and columns, which %s models do "
+                        "not have: the two files are not a pair",
+                        vision_.family->projector, text_.architecture->name);
   return {};
 }
 
@@ -151,7 +159,7 @@ Status Model::measure_delimiters() {
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   const PreprocessConfig config = preprocess_config(vision_, limits);
-  const int32_t side = marks.before_tile[0] == '\0' ? 0 : config.rules->bounds(config, {}).tile_rows;
+  const int32_t side = marks.before_tile[0] == '\0' ? 0 : view_bounds(config, {}).tile_rows;
   for (int32_t place = 0; place < side * side; ++place) {
     char text[sizeof ImagePiece::text];
     int64_t tokens = 0;
@@ -214,7 +222,8 @@ void Model::describe(ocellus_model_facts* out) const {
   out->parameter_count += count_parameters(vision_file_);
   out->vision_weight_bytes = vision_file_.data_bytes();
   out->image_size = vision_.image_size;
-  out->tokens_per_view = vision_.tokens_per_view();
+  out->tokens_per_view = preprocess_config(vision_, limits).view_rows;
+  out->any_image_size = vision_.any_size ? 1 : 0;
   out->max_views = max_view_count(preprocess_config(vision_, limits));
   out->clip_frames = clips_of(vision_).most_frames;
   out->has_vision = 1;
@@ -225,6 +234,13 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.rules = vision.family->views;
   config.image_size = vision.image_size;
   config.view_rows = vision.tokens_per_view();
+  if (vision.any_size) {
+    const int64_t area = int64_t{vision.row_side()} * vision.row_side();
+    const int64_t wanted = limits.max_image_rows > 0 ? limits.max_image_rows : kUsualImageRows;
+    config.row_side = vision.row_side();
+    config.min_pixels = vision.min_pixels;
+    config.view_rows = static_cast<int32_t>(std::min(wanted, vision.max_pixels / area));
+  }
   config.longest_edge = vision.longest_edge;
   config.min_tiles = vision.min_tiles;
   config.max_tiles = limits.max_tiles > 0 ? limits.max_tiles : vision.max_tiles;

@@ -101,13 +101,15 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
 
 void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensors) {
   const ShapeText at("v.blk.%d.", layer);
-  const bool biased = !c.rms_norms;  // towers with such norms have no biases of queries, keys and values
+  const bool biased = !c.rms_norms;
   tensors->norm(at, "ln1", c.width, biased);
-  for (const char* part : {"attn_q", "attn_k", "attn_v"}) tensors->matrix(at, part, c.width, c.width, biased);
+  for (const char* part : {"attn_q", "attn_k", "attn_v"})
+    tensors->matrix(at, part, c.width, c.width, !c.normalises_heads);
   if (c.normalises_heads)
     for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.width);
   tensors->matrix(at, "attn_out", c.width, c.width, true);
   tensors->norm(at, "ln2", c.width, biased);
+  if (c.gates_mlp) tensors->matrix(at, "ffn_gate", c.mlp_width, c.width, true);
   tensors->matrix(at, "ffn_up", c.mlp_width, c.width, true);
   tensors->matrix(at, "ffn_down", c.width, c.mlp_width, true);
   if (c.scales_branches)
@@ -172,6 +174,7 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
   file.add_string("general.name", title_of(shape));
   file.add_bool("clip.has_vision_encoder", true);
   file.add_string("clip.projector_type", c.family->projector);
+  file.add_bool("clip.use_silu", c.activation == Activation::kSilu);
   file.add_bool("clip.use_gelu", c.activation == Activation::kGeluTanh || c.activation == Activation::kGeluErf);
   count("image_size", c.image_size);
   count("patch_size", c.patch_size);
@@ -185,8 +188,13 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
   file.add_floats("clip.vision.image_std", c.image_std, 3);
   // A convolution's rows have the width of a patch, too short for blocks.
   const WeightFormat patch_format = format_info(format).block_elements == 1 ? format : WeightFormat::kF16;
-  file.add_tensor("v.patch_embd.weight", patch_format, {c.patch_size, c.patch_size, 3, c.width});
-  file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.rows_per_view()});
+  const auto add_patches = [&](const char* name) {
+    file.add_tensor(name, patch_format, {c.patch_size, c.patch_size, 3, c.width});
+  };
+  add_patches("v.patch_embd.weight");
+  if (c.any_size) add_patches("v.patch_embd.weight.1");
+  const int64_t positions = c.position_rows();
+  if (positions > 0) file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, positions});
   ShapeTensors tensors(&file, format);
   if (c.has_class_row) file.add_tensor("v.class_embd", WeightFormat::kF32, {c.width});
   for (int32_t layer = 0; layer < c.layer_count; ++layer) add_vision_layer(c, layer, &tensors);

@@ -121,7 +121,11 @@ Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {
   *out = shape;
   if (layers == 0) return {};
   out->text.layer_count = layers;
-  out->vision.layer_count = std::min(layers, shape.vision.layer_count);
+  VisionConfig& vision = out->vision;
+  vision.layer_count = std::min(layers, shape.vision.layer_count);
+  int32_t& inner = vision.deepstack_count;
+  while (inner > 0 && vision.deepstack_layers[inner - 1] >= vision.layer_count) --inner;
+  out->text.deepstack_layers = inner;
   return {};
 }
 

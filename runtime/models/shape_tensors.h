@@ -16,6 +16,7 @@ class ShapeText {
     std::snprintf(text_, sizeof text_, format, values...);
   }
   operator std::string_view() const { return text_; }
+  const char* text() const { return text_; }
 
  private:
   char text_[96];

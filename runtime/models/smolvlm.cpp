@@ -138,7 +138,7 @@ Status bind_smolvlm(const TensorBinder& binder, VisionModel* m) {
   const VisionConfig& c = m->config;
   OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &m->final_norm.weight));
   OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &m->final_norm.bias));
-  return binder.matrix("mm.model.fc.weight", c.output_width, c.joined_width(), &m->projection.weight);
+  return binder.matrix("mm.model.fc.weight", c.output_width, c.joined_width(), &m->projector.first.weight);
 }
 
 void describe_smolvlm(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {

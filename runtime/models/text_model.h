@@ -36,6 +36,8 @@ struct TextConfig {
   RopeParams rope;               // `factors` is set when the weights are bound
   LocalLayers local = {};
 
+  /// Values of a row before the first layer: those that join it after the first layers follow the row itself.
+  int64_t input_width() const { return int64_t{width} * (1 + deepstack_layers); }
   int64_t query_width() const { return int64_t{query_heads} * head_dim; }
   int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
   const RopeParams& rope_of(int32_t layer) const { return local.has(layer) ? local.rope : rope; }

@@ -60,9 +60,10 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
         start = now_ns();
       }
       const TraceRange range(engine.trace(), "preprocess");
-      OCELLUS_TRY(source.render(view, waiting.next_pixels(vision, scratch.vision, 1)));
+      const ViewBatch next(vision, 1, plan.view_size());
+      OCELLUS_TRY(source.render(view, waiting.next_pixels(next, scratch.vision)));
       place.first += first;
-      waiting.add(place);
+      waiting.add({place, next.size});
     }
     chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
     if (plan.rules->has_map)
@@ -79,7 +80,7 @@ Status PictureRows::encode_waiting(const VisionScratch& scratch) {
   take_time();
   queue.start_timer(kEncodeTimer);
   timed_ = true;
-  OCELLUS_TRY(memory.waiting_views.encode(engine.vision(), scratch, memory.chunk.hidden, &conversation_.stop(), queue));
+  OCELLUS_TRY(memory.waiting_views.encode(engine.vision(), scratch, memory.chunk.inputs, &conversation_.stop(), queue));
   queue.stop_timer(kEncodeTimer);
   return queue.status();
 }

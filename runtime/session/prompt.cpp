@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/rows/convert_rows.h"
 #include "runtime/engine/engine.h"
 
 namespace ocellus {
@@ -82,11 +83,12 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
                   PrefillPlan* plan) {
   Queue& queue = engine.queue();
   if (plan->compress.looks) {
-    const int64_t bytes = chunk.row_count * chunk.hidden.cols * static_cast<int64_t>(sizeof(float));
-    queue.copy(scratch.inputs.data, chunk.hidden.data, bytes);
+    const DeviceView<float> hidden = chunk.hidden.slice_rows(0, chunk.row_count);
+    const DeviceView<float> inputs = scratch.inputs.slice_rows(0, chunk.row_count);
+    convert_rows({.from = hidden, .to = inputs}, queue);
     OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
     if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
-    queue.copy(chunk.hidden.data, scratch.inputs.data, bytes);
+    convert_rows({.from = inputs, .to = hidden}, queue);
     if (engine.shape().reuse.carries()) {  // linked images have changed
       carry_no_change(scratch.carry, queue);
       plan->carried_images = 0;
@@ -249,7 +251,7 @@ Status Prompt::prefill() {
   PrefillTimer timer(queue);
   PrefillPlan plan =
       plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);
-  chunk.embed_text(text.embedding, text.config.embedding_scale(), queue);
+  chunk.embed_text(text, queue);
   queue.join_transfers();  // images from the library
   reuse_.fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation_.stop(), &plan));

@@ -8,10 +8,22 @@
 namespace ocellus {
 namespace {
 
+/// The only view of an entry whose views have any size.
+void set_view_of_any_size(const EntryFacts& facts, ViewPlan* plan) {
+  plan->view_rows = facts.token_count;
+  plan->view_positions = facts.token_count - facts.shared_rows;
+  const int32_t shorter = plan->view_positions > 0 ? plan->view_rows / plan->view_positions : 0;
+  plan->view_cols = facts.tile_cols != 0 ? shorter : plan->view_positions;
+}
+
 /// The views of an entry in a prompt, as much of a plan as that needs.
 ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
   ViewPlan plan;
   plan.rules = config.rules;
+  if (config.row_side > 0) {
+    set_view_of_any_size(facts, &plan);
+    return plan;
+  }
   plan.view_rows = config.view_rows;
   plan.view_positions = config.view_rows - facts.shared_rows / std::max(facts.view_count, 1);
   plan.tile_cols = facts.tile_cols;
@@ -21,10 +33,14 @@ ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
 }
 
 bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
-  if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
   if (facts.token_count > max_row_count(config)) return false;
+  const ViewPlan plan = view_plan(facts, config);
+  if (plan.view_positions < 1) return false;
+  if (config.row_side > 0)  // whole lines, the longer side's rows
+    return facts.view_count == 1 && plan.view_rows % plan.view_positions == 0 &&
+           plan.view_rows / plan.view_positions <= plan.view_positions;
+  if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
   if (facts.shared_rows != 0 && (config.rules->has_map || facts.shared_rows % facts.view_count != 0)) return false;
-  if (view_plan(facts, config).view_positions < 1) return false;
   if (facts.tile_cols == 0) return facts.view_count == 1;
   return facts.tile_cols > 0 && facts.view_count > 1 && (facts.view_count - 1) % facts.tile_cols == 0;
 }

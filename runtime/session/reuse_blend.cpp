@@ -111,7 +111,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   PrefillPlan plan = plan_look(chunk, conversation_.state().next_position, cache, scratch, queue);
   const int32_t layer = std::min(kCheckedLayer, text.config.layer_count - 1);
   plan.most_layers = layer + 1;
-  chunk.embed_text(text.embedding, text.config.embedding_scale(), queue);
+  chunk.embed_text(text, queue);
   queue.join_transfers();
   fetch_rows(chunk);
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));

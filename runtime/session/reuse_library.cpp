@@ -199,7 +199,7 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   *facts = entry_facts(engine, plan.view_count(), plan.row_count());
   facts->content = {hash.high, hash.low};
   if (shape.reuse.in_context()) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
-  facts->tile_cols = plan.tile_cols;
+  facts->tile_cols = plan.is_tall() ? 1 : plan.tile_cols;
   facts->shared_rows = static_cast<int32_t>(plan.row_count() - plan.position_count());
   return {};
 }
@@ -297,10 +297,10 @@ void Reuse::note_embedding(const PromptChunk& chunk) {
   if (library_ == nullptr) return;
   EngineMemory& memory = conversation_.engine().memory();
   Queue& queue = conversation_.engine().queue();
-  const int64_t width = chunk.hidden.cols;
+  const int64_t width = chunk.inputs.cols;
   float* const mean = memory.library_embedding.data;
   auto* const rows = reinterpret_cast<float*>(memory.library_staging.data);
-  queue.copy(rows, chunk.hidden.data, chunk.row_count * width * int64_t{sizeof(float)});
+  queue.copy(rows, chunk.inputs.data, chunk.row_count * width * int64_t{sizeof(float)});
   if (!queue.finish().ok()) return;
   std::fill_n(mean, width, 0.0f);
   for (int64_t p = 0; p < chunk.piece_count; ++p) {

@@ -136,7 +136,7 @@ void Reuse::keep_picked_rows(const PromptChunk& chunk) {
       const int64_t first = pick, row = alone.picks.data[first];
       while (pick < alone.pick_count && alone.picks.data[pick] == row + pick - first && row + pick - first < end)
         ++pick;
-      convert_rows({.from = alone.hidden.slice_rows(piece.first_row + row - before, pick - first),
+      convert_rows({.from = alone.inputs.slice_rows(piece.first_row + row - before, pick - first),
                     .to = memory.linked_rows.slice_rows(chunk.linked_rows + first, pick - first)},
                    conversation_.engine().queue());
     }
@@ -156,7 +156,7 @@ Status Reuse::prefill_alone() {
   PrefillTimer timer(engine.queue());
   const PrefillPlan plan =
       plan_prefill_alone(alone, conversation_.linked_cache(), text.config.head_dim, scratch, engine.queue());
-  alone.embed_text(text.embedding, text.config.embedding_scale(), engine.queue());
+  alone.embed_text(text, engine.queue());
   OCELLUS_TRY(engine.run_prefill(alone.row_count, plan, scratch, &conversation_.stop()));
   return timer.finish(&conversation_.stats().prefill_ms);
 }
@@ -194,7 +194,7 @@ void Reuse::fetch_rows(const PromptChunk& chunk) {
     const Piece& piece = chunk.pieces.data[p];
     if (piece.kind == RowKind::kLinked)
       convert_rows({.from = memory.linked_rows.slice_rows(piece.source_row, piece.row_count),
-                    .to = chunk.hidden.slice_rows(piece.first_row, piece.row_count)},
+                    .to = chunk.inputs.slice_rows(piece.first_row, piece.row_count)},
                    conversation_.engine().queue());
   }
 }

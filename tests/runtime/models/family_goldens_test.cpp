@@ -24,9 +24,9 @@ namespace {
 using nlohmann::json;
 using test::TestPicture;
 
-constexpr const char* kFamilies[] = {"smolvlm",          "smolvlm2-video",    "llava-1.5",
-                                     "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5",
-                                     "internvl3",        "internvl3.5",       "internvl-6b"};
+constexpr const char* kFamilies[] = {"smolvlm",           "smolvlm2-video", "llava-1.5",  "llava-1.6-vicuna",
+                                     "llava-1.6-mistral", "internvl2.5",    "internvl3",  "internvl3.5",
+                                     "internvl-6b",       "qwen2-vl",       "qwen2.5-vl", "qwen3-vl"};
 
 /// Differences between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {
@@ -65,16 +65,19 @@ std::vector<int32_t> waiting_ids(Engine& engine) {
   return {ids, ids + chunk.row_count};
 }
 
-/// Rows of pictures that wait in the chunk, one after the other.
-std::vector<float> waiting_image_rows(Engine& engine) {
+/// Rows of pictures that wait in the chunk, one after the other; or, from part 1 on, what joins them after a layer.
+std::vector<float> waiting_image_rows(Engine& engine, int64_t part = 0) {
   const PromptChunk& chunk = engine.memory().chunk;
   std::vector<float> rows;
   for (int64_t i = 0; i < chunk.piece_count; ++i) {
     const Piece& piece = chunk.pieces.data[i];
     if (piece.kind != RowKind::kImage) continue;
-    const int64_t values = piece.row_count * chunk.hidden.cols;
-    const std::vector<float> some = test::download({chunk.hidden.row(piece.first_row), 1, values}, engine.queue());
-    rows.insert(rows.end(), some.begin(), some.end());
+    const int64_t values = piece.row_count * chunk.inputs.cols;
+    const std::vector<float> some = test::download({chunk.inputs.row(piece.first_row), 1, values}, engine.queue());
+    for (size_t row = 0; row < some.size(); row += static_cast<size_t>(chunk.inputs.cols)) {
+      const auto begin = some.begin() + static_cast<std::ptrdiff_t>(row) + part * chunk.hidden.cols;
+      rows.insert(rows.end(), begin, begin + chunk.hidden.cols);
+    }
   }
   return rows;
 }
@@ -88,18 +91,31 @@ std::string hash_pixels(const std::vector<float>& planes, const PreprocessConfig
   return text;
 }
 
-/// Rows of patches that the tower gives for a view, without the class row.
-std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes) {
+/// Rows of patches that the tower gives for a view, without the class row, in the order in which they are joined.
+std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes, Size size) {
   const VisionModel& vision = engine.vision();
+  const ViewBatch batch(vision.config, 1, size);
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
-  REQUIRE(scratch.lay_out(vision.config, 1, engine.shape().device, engine.arena()).ok());
-  const DeviceView<float> pixels = engine.memory().waiting_views.next_pixels(vision.config, scratch, 1);
+  REQUIRE(engine.take_scratch(&scratch).ok());
+  const DeviceView<float> pixels = engine.memory().waiting_views.next_pixels(batch, scratch);
   const test::Vector<float> source = test::visible(planes);
   engine.queue().copy(pixels.data, source.data(), std::ssize(source) * static_cast<int64_t>(sizeof(float)));
-  REQUIRE_MESSAGE(encode_views(vision, pixels, 1, scratch, nullptr, engine.queue()).ok(), last_failure().sentence);
-  const int64_t first = vision.config.class_rows(), count = vision.config.patch_count();
-  return test::download({scratch.hidden.row(first), 1, count * scratch.hidden.cols}, engine.queue());
+  embed_views(vision, pixels, batch, scratch, engine.queue());
+  const LayerRange layers{0, vision.config.layer_count};
+  encode_layers(vision, layers, batch, scratch, engine.memory().chunk.inputs, nullptr, engine.queue());
+  // The last norm of a tower with views of any size is its projector's in transformers.
+  if (!vision.config.any_size) normalise_views(vision, batch, scratch, engine.queue());
+  REQUIRE_MESSAGE(engine.queue().status().ok(), last_failure().sentence);
+  PatchGrid joined = batch.grid;
+  joined.window = 0;
+  std::vector<float> rows;
+  for (int32_t i = 0; i < joined.count(); ++i) {
+    const int64_t row = batch.lead + batch.grid.index(joined.place(i));
+    const std::vector<float> one = test::download({scratch.hidden.row(row), 1, scratch.hidden.cols}, engine.queue());
+    rows.insert(rows.end(), one.begin(), one.end());
+  }
+  return rows;
 }
 
 /// Pixels, which are the same bits as Pillow's, and the rows of the tower.
@@ -114,7 +130,8 @@ void check_views(Engine& engine, const json& golden, double bound) {
     for (const std::vector<float>& view : views) {
       hashes.push_back(hash_pixels(view, config));
       pixels.insert(pixels.end(), view.begin(), view.end());
-      const std::vector<float> rows = tower_rows(engine, view);
+      const Size size = testing::plan_of(config, picture.image().width, picture.image().height).view_size();
+      const std::vector<float> rows = tower_rows(engine, view, size);
       tower.insert(tower.end(), rows.begin(), rows.end());
     }
   }
@@ -204,6 +221,9 @@ void check_case(Engine& engine, Session& session, const json& golden, const Boun
   CHECK(waiting_ids(engine) == test::expanded_ids(golden));
   if (golden.contains("views"))
     CHECK(test::sampled_error(waiting_image_rows(engine), golden["projector"]) < bounds.rows);
+  for (size_t i = 0; golden.contains("deepstack") && i < golden["deepstack"].size(); ++i)
+    CHECK(test::sampled_error(waiting_image_rows(engine, static_cast<int64_t>(i) + 1), golden["deepstack"][i]) <
+          bounds.rows);
   CHECK(test::sampled_error(test::first_logits(session), golden["logits"]) < bounds.logits);
   check_tokens(session, golden, bounds.gap);
   if (golden.contains("views")) check_views(engine, golden, bounds.rows);
@@ -232,6 +252,7 @@ struct LoadedFamily {
     REQUIRE_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
     ocellus_limits limits = test::picture_limits(2, 256);
     limits.max_image_pixels = 640 * 480;
+    limits.max_image_rows = family.value("most_rows", 0);
     if (has_clip(goldens[0])) {
       limits.max_images = 0;
       limits.max_clip_frames = 12;

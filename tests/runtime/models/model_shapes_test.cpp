@@ -42,6 +42,15 @@ constexpr Published kPublished[] = {
     {"InternVL2.5-26B", 25514075520, 48, 6144, 48, 8, 128, 92553, 256},
     {"InternVL3-2B", 2088957440, 28, 1536, 12, 2, 128, 151674, 256},
     {"InternVL3.5-2B", 2348347392, 28, 2048, 16, 8, 128, 151936, 256},
+    {"Qwen2.5-VL-3B", 3754622976, 36, 2048, 16, 2, 128, 151936, 1280},
+    {"Qwen2.5-VL-7B", 8292166656, 28, 3584, 28, 4, 128, 152064, 1280},
+    {"Qwen2-VL-2B", 2208985600, 28, 1536, 12, 2, 128, 151936, 1280},
+    {"Qwen2-VL-7B", 8291375616, 28, 3584, 28, 4, 128, 152064, 1280},
+    {"Qwen3-VL-2B", 2127532032, 28, 2048, 16, 8, 128, 151936, 1280},
+    {"Qwen3-VL-4B", 4437815808, 36, 2560, 32, 8, 128, 151936, 1280},
+    {"Qwen3-VL-8B", 8767123696, 36, 4096, 32, 8, 128, 151936, 1280},
+    {"Cosmos-Reason2-2B", 2127532032, 28, 2048, 16, 8, 128, 151936, 1280},
+    {"Cosmos-Reason2-8B", 8767123696, 36, 4096, 32, 8, 128, 151936, 1280},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
@@ -161,8 +170,7 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK(model.text().rope.base == shape.text.rope.base);
     CHECK(model.text().rope.rotated == shape.text.head_dim);
     CHECK((model.text_file().find_tensor("output.weight") == nullptr) == shape.tied);
-    CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) ==
-          (shape.text.architecture->name == std::string_view("qwen2")));
+    CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) == shape.text.architecture->has_qkv_biases);
     CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
           shape.text.architecture->has_head_norms);
     CHECK(model.text().local.window == shape.text.local.window);
@@ -171,11 +179,17 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK(model.vision().layer_count == shape.vision.layer_count);
     CHECK(model.vision().longest_edge == shape.vision.longest_edge);
     CHECK(model.vision().output_width == shape.text.width);
-    CHECK(model.vision().rows_per_view() == shape.vision.rows_per_view());
+    CHECK(model.vision().position_rows() == shape.vision.position_rows());
     CHECK(model.vision().projector_width == shape.vision.projector_width);
     CHECK(model.vision().activation == shape.vision.activation);
     CHECK(model.vision().epsilon == shape.vision.epsilon);
     CHECK(model.vision().head_dim() == shape.vision.head_dim());
+    CHECK(model.vision().mlp_width == shape.vision.mlp_width);
+    CHECK(model.vision().any_size == shape.vision.any_size);
+    CHECK(model.vision().window == shape.vision.window);
+    CHECK(model.vision().deepstack_count == shape.text.deepstack_layers);
+    CHECK(model.vision().deepstack_layers[2] == shape.vision.deepstack_layers[2]);
+    CHECK(model.vision().min_pixels == shape.vision.min_pixels);
   }
 }
 

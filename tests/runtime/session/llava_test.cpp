@@ -76,7 +76,7 @@ void check_picture(const Pair& pair, int width, int height, bool lean, double cp
 TEST_CASE("a picture of any shape becomes the rows that CLIP and LLaVA's projector make of it") {
   const Pair pair(ClipRecipe{});
   CHECK(pair.model.vision().tokens_per_view() == kRows);
-  CHECK(pair.model.vision().rows_per_view() == kRows + 1);
+  CHECK(pair.model.vision().position_rows() == kRows + 1);
   CHECK(pair.model.delimiter_tokens({}) == 0);
   for (const bool lean : {false, true})
     for (const auto& [width, height] : {std::pair{30, 30}, {100, 37}, {5, 90}, {1, 1}, {29, 30}})

@@ -1,0 +1,377 @@
+// Qwen2-VL, Qwen2.5-VL and Qwen3-VL (Cosmos-Reason2 is one): a tower that takes pictures at any size, rotates queries
+// and keys by line and column, and joins 2 x 2 patches to a row of the language model, whose positions have three
+// coordinates. Qwen2.5-VL's layers look at windows, Qwen3-VL's inner rows join the first layers of the language model
+// (DeepStack).
+#include <algorithm>
+#include <cmath>
+
+#include "mm/views/smart_resize.h"
+#include "runtime/models/family.h"
+
+namespace ocellus {
+
+extern const Family kQwen2VlFamily, kQwen25VlFamily, kQwen3VlFamily;  // referenced by their shapes
+
+namespace {
+
+constexpr int32_t kMostAspect = 200;
+constexpr int64_t kLeastRows = 4, kMostRows = 16384;  // published bounds of a picture; Qwen3-VL: at least 64
+
+SmartResize sizes_of(const PreprocessConfig& config) {
+  const int64_t area = int64_t{config.row_side} * config.row_side;
+  return {.factor = config.row_side, .min_pixels = config.min_pixels, .max_pixels = config.view_rows * area};
+}
+
+/// A row's line and column are its position, so that the longer side's rows are the positions of all.
+void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
+  const Size size = smart_size(sizes_of(config), plan->source);
+  const int32_t lines = size.height / config.row_side, cols = size.width / config.row_side;
+  plan->overview = Canvas::stretched(size, Filter::kBicubic);
+  plan->view_rows = lines * cols;
+  plan->view_positions = std::max(lines, cols);
+  plan->view_cols = cols;
+}
+
+/// Maximum rows of a picture within the limits: its sides are rounded up by half a row at most, and the sides of a
+/// small one, which is enlarged, by a row.
+int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
+  const double side = config.row_side, stretch = std::sqrt(kMostAspect) + 1 / std::sqrt(kMostAspect);
+  const double pixels = static_cast<double>(limits.max_pixels) / (side * side);
+  const double sides = std::min(static_cast<double>(max_side_sum(limits)) / side, std::sqrt(pixels) * stretch);
+  const double least = static_cast<double>(config.min_pixels) / (side * side);
+  const double rounded = pixels + sides / 2 + 0.25, enlarged = least + std::sqrt(least) * stretch + 1;
+  return std::min<int64_t>(config.view_rows, static_cast<int64_t>(std::max(rounded, enlarged)) + 1);
+}
+
+/// Maximum of the longer side, in rows, of a picture with this number of rows.
+int64_t most_positions(int64_t rows) {
+  const double rounding = kMostAspect / 2.0 + 1;
+  return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(kMostAspect * rows)) + rounding));
+}
+
+/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row. The first pass of a
+/// resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the reduction in
+/// both directions would leave.
+ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  const int64_t side = config.row_side;
+  ViewBounds bounds;
+  bounds.rows = most_rows(config, limits);
+  bounds.positions = most_positions(bounds.rows);
+  bounds.view_pixels = bounds.rows * side * side;
+  bounds.longest_side = static_cast<int32_t>(bounds.rows * side);
+  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(config.view_rows)));
+  bounds.resize_bytes = resize_bound_bytes(longest_side(limits), least * side, bounds.longest_side);
+  const auto pixels = static_cast<double>(std::max(limits.max_pixels, bounds.view_pixels));
+  const auto reduced = static_cast<int64_t>(2 * std::sqrt(pixels * static_cast<double>(bounds.view_pixels)));
+  bounds.stage_pixels = std::max(reduced, limits.max_side * side) + side;
+  return bounds;
+}
+
+constexpr ViewRules kViews = {.name = "qwen-vl",
+                              .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
+                              .most_aspect = kMostAspect,
+                              .plan = plan_qwen,
+                              .bounds = qwen_bounds};
+
+constexpr const char* kGate = "v.blk.0.ffn_gate.weight";
+
+bool has_gate(const GgufFile& file) { return file.find_tensor(kGate) != nullptr; }
+
+/// The width that files of Qwen2-VL give is the language model's, or 0. Old files name the MLP's maps the other way
+/// around.
+Status read_mlp_width(const GgufFile& file, VisionConfig* c) {
+  constexpr const char* kUp = "v.blk.0.ffn_up.weight";
+  OCELLUS_TRY(read_vision_rows(file, kUp, &c->mlp_width));
+  const GgufTensor& up = *file.find_tensor(kUp);
+  if (up.rows() == c->width && up.cols() <= kMaxVisionWidth * 4) c->mlp_width = static_cast<int32_t>(up.cols());
+  return {};
+}
+
+Status read_pixels(const GgufFile& file, VisionConfig* c) {
+  constexpr int64_t kMostPixels = int64_t{1} << 31;
+  const int64_t area = int64_t{c->row_side()} * c->row_side();
+  c->max_pixels = kMostRows * area;
+  OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
+  OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", 1, kMostPixels, &c->max_pixels));
+  if (c->max_pixels >= area) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_max_pixels is %lld, less than the %lld of one row",
+                      static_cast<long long>(c->max_pixels), static_cast<long long>(area));
+}
+
+/// The side in pixels becomes one in joined patches.
+Status read_windows(const GgufFile& file, VisionConfig* c) {
+  int64_t period = 8, side = 112;
+  OCELLUS_TRY(file.read_int("clip.vision.n_wa_pattern", 1, 512, &period));
+  OCELLUS_TRY(file.read_int("clip.vision.window_size", 1, 1 << 16, &side));
+  c->window_period = static_cast<int32_t>(period);
+  c->window = static_cast<int32_t>(side / c->row_side());
+  if (c->window > 0) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "clip.vision.window_size is %lld pixels, less than the %d of a row",
+                      static_cast<long long>(side), c->row_side());
+}
+
+/// Tensors tell which layers have a projector; clip.vision.is_deepstack_layers repeats it.
+Status read_deepstack(const GgufFile& file, VisionConfig* c) {
+  for (int32_t layer = 0; layer < c->layer_count; ++layer) {
+    if (file.find_tensor(ShapeText("v.deepstack.%d.fc1.weight", layer)) == nullptr) continue;
+    if (c->deepstack_count == kMaxDeepStack)
+      return OCELLUS_FAIL(Code::kUnsupported, "more than %d layers have tensors 'v.deepstack.*'", kMaxDeepStack);
+    c->deepstack_layers[c->deepstack_count++] = layer;
+  }
+  return {};
+}
+
+Status read_positions(const GgufFile& file, VisionConfig* c) {
+  const GgufTensor* const table = file.find_tensor("v.position_embd.weight");
+  if (table == nullptr) return {};
+  c->position_side = line_count(static_cast<int32_t>(std::min<int64_t>(table->rows(), 1 << 24)));
+  if (int64_t{c->position_side} * c->position_side == table->rows()) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' has %lld rows, which form no square",
+                      static_cast<long long>(table->rows()));
+}
+
+/// Which of the three a tower is shows in its tensors; all are read alike.
+Status read_qwen(const GgufFile& file, VisionConfig* c) {
+  int64_t merge = 2;
+  OCELLUS_TRY(file.read_int("clip.vision.spatial_merge_size", 1, 8, &merge));
+  c->scale_factor = static_cast<int32_t>(merge);
+  c->any_size = c->rotates = true;
+  c->rms_norms = file.find_tensor("v.blk.0.ln1.bias") == nullptr;
+  c->gates_mlp = has_gate(file);
+  if (c->gates_mlp) c->activation = Activation::kSilu;  // old files set neither use_silu nor use_gelu
+  OCELLUS_TRY(read_mlp_width(file, c));
+  OCELLUS_TRY(read_positions(file, c));
+  OCELLUS_TRY(read_deepstack(file, c));
+  c->min_pixels = (c->position_side > 0 ? 64 : kLeastRows) * c->row_side() * c->row_side();
+  OCELLUS_TRY(read_pixels(file, c));
+  if (c->gates_mlp) OCELLUS_TRY(read_windows(file, c));
+  OCELLUS_TRY(read_vision_rows(file, "mm.0.weight", &c->projector_width));
+  return read_vision_rows(file, "mm.2.weight", &c->output_width);
+}
+
+Status bind_maps(const TensorBinder& binder, const VisionConfig& c, const char* first, const char* second,
+                 int64_t middle, Projector* out) {
+  OCELLUS_TRY(binder.matrix(ShapeText("%s.weight", first).text(), middle, c.joined_width(), &out->first.weight));
+  OCELLUS_TRY(binder.optional_vector(ShapeText("%s.bias", first).text(), middle, &out->first.bias));
+  OCELLUS_TRY(binder.matrix(ShapeText("%s.weight", second).text(), c.output_width, middle, &out->second.weight));
+  return binder.optional_vector(ShapeText("%s.bias", second).text(), c.output_width, &out->second.bias);
+}
+
+/// The projectors of inner rows normalise them when they are joined, the last one before.
+Status bind_deepstack(const TensorBinder& binder, const VisionConfig& c, int32_t layer, Projector* out) {
+  const int64_t width = c.joined_width();
+  const ShapeText norm("v.deepstack.%d.norm.weight", layer), bias("v.deepstack.%d.norm.bias", layer);
+  const ShapeText first("v.deepstack.%d.fc1", layer), second("v.deepstack.%d.fc2", layer);
+  OCELLUS_TRY(binder.vector(norm.text(), width, &out->joined_norm.weight));
+  OCELLUS_TRY(binder.vector(bias.text(), width, &out->joined_norm.bias));
+  out->epsilon = c.epsilon;
+  return bind_maps(binder, c, first.text(), second.text(), width, out);
+}
+
+Status bind_qwen(const TensorBinder& binder, VisionModel* m) {
+  const VisionConfig& c = m->config;
+  OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &m->final_norm.weight));
+  OCELLUS_TRY(binder.optional_vector("v.post_ln.bias", c.width, &m->final_norm.bias));
+  OCELLUS_TRY(bind_maps(binder, c, "mm.0", "mm.2", c.projector_width, &m->projector));
+  for (int32_t i = 0; i < c.deepstack_count; ++i)
+    OCELLUS_TRY(bind_deepstack(binder, c, c.deepstack_layers[i], &m->deepstack[i]));
+  return {};
+}
+
+void describe_qwen(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  file->add_u32("clip.vision.spatial_merge_size", c.scale_factor);
+  file->add_u32("clip.vision.image_min_pixels", c.min_pixels);
+  file->add_u32("clip.vision.image_max_pixels", c.max_pixels);
+  if (c.window > 0) {
+    file->add_u32("clip.vision.n_wa_pattern", c.window_period);
+    file->add_u32("clip.vision.window_size", c.window * c.row_side());
+  }
+  if (c.position_side > 0) file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
+  tensors->norm("", "v.post_ln", c.width, !c.rms_norms);
+  tensors->matrix("", "mm.0", c.projector_width, c.joined_width(), true);
+  tensors->matrix("", "mm.2", c.output_width, c.projector_width, true);
+  for (int32_t i = 0; i < c.deepstack_count; ++i) {
+    const ShapeText at("v.deepstack.%d.", c.deepstack_layers[i]);
+    tensors->norm(at, "norm", c.joined_width(), true);
+    tensors->matrix(at, "fc1", c.joined_width(), c.joined_width(), true);
+    tensors->matrix(at, "fc2", c.output_width, c.joined_width(), true);
+  }
+}
+
+constexpr std::string_view kTokens[] = {"<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"};
+
+constexpr float kClipMean[3] = {0.48145466f, 0.4578275f, 0.40821073f},
+                kClipDeviation[3] = {0.26862954f, 0.26130258f, 0.27577711f};
+
+constexpr VisionConfig qwen2_tower(int32_t text_width) {
+  return {.family = &kQwen2VlFamily.vision,
+          .activation = Activation::kQuickGelu,
+          .image_size = 560,
+          .patch_size = 14,
+          .width = 1280,
+          .mlp_width = 5120,
+          .layer_count = 32,
+          .heads = 16,
+          .any_size = true,
+          .rotates = true,
+          .min_pixels = kLeastRows * 28 * 28,
+          .max_pixels = kMostRows * 28 * 28,
+          .scale_factor = 2,
+          .projector_width = 5120,
+          .output_width = text_width,
+          .image_mean = {kClipMean[0], kClipMean[1], kClipMean[2]},
+          .image_std = {kClipDeviation[0], kClipDeviation[1], kClipDeviation[2]}};
+}
+
+constexpr VisionConfig qwen25_tower(int32_t text_width) {
+  VisionConfig config = qwen2_tower(text_width);
+  config.family = &kQwen25VlFamily.vision;
+  config.activation = Activation::kSilu;
+  config.mlp_width = 3420;
+  config.rms_norms = true;
+  config.gates_mlp = true;
+  config.window = 4;
+  config.window_period = 8;
+  return config;
+}
+
+/// `width`: 1024, or 1152 with more layers.
+constexpr VisionConfig qwen3_tower(int32_t width, int32_t text_width) {
+  const bool large = width > 1024;
+  VisionConfig config = qwen2_tower(text_width);
+  config.family = &kQwen3VlFamily.vision;
+  config.activation = Activation::kGeluTanh;
+  config.image_size = 768;
+  config.patch_size = 16;
+  config.width = width;
+  config.mlp_width = large ? 4304 : 4096;
+  config.layer_count = large ? 27 : 24;
+  config.position_side = 48;
+  config.deepstack_count = 3;
+  for (int32_t i = 0; i < 3; ++i) config.deepstack_layers[i] = large ? 8 * (i + 1) : 6 * i + 5;
+  config.min_pixels = 64 * 32 * 32;
+  config.max_pixels = kMostRows * 32 * 32;
+  config.projector_width = 4 * width;
+  for (int32_t i = 0; i < 3; ++i) config.image_mean[i] = config.image_std[i] = 0.5f;
+  return config;
+}
+
+struct QwenText {
+  int32_t layers, width, query_heads, kv_heads, mlp_width, vocabulary, context;
+};
+
+constexpr TextConfig qwen2_text(const QwenText& t) {
+  return {.architecture = find_text_architecture("qwen2vl"),
+          .layer_count = t.layers,
+          .width = t.width,
+          .query_heads = t.query_heads,
+          .kv_heads = t.kv_heads,
+          .head_dim = 128,
+          .mlp_width = t.mlp_width,
+          .vocabulary = t.vocabulary,
+          .context_length = t.context,
+          .epsilon = 1e-6f,
+          .rope = {.base = 1000000.0f, .sections = {.counts = {16, 24, 24}}}};
+}
+
+constexpr TextConfig qwen3_text(const QwenText& t) {
+  TextConfig config = qwen2_text(t);
+  config.architecture = find_text_architecture("qwen3vl");
+  config.deepstack_layers = 3;
+  config.rope.base = 5000000.0f;
+  config.rope.sections = {.counts = {24, 20, 20}, .interleaved = true};
+  return config;
+}
+
+// Values from config.json of the published models.
+constexpr ModelShape kQwen2Shapes[] = {
+    {.name = "Qwen2-VL-2B",
+     .published = "Qwen/Qwen2-VL-2B-Instruct",
+     .text = qwen2_text({28, 1536, 12, 2, 8960, 151936, 32768}),
+     .tied = true,
+     .vision = qwen2_tower(1536)},
+    {.name = "Qwen2-VL-7B",
+     .published = "Qwen/Qwen2-VL-7B-Instruct",
+     .text = qwen2_text({28, 3584, 28, 4, 18944, 152064, 32768}),
+     .vision = qwen2_tower(3584)},
+};
+
+constexpr ModelShape kQwen25Shapes[] = {
+    {.name = "Qwen2.5-VL-3B",
+     .published = "Qwen/Qwen2.5-VL-3B-Instruct",
+     .text = qwen2_text({36, 2048, 16, 2, 11008, 151936, 128000}),
+     .tied = true,
+     .vision = qwen25_tower(2048)},
+    {.name = "Qwen2.5-VL-7B",
+     .published = "Qwen/Qwen2.5-VL-7B-Instruct",
+     .text = qwen2_text({28, 3584, 28, 4, 18944, 152064, 128000}),
+     .vision = qwen25_tower(3584)},
+};
+
+constexpr TextConfig kQwen3Text2b = qwen3_text({28, 2048, 16, 8, 6144, 151936, 262144});
+constexpr TextConfig kQwen3Text8b = qwen3_text({36, 4096, 32, 8, 12288, 151936, 262144});
+
+constexpr ModelShape kQwen3Shapes[] = {
+    {.name = "Qwen3-VL-2B",
+     .published = "Qwen/Qwen3-VL-2B-Instruct",
+     .text = kQwen3Text2b,
+     .tied = true,
+     .vision = qwen3_tower(1024, 2048)},
+    {.name = "Qwen3-VL-4B",
+     .published = "Qwen/Qwen3-VL-4B-Instruct",
+     .text = qwen3_text({36, 2560, 32, 8, 9728, 151936, 262144}),
+     .tied = true,
+     .vision = qwen3_tower(1024, 2560)},
+    {.name = "Qwen3-VL-8B",
+     .published = "Qwen/Qwen3-VL-8B-Instruct",
+     .text = kQwen3Text8b,
+     .vision = qwen3_tower(1152, 4096)},
+    {.name = "Cosmos-Reason2-2B",
+     .published = "nvidia/Cosmos-Reason2-2B",
+     .text = kQwen3Text2b,
+     .tied = true,
+     .vision = qwen3_tower(1024, 2048)},
+    {.name = "Cosmos-Reason2-8B",
+     .published = "nvidia/Cosmos-Reason2-8B",
+     .text = kQwen3Text8b,
+     .vision = qwen3_tower(1152, 4096)},
+};
+
+constexpr const char* kWidthFrom = "the height of tensor 'mm.2.weight'";
+
+}  // namespace
+
+// Their towers' files had Qwen2-VL's projector type at first.
+const Family kQwen25VlFamily = {.name = "Qwen2.5-VL",
+                                .vision = {.projector = "qwen2.5vl_merger",
+                                           .old_projector = "qwen2vl_merger",
+                                           .claims = has_gate,
+                                           .read = read_qwen,
+                                           .bind = bind_qwen,
+                                           .views = &kViews,
+                                           .output_width_from = kWidthFrom},
+                                .describe = describe_qwen,
+                                .picture_tokens = kTokens,
+                                .shapes = kQwen25Shapes};
+
+const Family kQwen2VlFamily = {.name = "Qwen2-VL",
+                               .vision = {.projector = "qwen2vl_merger",
+                                          .read = read_qwen,
+                                          .bind = bind_qwen,
+                                          .views = &kViews,
+                                          .output_width_from = kWidthFrom},
+                               .describe = describe_qwen,
+                               .picture_tokens = kTokens,
+                               .shapes = kQwen2Shapes};
+
+const Family kQwen3VlFamily = {.name = "Qwen3-VL",
+                               .vision = {.projector = "qwen3vl_merger",
+                                          .read = read_qwen,
+                                          .bind = bind_qwen,
+                                          .views = &kViews,
+                                          .output_width_from = kWidthFrom},
+                               .describe = describe_qwen,
+                               .picture_tokens = kTokens,
+                               .shapes = kQwen3Shapes};
+
+}  // namespace ocellus
