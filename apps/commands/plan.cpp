@@ -34,7 +34,7 @@ struct PlanOptions {
 // Pictures of a session, frames of clips included.
 int32_t shown_pictures(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
 
-std::string describe_limits(const Model& model, const ocellus_limits& limits) {
+std::string describe_limits(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
   const ocellus_model_facts& facts = model.facts;
   std::string text = make_printable(facts.name, Lines::kOne) + ": " + facts.architecture;
   if (facts.has_vision) text += std::string(" + ") + facts.projector;
@@ -42,9 +42,10 @@ std::string describe_limits(const Model& model, const ocellus_limits& limits) {
           format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
   const int32_t tile_count = planned_tiles(model, limits);
   const std::string tiles = tile_count > 0 ? " in up to " + format_count(tile_count, "tile") : "";
+  const std::string rows = facts.any_image_size != 0 ? " in up to " + format_count(plan.rows_per_image, "row") : "";
   text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
           (limits.max_clip_frames > 0 ? " and " + format_count(limits.max_clip_frames, "frame") + " of clips" : "") +
-          " of up to " + std::to_string(limits.max_image_pixels) + " pixels" + tiles + " and " +
+          " of up to " + std::to_string(limits.max_image_pixels) + " pixels" + tiles + rows + " and " +
           format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
   return text;
 }
@@ -102,7 +103,7 @@ std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, con
   return text + "\n";
 }
 
-nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& limits) {
+nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& limits, int32_t rows_per_image) {
   return {{"model", model.facts.name},
           {"sessions", limits.max_sessions},
           {"images", limits.max_images},
@@ -111,6 +112,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"text_tokens", limits.max_text_tokens},
           {"image_pixels", limits.max_image_pixels},
           {"image_tiles", planned_tiles(model, limits)},
+          {"image_rows", rows_per_image},
           {"whole_pixels", limits.max_whole_pixels},
           {"lean", limits.lean != 0}};
 }
@@ -118,7 +120,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
 nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
                                  const PlanOptions& options, int64_t full_bytes, const ocellus_gpu_facts* gpu) {
   nlohmann::ordered_json object = {{"command", "plan"}};
-  object.update(limits_json(model, limits));
+  object.update(limits_json(model, limits, plan.rows_per_image));
   object.update({{"fits", plan.fits != 0},
                  {"total_bytes", plan.total_bytes},
                  {"weights_bytes", plan.weights_bytes},
@@ -242,7 +244,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   } else {
     const std::string cache =
         shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
-    print(describe_limits(model, limits) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
+    print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
           cache_text(plan, limits, full_bytes) + verdict_text(plan, most_pictures(model, limits, plan), options) +
           positions_text(positions, limits) + solution.text + (on_gpu ? outside_text(gpu) : ""));
   }
@@ -263,9 +265,10 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
 int show_choices(const Model& model, const Needs& needs, const PlanOptions& options) {
   const std::vector<PlannedChoice> choices = plan_choices(model, needs, options.common);
   const ocellus_limits limits = make_limits(model, with_choice(options.common, {}), needs);
+  const ocellus_plan plan = plan_memory(model, limits, options.common);
   if (options.common.json) {
     nlohmann::ordered_json object = {{"command", "plan"}};
-    object.update(limits_json(model, limits));
+    object.update(limits_json(model, limits, plan.rows_per_image));
     object["budget_bytes"] =
         options.common.budget_bytes ? nlohmann::ordered_json(*options.common.budget_bytes) : nullptr;
     object["table"] = choices_json(choices, options.common);
@@ -273,7 +276,7 @@ int show_choices(const Model& model, const Needs& needs, const PlanOptions& opti
     return kExitOk;
   }
   const std::string rule = options.common.cache.evict == "none" ? "david" : options.common.cache.evict;
-  print(describe_limits(model, limits) + "\nBy bits of visual keys and values, and by what " + rule +
+  print(describe_limits(model, limits, plan) + "\nBy bits of visual keys and values, and by what " + rule +
         " keeps of the cache:\n\n" + choices_table(choices, options.common));
   return kExitOk;
 }

@@ -62,6 +62,8 @@ Positions find_positions(const Model& model, const ocellus_limits& limits, const
   PositionAdvisor advisor(model, limits, &positions);
   if (limits.max_images > 0) {
     advisor.reduce(&ocellus_limits::max_tiles, planned_tiles(model, limits), 1, "tiles per picture", "--image-tiles");
+    if (model.facts.any_image_size != 0)
+      advisor.reduce(&ocellus_limits::max_image_rows, plan.rows_per_image, 1, "rows per picture", "--image-rows");
     advisor.reduce(&ocellus_limits::max_images, limits.max_images, 1, "images per session", "--images");
   }
   advisor.reduce(&ocellus_limits::max_clip_frames, limits.max_clip_frames, 1, "frames of clips per session",

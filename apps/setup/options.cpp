@@ -94,6 +94,12 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
       ->option_text("N")
       ->check(number_between(1, 256))
       ->group(group);
+  command
+      ->add_option("--image-rows", options->image_rows,
+                   "Maximum rows of a picture in models that take any size; larger ones are reduced (default: 1280)")
+      ->option_text("N")
+      ->check(number_between(1, 65536))
+      ->group(group);
   command->add_option("--sessions", options->sessions, "Number of sessions")
       ->option_text("N")
       ->check(number_between(1, 1024))

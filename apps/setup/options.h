@@ -31,6 +31,7 @@ struct CommonOptions {
   std::optional<int64_t> image_pixels;
   std::optional<int64_t> whole_pixels;  // maximum size of a picture that is not decoded row by row
   int32_t image_tiles = 0;              // 0: the model's choice
+  int32_t image_rows = 0;               // 0: the usual number
   int32_t prompt_rows = 0;              // 0: the library's choice
   int32_t synthetic_tokens = 0;         // replaces pictures; no common flag
   int32_t threads = 0;

@@ -18,10 +18,15 @@ constexpr int64_t kSpareTokens = 8;  // end of the turn, and joints of text part
 // A picture takes at least one view, a frame of a clip takes one.
 int64_t shown_views(const Needs& needs) { return needs.images + needs.clip_frames; }
 
+// Positions that they take at least: the rows of a picture of any size share some.
+int64_t least_image_positions(const ocellus_model_facts& facts, const Needs& needs) {
+  return shown_views(needs) * (facts.any_image_size != 0 ? 1 : facts.tokens_per_view);
+}
+
 int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
   const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
   if (facts.context_length <= 0) return wanted;
-  return std::min<int64_t>(wanted, facts.context_length - shown_views(needs) * facts.tokens_per_view);
+  return std::min<int64_t>(wanted, facts.context_length - least_image_positions(facts, needs));
 }
 
 std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& model,
@@ -73,15 +78,15 @@ Model open_model(const CommonOptions& options) {
 }
 
 void check_context(const ocellus_model_facts& facts, const Needs& needs) {
-  const int64_t image_rows = shown_views(needs) * facts.tokens_per_view;
-  if (facts.context_length <= 0 || image_rows + needs.prompt_tokens < facts.context_length) return;
+  const int64_t image_positions = least_image_positions(facts, needs);
+  if (facts.context_length <= 0 || image_positions + needs.prompt_tokens < facts.context_length) return;
   const std::string limit = ", but the model has " + std::to_string(facts.context_length);
   const std::string text = format_count(needs.prompt_tokens, "text token");
-  if (image_rows == 0) {
+  if (image_positions == 0) {
     throw Failure(kExitOverBudget, "the prompt has " + text + limit + " positions: shorten it.");
   }
   throw Failure(kExitOverBudget, format_count(shown_views(needs), "picture") + " and " + text + " take at least " +
-                                     std::to_string(image_rows + needs.prompt_tokens) + " positions" + limit +
+                                     std::to_string(image_positions + needs.prompt_tokens) + " positions" + limit +
                                      ": give fewer pictures or less text.");
 }
 
@@ -97,6 +102,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.device_index = options.device_index;
   limits.thread_count = options.threads;
   limits.max_tiles = options.image_tiles;
+  limits.max_image_rows = model.facts.any_image_size != 0 ? options.image_rows : 0;
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
   limits.max_clip_frames = needs.clip_frames;
@@ -118,6 +124,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   set_reuse(options.cache, &limits);
   if (options.image_tiles > 0 && model.facts.max_views <= 1)
     notes.push_back("--image-tiles has no effect: this model has no tiles.");
+  if (options.image_rows > 0 && model.facts.any_image_size == 0)
+    notes.push_back("--image-rows has no effect: this model's views have one size.");
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }

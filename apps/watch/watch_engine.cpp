@@ -60,7 +60,8 @@ int32_t WatchEngine::max_frames() const {
   const ocellus_model_facts& facts = model_.facts;
   if (facts.context_length <= 0 || facts.tokens_per_view <= 0) return kMaxFrames;
   const int64_t rows = facts.context_length - kMaxPromptTokens - options_.common.answer_tokens;
-  return static_cast<int32_t>(std::clamp<int64_t>(rows / (facts.tokens_per_view + 40), 1, kMaxFrames));
+  const int32_t image_positions = facts.any_image_size != 0 ? 1 : facts.tokens_per_view;
+  return static_cast<int32_t>(std::clamp<int64_t>(rows / (image_positions + 40), 1, kMaxFrames));
 }
 
 WatchSettings WatchEngine::merge(const Json& changes, const WatchSettings& before) const {
