@@ -217,6 +217,7 @@ void Model::describe(ocellus_model_facts* out) const {
   out->tokens_per_view = vision_.tokens_per_view();
   out->max_views = max_view_count(preprocess_config(vision_, limits));
   out->clip_frames = clips_of(vision_).most_frames;
+  if (const Family* const family = family_of(vision_)) out->place_units = static_cast<int32_t>(family->places);
   out->has_vision = 1;
 }
 
