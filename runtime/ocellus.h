@@ -69,6 +69,13 @@ OCELLUS_API const ocellus_failure* ocellus_last_error(void);
 
 typedef struct ocellus_model ocellus_model;
 
+/* Units of the places in a model's answers: boxes and points that the model writes as coordinates. */
+typedef enum ocellus_place_units {
+  OCELLUS_PLACES_NONE = 0,          /* its answers hold none */
+  OCELLUS_PLACES_THOUSANDTHS = 1,   /* thousandths of the picture's width and height */
+  OCELLUS_PLACES_RESIZED_PIXELS = 2 /* pixels of the resized picture: ocellus_engine_resized_size */
+} ocellus_place_units;
+
 typedef struct ocellus_model_facts {
   char name[64];
   char architecture[32];  /* general.architecture: "llama", "qwen2", ... */
@@ -93,6 +100,7 @@ typedef struct ocellus_model_facts {
   int32_t has_vision;
   int32_t clip_frames;    /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
   int32_t any_image_size; /* 1: a picture is one view of about its own size, see max_image_rows */
+  int32_t place_units;    /* ocellus_place_units */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -111,6 +119,7 @@ typedef struct ocellus_known_model {
   const char* name;      /* for ocellus_model_open_shape */
   const char* family;    /* "SmolVLM"; empty for text models */
   const char* published; /* name of its weights on Hugging Face; GGUF files are named after its last part */
+  int32_t place_units;   /* ocellus_place_units */
 } ocellus_known_model;
 /* Fills in the index-th of them; OCELLUS_BAD_ARGUMENT after the last. */
 OCELLUS_API ocellus_status ocellus_known_model_get(int32_t index, ocellus_known_model* out);
@@ -293,6 +302,11 @@ OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 OCELLUS_API ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
                                                  ocellus_engine** out);
 OCELLUS_API void ocellus_engine_destroy(ocellus_engine* engine);
+/* Size to which the engine resizes a whole picture of this size, its overview if it has tiles. A place in the resized
+ * picture is in the given one at x * width / *resized_width, y * height / *resized_height. Only of use for models with
+ * OCELLUS_PLACES_RESIZED_PIXELS; OCELLUS_BAD_IMAGE for a size outside the planned limits. */
+OCELLUS_API ocellus_status ocellus_engine_resized_size(const ocellus_engine* engine, int32_t width, int32_t height,
+                                                       int32_t* resized_width, int32_t* resized_height);
 
 /* ---- session --------------------------------------------------------------------------------------------------- */
 

@@ -293,6 +293,11 @@ class Plan : public ocellus_plan {
   Span<const ocellus_advice> advices() const { return {advice, static_cast<size_t>(advice_count)}; }
 };
 
+struct PictureSize {
+  int32_t width = 0;
+  int32_t height = 0;
+};
+
 class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {
  public:
   Engine() = default;
@@ -305,6 +310,12 @@ class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {
     ocellus_engine_stats stats{};
     const ocellus_status status = ocellus_engine_get_stats(get(), &stats);
     return {status, stats};
+  }
+  Result<PictureSize> resized_size(PictureSize picture) const {
+    PictureSize size;
+    const ocellus_status status =
+        ocellus_engine_resized_size(get(), picture.width, picture.height, &size.width, &size.height);
+    return {status, size};
   }
 
  private:

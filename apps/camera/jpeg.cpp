@@ -4,22 +4,12 @@
 #include <cstring>
 
 #include "apps/camera/picture_decode.h"
-
-#define STBI_WRITE_NO_STDIO
-#define STB_IMAGE_WRITE_STATIC
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#include <stb_image_write.h>
+#include "apps/camera/picture_encode.h"
 
 namespace ocellus::app {
 namespace {
 
 constexpr int kQuality = 80;
-
-void append_bytes(void* jpeg, void* bytes, int count) {
-  auto* out = static_cast<std::vector<uint8_t>*>(jpeg);
-  const auto* from = static_cast<const uint8_t*>(bytes);
-  out->insert(out->end(), from, from + count);
-}
 
 // Averages the pixels that each output pixel covers.
 void shrink(const Picture& from, int32_t width, int32_t height, std::vector<uint8_t>* pixels) {
@@ -65,8 +55,7 @@ bool make_jpeg(const Frame& frame, int32_t most_side, std::vector<uint8_t>* jpeg
     shrink(picture, width, height, &shrunk);
     pixels = shrunk.data();
   }
-  jpeg->clear();
-  return stbi_write_jpg_to_func(&append_bytes, jpeg, width, height, 3, pixels, kQuality) != 0;
+  return encode_jpeg(pixels, width, height, kQuality, jpeg);
 }
 
 }  // namespace ocellus::app

@@ -5,6 +5,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/retrieve.h"
@@ -13,6 +14,7 @@
 #include "apps/setup/clip_file.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
+#include "apps/setup/picture_places.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -24,7 +26,26 @@ struct AskOptions {
   std::vector<std::string> image_paths;
   std::string prompt;
   ClipOptions clip;
+  bool boxes = false;
+  std::string drawing_path;  // empty: none
 };
+
+// --boxes is about one picture: an answer does not say in which of several its boxes are.
+void check_boxes(const AskOptions& options, bool retrieves) {
+  if (options.image_paths.size() != 1 || retrieves || !options.clip.path.empty()) {
+    throw Failure(kExitUsage,
+                  "--boxes needs exactly one picture, without a clip and retrieved ones: an answer does not say which "
+                  "picture its boxes are in.");
+  }
+  if (options.drawing_path.empty()) return;
+  check_drawing(options.drawing_path, {options.image_paths[0], options.common.model_path, options.common.mmproj_path});
+}
+
+void remark_on_cut_boxes(const Answer& answer, const AskOptions& options) {
+  if (!options.boxes || options.common.quiet || answer.stats.stop != OCELLUS_STOP_MAX_TOKENS) return;
+  print_note("The answer was cut after " + format_count(options.common.answer_tokens, "token") +
+             ", and with it the boxes that follow; see -n.");
+}
 
 nlohmann::ordered_json clip_json(const Clip& clip) {
   return {{"path", clip.path}, {"duration", clip.duration}, {"seconds", clip.seconds}};
@@ -35,8 +56,10 @@ int run_ask(const AskOptions& options) {
   const CacheOptions& cache = options.common.cache;
   std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
   const bool retrieves = has_retrievals(parts);
+  if (options.boxes) check_boxes(options, retrieves);
   std::vector<Retrieved> taken;
   const Model model = open_model(options.common);
+  if (options.boxes) require_places(model, "--boxes");
   // Retrieved pictures count in the plan, so the search runs before there is an engine.
   if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
   PictureSize largest = largest_size(images);
@@ -57,10 +80,13 @@ int run_ask(const AskOptions& options) {
   retrieve_by_pictures(running.session.get(), &parts, &taken);
   if (!options.common.quiet) remark_on_retrieved(taken);
   const Answer answer = answer_turn(running.session.get(), parts, options.common,
-                                    options.common.json ? Streaming::kOff : Streaming::kToStdout);
+                                    options.common.json || options.boxes ? Streaming::kOff : Streaming::kToStdout);
+  std::vector<Place> places;
+  if (options.boxes) places = read_places(answer.text, model, running.engine.get(), images[0].width, images[0].height);
   if (options.common.json) {
     nlohmann::ordered_json object = {
         {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
+    if (options.boxes) object["places"] = places_json(places);
     if (clip != nullptr) object["clip"] = clip_json(*clip);
     if (retrieves) object["retrieved"] = retrieved_json(taken);
     object.update(stats_json(answer.stats));
@@ -68,8 +94,10 @@ int run_ask(const AskOptions& options) {
     object["policy"] = policy_json(running.limits);
     print(json_line(object));
   } else {
-    print("\n");
+    print(options.boxes ? json_line(places_json(places)) : "\n");
   }
+  if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
+  remark_on_cut_boxes(answer, options);
   remark_on_full(answer, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
@@ -102,6 +130,12 @@ void add_ask_command(CLI::App* program, Action* action) {
       ->option_text("N")
       ->check(number_between(1, 999))
       ->needs(clip);
+  const auto boxes = command->add_flag("--boxes", options->boxes,
+                                       "Print the answer's boxes and points as JSON, in pixels of the picture (models "
+                                       "that answer with coordinates, one picture)");
+  command->add_option("--draw", options->drawing_path, "Paint them on the picture and write it: a PNG or JPEG file")
+      ->option_text("FILE")
+      ->needs(boxes);
   add_common_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }

@@ -473,6 +473,47 @@ function draw_caption({text, record, at_ms}) {
   if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
   if (record && record.stop !== 'end') parts.push(name_stop(record.stop));
   set_text(get('caption-about'), parts.join(kDot));
+  if (record) draw_places(record);
+}
+
+// ---- Boxes and points of the caption, on the picture. They stay until the next caption is complete.
+const kPlaceColours = 8;
+const kPlacesDrawn = 100;
+const kPlaceLetters_px = 14;
+let placed = {};  // the record whose places are drawn
+
+function make_shape(tag, name, attributes, text = '') {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  node.setAttribute('class', name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.textContent = text;
+  return node;
+}
+
+// `px`: pixels of the picture in one of the screen. A line without length is a disc as wide as the line.
+function make_place({label, box, point}, number, px) {
+  const [left, top, right, bottom] = box ?? [...point, ...point];
+  const shape = point ? `M${left} ${top}h0` : `M${left} ${top}H${right}V${bottom}H${left}z`;
+  const group = make_shape('g', `place-${number % kPlaceColours}`, {});
+  if (point) group.append(make_shape('path', 'point rim', {d: shape}));
+  group.append(make_shape('path', point ? 'point' : 'box', {d: shape}));
+  if (!label) return group;
+  const size = kPlaceLetters_px * px, beside = point ? size : 0;
+  const y = Math.max(top - 5 * px, size + 2 * px);
+  group.append(make_shape('text', '', {x: left + beside, y, 'font-size': size}, label));
+  return group;
+}
+
+function draw_places(record) {
+  placed = record;
+  const svg = get('places'), list = (record.places ?? []).slice(0, kPlacesDrawn);
+  svg.toggleAttribute('hidden', !list.length);
+  if (!list.length) return svg.replaceChildren();
+  const {width, height} = record, stage = get('stage');
+  const px = Math.max(width / stage.clientWidth, height / stage.clientHeight);
+  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  svg.setAttribute('aria-label', `Marked: ${list.map(({label}) => label || 'a place').join(', ')}`);
+  svg.replaceChildren(...list.map((place, number) => make_place(place, number, px)));
 }
 
 const kStops = new Map([['length', 'cut at its length'], ['deadline', 'cut at the deadline']]);
@@ -646,6 +687,7 @@ function forget_lists() {
   Object.assign(caption, {coming: null, shown: null, before: ''});
   history_known = false;
   for (const part of ['caption-text', 'caption-stale', 'caption-about']) set_text(get(part), '');
+  draw_places({});
   get('answers').replaceChildren();
   draw_spark();
   draw_history();
@@ -1078,6 +1120,7 @@ function start() {
       if (state && !(name in unsent) && Number(get(name).value) === state.settings[name]) touched.delete(name);
     });
   }
+  new ResizeObserver(() => draw_places(placed)).observe(get('stage'));
   document.addEventListener('keydown', press_key);
   document.addEventListener('visibilitychange', follow_visibility);
   draw_standing();

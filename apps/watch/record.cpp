@@ -17,7 +17,9 @@ int64_t wall_ms(int64_t at_ns) {
   return (int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - (monotonic_ns() - at_ns)) / 1'000'000;
 }
 
-nlohmann::ordered_json record_json(const Record& record) {
+namespace {
+
+nlohmann::ordered_json caption_json(const Record& record) {
   const ocellus_generate_stats& stats = record.stats;
   return {{"id", record.id},
           {"sequence", record.sequence},
@@ -45,6 +47,17 @@ nlohmann::ordered_json record_json(const Record& record) {
           {"kv_bytes_full", stats.kv_bytes_full},
           {"changed", record.changed},
           {"thumbnail", record.has_thumbnail ? thumbnail_path(record.id) : ""}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json record_json(const Record& record) {
+  nlohmann::ordered_json json = caption_json(record);
+  if (record.places.empty()) return json;
+  json["places"] = places_json(record.places);
+  json["width"] = record.width;
+  json["height"] = record.height;
+  return json;
 }
 
 nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer) {

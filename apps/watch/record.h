@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/base/clock.h"
+#include "apps/base/places.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -28,6 +29,8 @@ struct Record {
   int64_t dropped = 0;  // frames not answered since the one answered before
   bool deadline_missed = false;
   bool has_thumbnail = false;
+  std::vector<Place> places;      // boxes and points in the text, in pixels of the frame
+  int32_t width = 0, height = 0;  // size of the frame
   ocellus_generate_stats stats = {};
 };
 nlohmann::ordered_json record_json(const Record& record);

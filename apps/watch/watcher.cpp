@@ -8,6 +8,7 @@
 #include "apps/camera/jpeg.h"
 #include "apps/camera/jpeg_damage.h"
 #include "apps/setup/board_likeness.h"
+#include "apps/setup/picture_places.h"
 #include "apps/watch/watch_settings.h"
 
 namespace ocellus::app {
@@ -187,6 +188,10 @@ bool Watcher::caption(Record* record) {
   record->stats = answer.stats;
   record->deadline_missed = answer.status == OCELLUS_DEADLINE;
   if (record->deadline_missed) record->stats.stop = OCELLUS_STOP_DEADLINE;
+  record->width = frame.width;
+  record->height = frame.height;
+  const ocellus_engine* const engine = engine_.narrator().running().engine.get();
+  record->places = read_places(answer.text, model_, engine, frame.width, frame.height);
   engine_.narrator().memory().remember(record->id, record->captured_ns, frame);
   return true;
 }

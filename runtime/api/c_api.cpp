@@ -84,6 +84,7 @@ static_assert(sizeof(ocellus_failure::sentence) == sizeof(ocellus::Failure::sent
 static_assert(static_cast<int>(Code::kInternal) == OCELLUS_INTERNAL);
 static_assert(static_cast<int>(ocellus::PixelFormat::kI420) == OCELLUS_I420);
 static_assert(static_cast<int>(ocellus::ColorMatrix::kBt709) == OCELLUS_BT709);
+static_assert(static_cast<int>(ocellus::PlaceUnits::kResizedPixels) == OCELLUS_PLACES_RESIZED_PIXELS);
 
 const char* ocellus_status_name(ocellus_status status) { return ocellus::code_name(static_cast<Code>(status)); }
 
@@ -128,7 +129,10 @@ ocellus_status ocellus_known_model_get(int32_t index, ocellus_known_model* out) 
     return result(OCELLUS_FAIL(Code::kBadArgument, "there is no known model number %d: there are %d", index, count));
   const ocellus::ModelShape& shape = ocellus::model_shape(index);
   const ocellus::Family* const family = ocellus::family_of(shape.vision);
-  *out = {.name = shape.name, .family = family == nullptr ? "" : family->name, .published = shape.published};
+  *out = {.name = shape.name,
+          .family = family == nullptr ? "" : family->name,
+          .published = shape.published,
+          .place_units = family == nullptr ? OCELLUS_PLACES_NONE : static_cast<int32_t>(family->places)};
   return result({});
 }
 
@@ -288,6 +292,22 @@ ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_e
 }
 
 void ocellus_engine_destroy(ocellus_engine* engine) { delete engine; }
+
+ocellus_status ocellus_engine_resized_size(const ocellus_engine* engine, int32_t width, int32_t height,
+                                           int32_t* resized_width, int32_t* resized_height) {
+  OCELLUS_REQUIRE(engine);
+  OCELLUS_REQUIRE(resized_width);
+  OCELLUS_REQUIRE(resized_height);
+  const ocellus::PictureShape& pictures = engine->engine->shape().pictures;
+  if (!pictures.planned()) return result(OCELLUS_FAIL(Code::kBadArgument, "the engine was created without pictures"));
+  ocellus::ViewPlan plan;
+  Status status = check_image_size(pictures.limits, "picture", width, height);
+  if (status.ok()) status = plan_views(pictures.preprocess, width, height, &plan);
+  if (!status.ok()) return result(status);
+  *resized_width = plan.overview.size.width;
+  *resized_height = plan.overview.size.height;
+  return OCELLUS_OK;
+}
 
 ocellus_status ocellus_engine_get_stats(const ocellus_engine* engine, ocellus_engine_stats* out) {
   OCELLUS_REQUIRE(engine);

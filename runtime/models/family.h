@@ -29,6 +29,13 @@ struct ModelShape {
   bool has_vision() const { return vision.layer_count > 0; }
 };
 
+/// Units of the boxes and points in a family's answers.
+enum class PlaceUnits {
+  kNone,          // answers hold none
+  kThousandths,   // thousandths of the picture's width and height
+  kResizedPixels  // pixels of the picture as resized for its overview
+};
+
 struct Family {
   const char* name = "";
   VisionFamily vision;
@@ -39,6 +46,7 @@ struct Family {
   std::string_view end_token = "<|im_end|>";              // end of an answer, in the vocabulary
   bool speaks_vicuna = false;                             // uses Vicuna's turns, else ChatML's
   ClipRules clips = {};                                   // most_frames 0: the family takes no clips
+  PlaceUnits places = PlaceUnits::kNone;
   std::span<const ModelShape> shapes;
 };
 

@@ -226,6 +226,7 @@ void Model::describe(ocellus_model_facts* out) const {
   out->any_image_size = vision_.any_size ? 1 : 0;
   out->max_views = max_view_count(preprocess_config(vision_, limits));
   out->clip_frames = clips_of(vision_).most_frames;
+  if (const Family* const family = family_of(vision_)) out->place_units = static_cast<int32_t>(family->places);
   out->has_vision = 1;
 }
 

@@ -352,6 +352,7 @@ const Family kQwen25VlFamily = {.name = "Qwen2.5-VL",
                                            .output_width_from = kWidthFrom},
                                 .describe = describe_qwen,
                                 .picture_tokens = kTokens,
+                                .places = PlaceUnits::kResizedPixels,
                                 .shapes = kQwen25Shapes};
 
 const Family kQwen2VlFamily = {.name = "Qwen2-VL",
@@ -362,6 +363,7 @@ const Family kQwen2VlFamily = {.name = "Qwen2-VL",
                                           .output_width_from = kWidthFrom},
                                .describe = describe_qwen,
                                .picture_tokens = kTokens,
+                               .places = PlaceUnits::kThousandths,
                                .shapes = kQwen2Shapes};
 
 const Family kQwen3VlFamily = {.name = "Qwen3-VL",
@@ -372,6 +374,7 @@ const Family kQwen3VlFamily = {.name = "Qwen3-VL",
                                           .output_width_from = kWidthFrom},
                                .describe = describe_qwen,
                                .picture_tokens = kTokens,
+                               .places = PlaceUnits::kThousandths,
                                .shapes = kQwen3Shapes};
 
 }  // namespace ocellus

@@ -559,6 +559,45 @@ class Usage(ProgramTest):
                 self.assertNotRegex(page, r" \n")
 
 
+class Boxes(FolderTest):
+    """No bundled model answers with coordinates: places_test and picture_places_test have the rest."""
+
+    def ask(self, *arguments):
+        return ["ask", "--prompt", "Locate the star.", "--boxes", *arguments]
+
+    def test_a_model_without_places_is_refused(self):
+        drawing = self.folder / "new.png"
+        self.assert_refused(self.ask(board("113"), "--draw", drawing), USAGE,
+                            "--boxes needs a model whose answers hold boxes or points: ")
+        self.assertFalse(drawing.exists())
+
+    def test_boxes_are_about_one_picture(self):
+        for pictures in ([], [board("113"), board("115")], [board("113"), "--clip", BOARDS / "images"]):
+            self.assert_refused(self.ask(*pictures), USAGE, "--boxes needs exactly one picture")
+
+    def test_a_drawing_overwrites_no_input(self):
+        picture = self.folder / "board.png"
+        picture.write_bytes(pathlib.Path(board("113")).read_bytes())
+        link = self.folder / "link.png"
+        link.symlink_to(picture)
+        for path in (picture, link):
+            self.assert_refused(self.ask(picture, "--draw", path), USAGE, "would overwrite an input")
+        model = self.folder / "model.png"
+        model.symlink_to(MODEL)
+        self.assert_refused(self.ask(picture, "-m", MODEL, "--mmproj", MMPROJ, "--draw", model), USAGE, "an input")
+        self.assertEqual(picture.read_bytes(), pathlib.Path(board("113")).read_bytes())
+
+    def test_a_drawing_that_cannot_be_written_is_refused_at_once(self):
+        for path, exit_code, sentence in [("new.gif", USAGE, "must end in .png, .jpg or .jpeg"),
+                                          ("new", USAGE, "must end in"),
+                                          ("none/new.png", RUNTIME, "No such file or directory; give another place"),
+                                          (".", USAGE, "must end in")]:
+            self.assert_refused(self.ask(board("113"), "--draw", self.folder / path), exit_code, sentence)
+        (self.folder / "folder.jpg").mkdir()
+        self.assert_refused(self.ask(board("113"), "--draw", self.folder / "folder.jpg"), RUNTIME, "Is a directory")
+        self.assert_refused(["ask", "--prompt", "x", board("113"), "--draw", "a.png"], USAGE, "--draw requires --boxes")
+
+
 class Refusals(ProgramTest):
     """What the machine refuses is a runtime failure and no fault of the files."""
 

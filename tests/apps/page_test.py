@@ -150,6 +150,54 @@ class FakePage(PageTest):
         self.wait("document.querySelectorAll('#history li').length === 2")
         self.becomes(lambda: page.text("#spoken"), "A large red circle.", "screen readers are not told every caption")
 
+    def test_boxes_and_points_are_shown_where_they_are_in_the_picture(self):
+        page = self.open()
+        self.watch.show(1)
+        self.wait(f"{SHOWN} === '1'")
+        self.assertEqual(page.evaluate("document.querySelector('#places').checkVisibility()"), False)
+        places = [{"label": "car", "box": [64, 48, 320, 240]}, {"label": HOSTILE, "point": [480, 360]},
+                  {"label": "", "box": [0, 0, 640, 480]}]
+        self.watch.caption(1, '[{"bbox_2d": [100, 100, 500, 500]}]', places=places, width=640, height=480)
+        self.wait("document.querySelectorAll('#places path').length === 4")
+        self.becomes(lambda: page.text("#caption-text"), '[{"bbox_2d": [100, 100, 500, 500]}]')
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('#places text')].map(node => node.textContent)"),
+                         ["car", HOSTILE])
+        self.comes_to_hold(lambda: page.evaluate("document.querySelector('#places').getAttribute('aria-label')"), "car")
+        colours = "[...document.querySelectorAll('#places .box')].map(node => getComputedStyle(node).stroke)"
+        self.assertEqual(len(set(page.evaluate(colours))), 2)
+        shown = """(() => {
+          const {left, top, width, height} = document.querySelector('#picture').getBoundingClientRect();
+          const scale = Math.min(width / 640, height / 480);
+          const x = left + (width - 640 * scale) / 2, y = top + (height - 480 * scale) / 2;
+          const box = document.querySelector('#places .box').getBoundingClientRect();
+          const point = document.querySelector('#places .point').getBoundingClientRect();
+          const letters = parseFloat(document.querySelector('#places text').getAttribute('font-size')) * scale;
+          return [(box.left - x) / scale, (box.top - y) / scale, (box.right - x) / scale, (box.bottom - y) / scale,
+                  ((point.left + point.right) / 2 - x) / scale, ((point.top + point.bottom) / 2 - y) / scale, letters];
+        })()"""
+        for width, height in [(1280, 720), (1920, 1080), (1024, 768), (390, 844)]:
+            page.emulate(width, height, phone=width < 500)
+            near = lambda found: all(abs(one - right) < 4 for one, right in zip(found, [64, 48, 320, 240, 480, 360]))
+            found = self.until(lambda: page.evaluate(shown), lambda found: near(found) and found[6] >= 12)
+            self.assertTrue(near(found) and found[6] >= 12, f"{found} at {width} x {height}")
+        self.assertFalse(page.evaluate("Boolean(window.hacked)"))
+        time.sleep(1.3)
+        self.watch.begin_caption(2)
+        self.watch.emit("caption_text", {"id": 2, "text": "None"})
+        self.wait_text("#caption-text", "None")
+        self.assertEqual(page.evaluate("document.querySelectorAll('#places path').length"), 4, "they stay meanwhile")
+        self.watch.emit("caption_end", self.watch.make_record(2, "None."))
+        self.wait("!document.querySelector('#places').checkVisibility()")
+
+    def test_boxes_of_the_newest_caption_are_shown_on_a_page_that_opens_later(self):
+        self.watch.make_record(1, "[]", places=[{"label": "car", "box": [0, 0, 9, 9]}], width=640, height=480)
+        self.open()
+        self.watch.show(1)
+        self.wait("document.querySelectorAll('#places .box').length === 1")
+        self.watch.records.clear()
+        self.watch.set(started_ms=self.watch.state["started_ms"] + 1000)
+        self.wait("document.querySelectorAll('#places .box').length === 0")
+
     def test_repeated_words_stay_dimmed_until_they_are_generated(self):
         page = self.open()
         self.watch.caption(1, RED)

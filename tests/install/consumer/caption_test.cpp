@@ -97,6 +97,9 @@ int main(int argc, char** argv) {
   auto engine = ocellus::Engine::create(*model, config);
   if (!engine) return std::printf("%s\n", ocellus::Status::sentence()), 1;
   CHECK(engine->stats() && engine->stats()->arena_bytes > 0);
+  CHECK(model->facts()->place_units == OCELLUS_PLACES_NONE);
+  const auto resized = engine->resized_size({640, 480});
+  CHECK(resized && resized->width == model->facts()->image_size && resized->height == resized->width);
   auto opened = ocellus::Session::open(*engine);
   ocellus::Session session = std::move(*opened);
   CHECK(session && !*opened);

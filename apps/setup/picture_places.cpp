@@ -1,0 +1,141 @@
+#include "apps/setup/picture_places.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
+#include "apps/camera/picture_decode.h"
+#include "apps/camera/picture_encode.h"
+#include "apps/camera/place_painter.h"
+
+namespace ocellus::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int32_t kQuality = 92;
+constexpr double kThousandths = 1000;
+
+std::vector<std::string> families_with_places() {
+  std::vector<std::string> families;
+  ocellus_known_model model;
+  for (int32_t i = 0; ocellus_known_model_get(i, &model) == OCELLUS_OK; ++i) {
+    const bool is_new = std::find(families.begin(), families.end(), model.family) == families.end();
+    if (model.place_units != OCELLUS_PLACES_NONE && is_new) families.emplace_back(model.family);
+  }
+  return families;
+}
+
+bool is_png_path(const std::string& path) { return to_lower(path).ends_with(".png"); }
+bool is_jpeg_path(const std::string& path) {
+  return to_lower(path).ends_with(".jpg") || to_lower(path).ends_with(".jpeg");
+}
+
+Failure drawing_failure(const std::string& path, int error) {
+  return Failure(kExitRuntime,
+                 "--draw " + path + " cannot be written: " + std::strerror(error) + "; give another place.");
+}
+
+// A file that gets its name when it is complete, and is removed otherwise.
+class Drawing {
+ public:
+  explicit Drawing(const std::string& path) : path_(path), temporary_(path + "." + std::to_string(::getpid())) {
+    struct stat facts;
+    const bool exists = ::stat(path.c_str(), &facts) == 0;
+    if (exists && !S_ISREG(facts.st_mode)) throw drawing_failure(path, S_ISDIR(facts.st_mode) ? EISDIR : EEXIST);
+    if (exists && ::access(path.c_str(), W_OK) != 0) throw drawing_failure(path, errno);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) throw drawing_failure(path, errno);
+  }
+  ~Drawing() {
+    ::close(descriptor_);
+    ::unlink(temporary_.c_str());
+  }
+  Drawing(const Drawing&) = delete;
+  Drawing& operator=(const Drawing&) = delete;
+
+  void write(const std::vector<uint8_t>& bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
+    for (size_t done = 0; done < bytes.size();) {
+      const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) throw drawing_failure(path_, written < 0 ? errno : ENOSPC);
+      done += static_cast<size_t>(written);
+    }
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw drawing_failure(path_, errno);
+  }
+
+ private:
+  const std::string path_, temporary_;
+  int descriptor_;
+};
+
+}  // namespace
+
+std::string describe_missing_places(const std::string& option, const std::vector<std::string>& families) {
+  std::string sentence = option + " needs a model whose answers hold boxes or points: ";
+  if (families.empty()) return sentence + "this build reads none.";
+  sentence += families.size() == 1 ? "one of the family " : "one of the families ";
+  for (size_t i = 0; i < families.size(); ++i) {
+    if (i > 0) sentence += i + 1 == families.size() ? " and " : ", ";
+    sentence += families[i];
+  }
+  return sentence + "; `ocellus models` lists their models.";
+}
+
+void require_places(const Model& model, const std::string& option) {
+  if (model.facts.place_units != OCELLUS_PLACES_NONE) return;
+  throw Failure(kExitUsage, describe_missing_places(option, families_with_places()));
+}
+
+std::vector<Place> read_places(const std::string& answer, const Model& model, const ocellus_engine* engine,
+                               int32_t width, int32_t height) {
+  if (model.facts.place_units == OCELLUS_PLACES_NONE) return {};
+  std::vector<Place> places = find_places(answer);
+  if (places.empty()) return {};
+  PlaceScale scale = {.units_across = kThousandths, .units_down = kThousandths, .width = width, .height = height};
+  if (model.facts.place_units == OCELLUS_PLACES_RESIZED_PIXELS) {
+    int32_t resized_width = 0, resized_height = 0;
+    check(ocellus_engine_resized_size(engine, width, height, &resized_width, &resized_height));
+    scale.units_across = resized_width;
+    scale.units_down = resized_height;
+  }
+  return scale_places(std::move(places), scale);
+}
+
+void check_drawing(const std::string& path, const std::vector<std::string>& inputs) {
+  if (!is_png_path(path) && !is_jpeg_path(path)) {
+    throw Failure(kExitUsage, "--draw " + path + ": the name must end in .png, .jpg or .jpeg, which is the format.");
+  }
+  for (const std::string& input : inputs) {
+    std::error_code ignored;
+    if (path == input || fs::equivalent(path, input, ignored)) {
+      throw Failure(kExitUsage, "--draw " + path + " would overwrite an input; give another name.");
+    }
+  }
+  const Drawing writable(path);
+}
+
+void write_drawing(const std::string& path, const ImageFile& image, const std::vector<Place>& places) {
+  Frame frame;
+  frame.bytes = read_input_file(image.path);
+  Picture picture;
+  if (!decode_rgb(frame, &picture)) throw library_failure(OCELLUS_BAD_IMAGE, image.path);
+  paint_places(places, &picture);
+  std::vector<uint8_t> file;
+  const bool encoded = is_png_path(path)
+                           ? encode_png(picture.pixels.data(), picture.width, picture.height, &file)
+                           : encode_jpeg(picture.pixels.data(), picture.width, picture.height, kQuality, &file);
+  if (!encoded) throw drawing_failure(path, ENOMEM);
+  Drawing(path).write(file);
+}
+
+}  // namespace ocellus::app
