@@ -55,12 +55,12 @@ ocellus_limits packing_limits(int32_t bits) {
   return limits;
 }
 
-/// Rows of a picture, by the plan of its views.
-int64_t rows_of(const Engine& engine, const TestPicture& picture) {
+ViewPlan plan_of(const Engine& engine, const TestPicture& picture) {
   ViewPlan plan;
   REQUIRE(plan_views(engine.shape().pictures.preprocess, picture.width, picture.height, &plan).ok());
-  return plan.row_count();
+  return plan;
 }
+int64_t rows_of(const Engine& engine, const TestPicture& picture) { return plan_of(engine, picture).row_count(); }
 
 /// Again and again with a little more time, until it is in.
 void add_in_time(Session& session, const TestPicture& picture) {
@@ -130,12 +130,13 @@ TEST_CASE("a picture of any family that was read alone stands where the prompt h
     for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD, OCELLUS_REUSE_CARRY}) {
       CAPTURE(reuse);
       const Talk plain(model, family_limits()), linked(model, linking_limits(reuse, 3));
-      const int64_t rows = rows_of(*linked.engine, wide_picture()) + rows_of(*linked.engine, tall_picture());
+      const int64_t positions = plan_of(*linked.engine, wide_picture()).position_count() +
+                                plan_of(*linked.engine, tall_picture()).position_count();
       CHECK(linked.is_finite());
       CHECK(error_of(linked.logits, plain.logits) > 1e-4);  // else nothing was linked
       CHECK(error_of(linked.logits, plain.logits) < 1);
       CHECK(linked.session->next_position() == plain.session->next_position());
-      CHECK(linked.session->cache().text_slots() == linked.session->next_position() - rows + 2 * 3);
+      CHECK(linked.session->cache().text_slots() == linked.session->next_position() - positions + 2 * 3);
     }
     // At the place where it was read alone it is the same picture.
     std::vector<float> logits[2];
