@@ -69,19 +69,15 @@ ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits
 
 int32_t max_view_count(const PreprocessConfig& config) { return view_bounds(config, {}).tiles + 1; }
 
-int64_t max_row_count(const PreprocessConfig& config) { return view_bounds(config, {}).rows; }
+int64_t max_row_count(const PreprocessConfig& config) {
+  return config.row_side > 0 ? config.view_rows : view_bounds(config, {}).rows;
+}
 
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan) {
   OCELLUS_TRY(check_preprocess(config));
   if (width < 1 || height < 1 || width > 65535 || height > 65535) {
     return OCELLUS_FAIL(Code::kBadImage, "the picture is %d x %d pixels: both sides must be 1..65535", width, height);
   }
-  const int32_t longer = std::max(width, height), shorter = std::min(width, height), aspect = config.rules->most_aspect;
-  if (aspect > 0 && longer > int64_t{aspect} * shorter)
-    return OCELLUS_FAIL(
-        Code::kBadImage,
-        "the picture is %d x %d pixels: one side may be %d times the other, and no more, for this model", width, height,
-        aspect);
   *plan = ViewPlan();
   plan->rules = config.rules;
   plan->source = {width, height};

@@ -141,7 +141,6 @@ struct ViewRules {
   ImageMarks marks = {};
   bool overview_first = false;
   bool has_map = false;     // pictures have a TileMap; the overview comes first
-  int32_t most_aspect = 0;  // maximum ratio of a picture's sides; 0: any
   /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
   /// Views of any size have their own view_rows.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
@@ -177,7 +176,7 @@ Status check_preprocess(const PreprocessConfig& config);
 int32_t max_view_count(const PreprocessConfig& config);
 int64_t max_row_count(const PreprocessConfig& config);
 
-/// kBadImage if a side is not positive, or the ratio of the sides is beyond the rules'.
+/// kBadImage if a side is not positive.
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
 
 /// Scratch bound for a family: a PillowResize of any picture with sides up to `source` to sides of which the longer one

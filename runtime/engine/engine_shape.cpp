@@ -62,7 +62,8 @@ void resolve_pictures(const Model& model, const ocellus_limits& limits, const De
   p->preprocess = preprocess_config(model.vision(), limits);
   const ViewBounds bounds = view_bounds(p->preprocess, p->limits);
   p->views = bounds.tiles + 1;
-  p->rows = bounds.rows;
+  // Entries of a library are to fit whatever size of pictures is planned.
+  p->rows = limits.library != 0 ? max_row_count(p->preprocess) : bounds.rows;
   p->delimiters = model.delimiter_tokens(bounds);
   p->batch = largest_batch(model.vision(), limits, device, *p);
 }

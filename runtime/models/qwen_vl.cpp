@@ -14,7 +14,6 @@ extern const Family kQwen2VlFamily, kQwen25VlFamily, kQwen3VlFamily;  // referen
 
 namespace {
 
-constexpr int32_t kMostAspect = 200;
 constexpr int64_t kLeastRows = 4, kMostRows = 16384;  // published bounds of a picture; Qwen3-VL: at least 64
 
 SmartResize sizes_of(const PreprocessConfig& config) {
@@ -35,7 +34,7 @@ void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
 /// Maximum rows of a picture within the limits: its sides are rounded up by half a row at most, and the sides of a
 /// small one, which is enlarged, by a row.
 int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
-  const double side = config.row_side, stretch = std::sqrt(kMostAspect) + 1 / std::sqrt(kMostAspect);
+  const double side = config.row_side, root = std::sqrt(limits.max_aspect), stretch = root + 1 / root;
   const double pixels = static_cast<double>(limits.max_pixels) / (side * side);
   const double sides = std::min(static_cast<double>(max_side_sum(limits)) / side, std::sqrt(pixels) * stretch);
   const double least = static_cast<double>(config.min_pixels) / (side * side);
@@ -44,9 +43,9 @@ int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
 }
 
 /// Maximum of the longer side, in rows, of a picture with this number of rows.
-int64_t most_positions(int64_t rows) {
-  const double rounding = kMostAspect / 2.0 + 1;
-  return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(kMostAspect * rows)) + rounding));
+int64_t most_positions(int64_t rows, int32_t aspect) {
+  const double rounding = aspect / 2.0 + 1;
+  return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(aspect * rows)) + rounding));
 }
 
 /// A reduced picture's longer side is at least the root of the largest view's pixels, less a row. The first pass of a
@@ -56,7 +55,7 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
   const int64_t side = config.row_side;
   ViewBounds bounds;
   bounds.rows = most_rows(config, limits);
-  bounds.positions = most_positions(bounds.rows);
+  bounds.positions = most_positions(bounds.rows, limits.max_aspect);
   bounds.view_pixels = bounds.rows * side * side;
   bounds.longest_side = static_cast<int32_t>(bounds.rows * side);
   const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(config.view_rows)));
@@ -69,7 +68,6 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
 
 constexpr ViewRules kViews = {.name = "qwen-vl",
                               .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
-                              .most_aspect = kMostAspect,
                               .plan = plan_qwen,
                               .bounds = qwen_bounds};
 

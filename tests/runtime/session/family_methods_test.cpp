@@ -10,6 +10,7 @@
 #include "platform/clock.h"
 #include "tests/support/exif.h"
 #include "tests/support/packed_sessions.h"
+#include "tests/support/random.h"
 #include "tests/support/tiny_families.h"
 
 namespace ocellus {
@@ -113,7 +114,74 @@ void check_plan(const Model& model, const ocellus_limits& limits) {
   CHECK(stats.scratch_high_water_bytes <= plan.scratch_bytes);
 }
 
+/// Limits that may make a plan or not.
+ocellus_limits random_limits(test::Random& random) {
+  ocellus_limits limits = family_limits(static_cast<int32_t>(random.integer(1, 3)), 160);
+  const auto one_of = [&](auto... values) {
+    const std::common_type_t<decltype(values)...> list[] = {values...};
+    return list[random.integer(0, std::ssize(list) - 1)];
+  };
+  limits.max_image_rows = static_cast<int32_t>(random.integer(1, 90));
+  limits.max_image_pixels = random.integer(1, 200) * random.integer(1, 200);
+  limits.max_prompt_rows = static_cast<int32_t>(one_of(0, 0, 40, 200));
+  limits.max_sessions = static_cast<int32_t>(random.integer(1, 2));
+  limits.lean = one_of(0, 0, 1);
+  limits.cache.kv_bits = one_of(16, 16, 8, 4, 2, 1);
+  limits.cache.keep = one_of(0.2f, 0.5f, 1.0f);
+  test::set_text(limits.cache.evict, one_of("none", "none", "snapkv", "david", "h2o", "streaming", "elastic"));
+  limits.reuse = one_of(OCELLUS_REUSE_NONE, OCELLUS_REUSE_NONE, OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD,
+                        OCELLUS_REUSE_CARRY, OCELLUS_REUSE_PREFIX);
+  limits.reuse_rows = one_of(-1, 0, 5);
+  return limits;
+}
+
+/// Adds a picture that fits the limits, and answers.
+void check_random_plan(const Model& model, const ocellus_limits& limits, test::Random& random) {
+  ocellus_plan plan;
+  REQUIRE_MESSAGE(plan_memory(model, limits, &plan).ok(), last_failure().sentence);
+  const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
+  ocellus_engine_stats stats;
+  engine->describe(&stats);
+  CHECK(stats.arena_bytes == plan.total_bytes);
+  Session& session = test::open_session(*engine);
+  for (int32_t i = 0; i < limits.max_images; ++i) {
+    const int64_t width = random.integer(1, std::min<int64_t>(limits.max_image_pixels, 300));
+    const int64_t height = std::min(random.integer(1, 300), limits.max_image_pixels / width);
+    if (std::max(width, height) > 200 * std::min(width, height)) continue;
+    CAPTURE(width);
+    CAPTURE(height);
+    add_picture(session, {static_cast<int>(width), static_cast<int>(height)});
+  }
+  add_words(session, "?");
+  REQUIRE_MESSAGE(test::answer_of(session, test::default_params(3)).status.ok(), last_failure().sentence);
+  engine->describe(&stats);
+  CHECK(stats.session_high_water_bytes <= plan.session_bytes);
+  CHECK(stats.scratch_high_water_bytes <= plan.scratch_bytes);
+}
+
 }  // namespace
+
+TEST_CASE("the arena of a family with pictures of any size is what the plan says, whatever the rows and the methods") {
+  for (const std::string name : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl"}) {
+    CAPTURE(name);
+    const std::unique_ptr<Model> model = test::open_tiny_family(name);
+    test::Random random(20261124);
+    int made = 0;
+    for (int i = 0; made < 200; ++i) {
+      REQUIRE(i < 2000);
+      const ocellus_limits limits = random_limits(random);
+      ocellus_plan plan;
+      const Status status = plan_memory(*model, limits, &plan);
+      if (!status.ok()) {
+        REQUIRE((status.code() == Code::kBadArgument || status.code() == Code::kUnsupported));
+        continue;
+      }
+      CAPTURE(i);
+      check_random_plan(*model, limits, random);
+      ++made;
+    }
+  }
+}
 
 TEST_CASE("pictures of any family whose rows are all read in place are as if they had never been linked") {
   test::for_each_tiny_family([](const Model& model) {
