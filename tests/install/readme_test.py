@@ -197,6 +197,16 @@ class TreeTest(ReadmeTest):
                 else:
                     self.shell(line)
 
+    def test_7_the_models_that_it_reads_are_those_of_the_sources(self):
+        models = ROOT / "runtime" / "models"
+        sources = "".join(path.read_text() for path in sorted(models.glob("*.cpp")))
+        architectures = re.findall(r'\{\.name = "(.+?)"', (models / "text_architecture.h").read_text())
+        for row, names in (("text models", architectures), ("vision", re.findall(r'\.projector = "(.+?)"', sources))):
+            with self.subTest(row=row):
+                (line,) = re.findall(rf"^\| {row} \| (.+) \|$", README, re.MULTILINE)
+                named = {name for name in re.findall(r"`(.+?)`", line) if not name.startswith("--")}
+                self.assertEqual(named, set(names))
+
     def test_6_commands_that_are_not_run_exist_and_have_a_reason(self):
         for start in NOT_RUN:
             self.assertIn(start, README, "NOT_RUN names a line that the README no longer has")
