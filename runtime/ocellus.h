@@ -256,6 +256,12 @@ typedef struct ocellus_plan {
 OCELLUS_API ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits,
                                                ocellus_plan* out);
 
+/* Counts the rows that a picture of this size takes in the language model under these limits, without the tokens around
+ * it. Limits whose max_image_rows is the largest count of some pictures hold them as they would be without that bound.
+ */
+OCELLUS_API ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const ocellus_limits* limits,
+                                                          int32_t width, int32_t height, int32_t* rows);
+
 /* ---- engine ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ocellus_engine ocellus_engine;

@@ -224,6 +224,11 @@ class Handle {
   T* object_ = nullptr;
 };
 
+struct PictureSize {
+  int32_t width = 0;
+  int32_t height = 0;
+};
+
 class Model : public Handle<ocellus_model, ocellus_model_close> {
  public:
   Model() = default;
@@ -264,6 +269,11 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
     return {status, count};
   }
   /// Fills `indices`, of a clip with as many frames at most; the result is how many.
+  Result<int32_t> count_image_rows(const ocellus_limits& limits, PictureSize picture) const {
+    int32_t rows = 0;
+    const ocellus_status status = ocellus_model_count_image_rows(get(), &limits, picture.width, picture.height, &rows);
+    return {status, rows};
+  }
   Result<int32_t> sample_clip(int32_t frame_count, double duration, Span<int32_t> indices) const {
     int32_t count = 0;
     const auto most = static_cast<int32_t>(indices.size());
@@ -291,11 +301,6 @@ class Plan : public ocellus_plan {
   }
   Span<const ocellus_plan_row> table() const { return {rows, static_cast<size_t>(row_count)}; }
   Span<const ocellus_advice> advices() const { return {advice, static_cast<size_t>(advice_count)}; }
-};
-
-struct PictureSize {
-  int32_t width = 0;
-  int32_t height = 0;
 };
 
 class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {

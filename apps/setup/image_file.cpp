@@ -72,11 +72,13 @@ std::vector<ImageFile> probe_images(const std::vector<std::string>& paths) {
 void PictureSize::include(const ImageFile& image) {
   pixels = std::max(pixels, image.pixels());
   whole_pixels = std::max(whole_pixels.value_or(0), image.whole_pixels);
+  each.emplace_back(image.width, image.height);
 }
 
 void PictureSize::include(const PictureSize& other) {
   pixels = std::max(pixels, other.pixels);
   if (other.whole_pixels) whole_pixels = std::max(whole_pixels.value_or(0), *other.whole_pixels);
+  each.insert(each.end(), other.each.begin(), other.each.end());
 }
 
 PictureSize largest_size(const std::vector<ImageFile>& images) {

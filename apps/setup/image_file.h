@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/base/failure.h"
@@ -29,8 +30,9 @@ std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
 
 // Maximum size of the pictures.
 struct PictureSize {
-  int64_t pixels = 0;                   // 0: unknown
-  std::optional<int64_t> whole_pixels;  // see ocellus_image_facts; nullopt: unknown
+  int64_t pixels = 0;                                  // 0: unknown
+  std::optional<int64_t> whole_pixels;                 // see ocellus_image_facts; nullopt: unknown
+  std::vector<std::pair<int32_t, int32_t>> each = {};  // width and height of the pictures among them that are files
   void include(const ImageFile& image);
   void include(const PictureSize& other);
 };

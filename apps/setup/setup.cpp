@@ -36,6 +36,23 @@ std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& mode
   return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
 }
 
+// The most rows of the pictures, if their sizes are known. Entries of a library are to fit any.
+int32_t planned_image_rows(const Model& model, const CommonOptions& options, const Needs& needs,
+                           const ocellus_limits& limits) {
+  if (model.facts.any_image_size == 0) return 0;
+  const int64_t known = static_cast<int64_t>(needs.largest.each.size());
+  const bool are_all = limits.max_images + needs.clip_frames == known && options.cache.library_path.empty();
+  if (options.image_rows > 0 || !are_all) return options.image_rows;
+  int32_t most = 0;
+  for (const auto& [width, height] : needs.largest.each) {
+    int32_t rows = 0;
+    // A picture outside the limits fails when it is added, by its name.
+    if (ocellus_model_count_image_rows(model.get(), &limits, width, height, &rows) != OCELLUS_OK) return 0;
+    most = std::max(most, rows);
+  }
+  return most;
+}
+
 // The engine's log function, called on any thread.
 void print_warning(void*, int32_t level, const char* text) {
   constexpr int32_t kWarning = 2;
@@ -102,7 +119,6 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.device_index = options.device_index;
   limits.thread_count = options.threads;
   limits.max_tiles = options.image_tiles;
-  limits.max_image_rows = model.facts.any_image_size != 0 ? options.image_rows : 0;
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
   limits.max_clip_frames = needs.clip_frames;
@@ -119,6 +135,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.synthetic_tokens = options.synthetic_tokens;
   // 0 means no budget to the library, but no bytes to a user.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
+  limits.max_image_rows = planned_image_rows(model, options, needs, limits);
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
   set_reuse(options.cache, &limits);

@@ -140,7 +140,7 @@ struct ViewRules {
   const char* name = "";  // part of a picture's identity in the image library
   ImageMarks marks = {};
   bool overview_first = false;
-  bool has_map = false;     // pictures have a TileMap; the overview comes first
+  bool has_map = false;  // pictures have a TileMap; the overview comes first
   /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
   /// Views of any size have their own view_rows.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "mm/pictures/image_decode.h"
+#include "runtime/engine/check_limits.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/memory_plan.h"
@@ -256,6 +257,23 @@ ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_lim
   OCELLUS_REQUIRE(limits);
   OCELLUS_REQUIRE(out);
   return result(ocellus::plan_memory(model->model, *limits, out));
+}
+
+ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const ocellus_limits* limits, int32_t width,
+                                              int32_t height, int32_t* rows) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(limits);
+  OCELLUS_REQUIRE(rows);
+  if (!model->model.has_vision())
+    return result(OCELLUS_FAIL(Code::kBadArgument, "the model was opened without its vision part"));
+  ocellus::ViewPlan plan;
+  Status status = check_limits(model->model, *limits);
+  if (status.ok()) status = check_image_size(ocellus::image_limits(*limits), "picture", width, height);
+  if (status.ok())
+    status = plan_views(ocellus::preprocess_config(model->model.vision(), *limits), width, height, &plan);
+  if (!status.ok()) return result(status);
+  *rows = static_cast<int32_t>(plan.row_count());
+  return OCELLUS_OK;
 }
 
 void ocellus_engine_config_init(ocellus_engine_config* config) {

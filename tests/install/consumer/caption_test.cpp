@@ -99,6 +99,8 @@ int main(int argc, char** argv) {
   CHECK(engine->stats() && engine->stats()->arena_bytes > 0);
   CHECK(model->facts()->place_units == OCELLUS_PLACES_NONE);
   const auto resized = engine->resized_size({640, 480});
+  const auto rows = model->count_image_rows(ocellus::limits(), {640, 480});
+  CHECK(rows && *rows > 0);
   CHECK(resized && resized->width == model->facts()->image_size && resized->height == resized->width);
   auto opened = ocellus::Session::open(*engine);
   ocellus::Session session = std::move(*opened);

@@ -139,4 +139,25 @@ TEST_CASE("a bound of a picture's rows is for models that take any size") {
   CHECK(plan_memory(*test::open_tiny_family("qwen3-vl"), limits, &plan).code() == Code::kBadArgument);
 }
 
+TEST_CASE("the rows of a picture are counted before there is an engine") {
+  const test::ModelPair pair = test::family_pair("qwen3-vl", test::read_family("qwen3-vl"));
+  ocellus_model* model = nullptr;
+  REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  int32_t rows = 0;
+  CHECK(ocellus_model_count_image_rows(model, &limits, 96, 64, &rows) == OCELLUS_OK);  // rows of 16 x 16 pixels
+  CHECK(rows == 6 * 4);
+  limits.max_image_rows = 12;
+  CHECK(ocellus_model_count_image_rows(model, &limits, 96, 64, &rows) == OCELLUS_OK);
+  CHECK(rows <= 12);
+  CHECK(rows > 6);
+  CHECK(ocellus_model_count_image_rows(model, &limits, 0, 64, &rows) == OCELLUS_BAD_IMAGE);
+  CHECK(ocellus_model_count_image_rows(model, &limits, 9000, 10, &rows) == OCELLUS_BAD_IMAGE);
+  CHECK(ocellus_model_count_image_rows(model, nullptr, 1, 1, &rows) == OCELLUS_BAD_ARGUMENT);
+  limits.max_image_rows = -1;
+  CHECK(ocellus_model_count_image_rows(model, &limits, 96, 64, &rows) == OCELLUS_BAD_ARGUMENT);
+  ocellus_model_close(model);
+}
+
 }  // namespace ocellus
