@@ -18,6 +18,10 @@ Status check_params(const ocellus_generate_params& p) {
   if (p.struct_bytes != sizeof p)
     return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
   if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
+  if (p.max_thought_tokens < -1)
+    return OCELLUS_FAIL(Code::kBadArgument, "max_thought_tokens must be -1 or more, not %d", p.max_thought_tokens);
+  if (p.slice_tokens < 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
   return check_sampler_params(sampler_params(p));
 }
 
@@ -66,9 +70,41 @@ void Generation::read_prompts() {
   }
 }
 
-/// Sets the token that follows step `started_`, before the step is launched.
-void Generation::force_next_token() {
-  if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
+/// Sets the tokens that follow step `started_` and are not sampled, before the step is launched: all of them if they
+/// are scored, and those around a thought.
+void Generation::force_next_tokens() {
+  TokenId* const forced = scratch_.forced.row(started_ % kResultSteps);
+  if (forced_ != nullptr) {
+    forced[parts_[0].row] = forced_->tokens[started_];
+    return;
+  }
+  for (int32_t i = 0; i < count_; ++i) {
+    if (!parts_[i].on_device) continue;
+    const TokenId token = engine_.model().thought_marks().next(conversation(i).state().thought);
+    if (token != kNoToken) forced[parts_[i].row] = token;
+    mark_forced(i, token != kNoToken);
+  }
+}
+
+int32_t Generation::most_thought(int32_t i) const {
+  const int32_t most = params_[i].max_thought_tokens;
+  return most < 0 ? engine_.model().thought_marks().standard_tokens() : most;
+}
+
+/// Maximum tokens of session i in this call.
+int64_t Generation::most_tokens(int32_t i) {
+  const ocellus_generate_params& p = params_[i];
+  const ThoughtMarks& marks = engine_.model().thought_marks();
+  const int64_t thought = forced_ != nullptr ? 0 : marks.most_left(conversation(i).state().thought, most_thought(i));
+  return p.slice_tokens > 0 ? std::min<int64_t>(p.max_tokens + thought, p.slice_tokens) : p.max_tokens + thought;
+}
+
+/// True if the token after the one that is computed now may have to be given: its step cannot be launched yet.
+bool Generation::may_write_after_next() {
+  const ThoughtMarks& marks = engine_.model().thought_marks();
+  for (int32_t i = 0; i < count_ && forced_ == nullptr; ++i)
+    if (active(i) && marks.may_write_after_next(conversation(i).state().thought, most_thought(i))) return true;
+  return false;
 }
 
 /// Step 0: the first token of an answer comes from the last row of its prompt, that of an answer that goes on
@@ -78,7 +114,7 @@ Status Generation::start_first_tokens() {
   int64_t cut = 0;
   for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
   const bool both = cut > 0 && cut < active_count();
-  force_next_token();
+  force_next_tokens();
   if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
   if (cut < active_count()) OCELLUS_TRY(start_first_rows());
@@ -108,6 +144,17 @@ void Generation::mark_active(int32_t i, bool active) {
     queue.fail(queue.cuda()->fill(&flag, active ? 1 : 0, sizeof flag));  // any byte that is not zero
   else
     flag = active ? 1 : 0;
+}
+
+void Generation::mark_forced(int32_t i, bool forced) {
+  if (parts_[i].is_forced == forced) return;
+  parts_[i].is_forced = forced;
+  int32_t& flag = scratch_.steps.device.data[parts_[i].row].forced;
+  Queue& queue = engine_.queue();
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(&flag, forced ? 1 : 0, sizeof flag));
+  else
+    flag = forced ? 1 : 0;
 }
 
 void Generation::mark_those_that(bool go_on, bool active) {
@@ -170,7 +217,7 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
-  force_next_token();
+  force_next_tokens();
   if (!run_step().ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
@@ -191,7 +238,7 @@ Status Generation::answer() {
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is running when the token of this one fills a block: it is packed before the next step.
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) ? 2 : 1;
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write_after_next() ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
     OCELLUS_TRY(queue.status());
@@ -239,10 +286,11 @@ Status Generation::accept_result(int32_t i, int64_t step) {
   ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
     return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
+  const TokenId given = engine_.model().thought_marks().next(conversation(i).state().thought);
   if (forced_ != nullptr)
     accept_forced(step, result.log_probability);
   else
-    accept_token(i, result.token);
+    accept_token(i, given != kNoToken ? given : result.token);
   if (active(i) && step >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
@@ -252,9 +300,18 @@ void Generation::accept_token(int32_t i, TokenId token) {
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
   conversation(i).state().unread_token = token;
   conversation(i).remember(token);
-  ++stats_[i].generated_tokens;
-  deliver(i, conversation(i).characters().push(engine_.tokenizer().piece(token, false)));
-  if (active(i) && stats_[i].generated_tokens >= p.max_tokens) finish(i, OCELLUS_STOP_MAX_TOKENS);
+  const ThoughtPart part =
+      engine_.model().thought_marks().accept(token, most_thought(i), &conversation(i).state().thought);
+  ++(part == ThoughtPart::kAnswer ? stats_[i].generated_tokens : stats_[i].thought_tokens);
+  Utf8Stream& characters = conversation(i).characters();
+  if (part == ThoughtPart::kAnswer)
+    deliver(i, characters.push(engine_.tokenizer().piece(token, false)));
+  else
+    deliver_thought(i, part == ThoughtPart::kMark ? characters.finish()
+                                                  : characters.push(engine_.tokenizer().piece(token, false)));
+  const int64_t tokens = int64_t{stats_[i].generated_tokens} + stats_[i].thought_tokens;
+  const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
+  if (active(i) && (stats_[i].generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
 /// A final end token is not read, as in generation: the chat template writes it.
@@ -269,10 +326,13 @@ void Generation::accept_forced(int64_t step, float log_probability) {
 }
 
 void Generation::deliver(int32_t i, std::string_view text) {
-  const ocellus_generate_params& p = params_[i];
-  if (text.empty() || p.on_text == nullptr) return;
+  deliver_to(params_[i].on_text, i, visible_text(text, &conversation(i).state().thought));
+}
+
+void Generation::deliver_to(ocellus_text_function receiver, int32_t i, std::string_view text) {
+  if (text.empty() || receiver == nullptr) return;
   const TraceRange range(engine_.trace(), "deliver text");
-  if (p.on_text(p.user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
+  if (receiver(params_[i].user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
     finish(i, OCELLUS_STOP_CALLBACK);
 }
 
@@ -280,8 +340,9 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
   // If the answer may go on, an incomplete character stays buffered.
-  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS)
-    deliver(i, conversation(i).characters().finish());
+  if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
+  const std::string_view rest = conversation(i).characters().finish();
+  conversation(i).state().thought.phase == AnswerPhase::kThought ? deliver_thought(i, rest) : deliver(i, rest);
 }
 
 void Generation::summarise(int32_t i) {
@@ -374,6 +435,7 @@ Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stat
   if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
   OCELLUS_TRY(check_tokens(session.engine().text().config, answer.tokens, answer.count));
   OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
+  session.conversation().state().thought = {};
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
   params.max_tokens = answer.count;

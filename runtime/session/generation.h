@@ -49,6 +49,7 @@ class Generation {
     int64_t last_step = 0;   // newest step that the row took part in
     StepEviction eviction;   // the device's counts, up to the accepted tokens
     StepPlace next;          // the row of the step that is started next
+    bool is_forced = false;  // its row reads a token that the host gives
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
 
@@ -73,8 +74,14 @@ class Generation {
   void read_token(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
   void accept_forced(int64_t step, float log_probability);
-  void force_next_token();
+  void force_next_tokens();
+  void mark_forced(int32_t i, bool forced);
+  int32_t most_thought(int32_t i) const;
+  int64_t most_tokens(int32_t i);
+  bool may_write_after_next();
   void deliver(int32_t i, std::string_view text);
+  void deliver_thought(int32_t i, std::string_view text) { deliver_to(params_[i].on_thought, i, text); }
+  void deliver_to(ocellus_text_function receiver, int32_t i, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
   void summarise(int32_t i);
   bool active(int32_t i) const { return parts_[i].active; }
