@@ -63,6 +63,7 @@ int run_ask(const AskOptions& options) {
         {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
     if (clip != nullptr) object["clip"] = clip_json(*clip);
     if (retrieves) object["retrieved"] = retrieved_json(taken);
+    if (!answer.thought.empty()) object["thought"] = answer.thought;
     object.update(stats_json(answer.stats));
     object["arena_bytes"] = running.plan.total_bytes;
     object["policy"] = policy_json(running.limits);
@@ -103,6 +104,8 @@ void add_ask_command(CLI::App* program, Action* action) {
       ->check(number_between(1, 999))
       ->needs(clip);
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
+  add_show_thoughts_option(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }
 

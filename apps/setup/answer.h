@@ -13,7 +13,8 @@
 namespace ocellus::app {
 
 struct Answer {
-  std::string text;  // without white space at both ends
+  std::string text;     // without white space at both ends
+  std::string thought;  // likewise; empty: none
   ocellus_generate_stats stats = {};
   bool interrupted = false;  // by Ctrl-C; `text` is what was generated before
 };
