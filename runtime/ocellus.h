@@ -97,7 +97,7 @@ typedef struct ocellus_model_facts {
   int32_t tokens_per_view;
   int32_t max_views; /* maximum views of one picture */
   int32_t has_vision;
-  int32_t clip_frames; /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
+  int32_t clip_frames;    /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
   int32_t thinking;       /* ocellus_thinking */
   int32_t thought_tokens; /* standard maximum of a thought: 1024 if it always thinks, else 0 */
 } ocellus_model_facts;
@@ -389,8 +389,8 @@ OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model,
                                                      int32_t most, int32_t* indices, int32_t* count);
 
 /* Thoughts. The first answer of a turn of a thinking model (ocellus_model_facts.thinking) may begin with a thought. It
- * ends with the model's </think>, or after max_thought_tokens: "\n</think>\n\n" is then written in the model's place, and
- * the answer follows. With 0 a thought is closed as soon as it is opened. Its tokens take planned text tokens: plan
+ * ends with the model's </think>, or after max_thought_tokens: "\n</think>\n\n" is then written in the model's place,
+ * and the answer follows. With 0 a thought is closed as soon as it is opened. Its tokens take planned text tokens: plan
  * max_thought_tokens for each answer; ocellus_model_template_tokens counts the marks around it. Thoughts stay in the
  * session's cache, as all it has read does; chat templates leave those of earlier turns out, which takes a new session
  * to which the earlier answers are added. If a model ends its answer inside a thought there is no answer.
@@ -408,13 +408,14 @@ typedef struct ocellus_generate_params {
   float min_p;              /* 0: off */
   float repetition_penalty; /* 1: off; over the last 64 tokens of the session */
   uint64_t seed;
-  int32_t ignore_end;  /* 1: do not stop at the model's end tokens (benchmarks) */
-  int64_t deadline_ns; /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
+  int32_t ignore_end;         /* 1: do not stop at the model's end tokens (benchmarks) */
+  int64_t deadline_ns;        /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
   int32_t max_thought_tokens; /* 0: no thought; -1: ocellus_model_facts.thought_tokens; ignored by other models */
-  int32_t slice_tokens;       /* maximum tokens of this call, thought or answer; 0: none. Then OCELLUS_STOP_MAX_TOKENS */
+  int32_t slice_tokens; /* maximum tokens of this call, thought or answer; 0: none. Then OCELLUS_STOP_MAX_TOKENS */
   ocellus_text_function on_text;
+  void* user;
   ocellus_text_function on_thought; /* receives the thought; NULL: it is dropped */
-  void* user;                       /* of both */
+  void* thought_user;               /* of on_thought */
 } ocellus_generate_params;
 OCELLUS_API void ocellus_generate_params_init(ocellus_generate_params* params);
 
@@ -440,10 +441,10 @@ typedef struct ocellus_generate_stats {
   int32_t prompt_tokens;       /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;    /* of the answer, not counting its thought */
   int32_t thought_tokens;      /* of the thought, with the marks around it, written or sampled */
-  int64_t library_bytes_read; /* bytes of entries, since the last generate */
-  double library_saved_ms;    /* time of computing the hits, minus the time of loading them; 0 if unknown */
-  double preprocess_ms;       /* decoding, resizing and normalising the images since the last generate */
-  double encode_ms;           /* vision tower and projector for them */
+  int64_t library_bytes_read;  /* bytes of entries, since the last generate */
+  double library_saved_ms;     /* time of computing the hits, minus the time of loading them; 0 if unknown */
+  double preprocess_ms;        /* decoding, resizing and normalising the images since the last generate */
+  double encode_ms;            /* vision tower and projector for them */
   double prefill_ms;
   double first_token_ms; /* preprocess + encode + prefill + first sample: the time to the first token */
   double decode_ms;      /* all tokens after the first */

@@ -71,7 +71,7 @@ int run_ask(const AskOptions& options) {
   } else {
     print("\n");
   }
-  remark_on_full(answer, options.common);
+  remark_on_end(answer, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 

@@ -56,6 +56,7 @@ ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
   params.on_text = receive;
   params.on_thought = receive_thought;
   params.user = this;
+  params.thought_user = this;
   return params;
 }
 

@@ -24,7 +24,7 @@ struct ChatJob {
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
   static int receive_thought(void* job, const char* text, int32_t text_bytes) noexcept;
-  // Returns the parameters of a call that generates at most so many tokens.
+  // Returns the parameters of a call; `slice_tokens`: its maximum.
   ocellus_generate_params params(int32_t slice_tokens);
   // True if the answer, not counting its thought, has the maximum of tokens.
   bool has_all_tokens() const { return tokens_left() <= 0; }

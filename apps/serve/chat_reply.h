@@ -16,7 +16,7 @@ namespace ocellus::app {
 struct ChatUsage {
   int32_t prompt_tokens = 0;      // pictures included
   int32_t completion_tokens = 0;  // thought included
-  int32_t reasoning_tokens = 0;   // of the thought
+  int32_t reasoning_tokens = 0;   // the thought's
 };
 
 class ChatReply {

@@ -169,6 +169,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
     params.on_text = AnswerStream::receive;
     params.on_thought = AnswerStream::receive_thought;
     params.user = &stream;
+    params.thought_user = &stream;
     status = ocellus_session_generate(session, &params, &answer.stats);
   }
   answer.interrupted = status == OCELLUS_CANCELLED;
@@ -203,9 +204,12 @@ std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& tex
   return tokens;
 }
 
-void remark_on_full(const Answer& answer, const CommonOptions& options) {
-  if (answer.stats.stop != OCELLUS_STOP_FULL || options.quiet) return;
-  print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+void remark_on_end(const Answer& answer, const CommonOptions& options) {
+  if (options.quiet) return;
+  if (answer.stats.stop == OCELLUS_STOP_FULL)
+    print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+  if (answer.stats.stop == OCELLUS_STOP_END_TOKEN && answer.stats.generated_tokens == 0 && !answer.thought.empty())
+    print_note("The model ended its answer inside its thought; a smaller --think-tokens closes it before.");
 }
 
 const char* stop_name(int32_t stop) {

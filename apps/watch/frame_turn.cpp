@@ -89,6 +89,7 @@ TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options,
   params.on_text = receive;
   params.on_thought = receive_thought;
   params.user = &receiver;
+  params.thought_user = &receiver;
   answer.status = check_turn(ocellus_session_generate(session, &params, &answer.stats));
   answer.text = receiver.text.text();
   answer.thought = receiver.thought.text();

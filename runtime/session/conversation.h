@@ -23,7 +23,7 @@ struct ConversationState {
   bool has_system = false;              // a system prompt was added
   bool has_text = false;                // the beginning-of-text token was added
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
-  ThoughtState thought;                 // of the newest answer
+  ThoughtState thought;                 // state of the newest answer
   int64_t recent_count = 0;             // number of tokens remembered for the repetition penalty
   uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added: a picture read in its prompt is found by it
 };

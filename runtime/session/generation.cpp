@@ -42,6 +42,15 @@ ocellus_stop stop_for(Status status) {
   }
 }
 
+/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
+/// still be working on the previous step.
+void set_flag(Queue& queue, int32_t* flag, bool value) {
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
+  else
+    *flag = value ? 1 : 0;
+}
+
 }  // namespace
 
 /// If an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
@@ -49,6 +58,7 @@ ocellus_stop stop_for(Status status) {
 Status Generation::read_prompt(int32_t i) {
   Prompt& prompt = sessions_[i]->prompt();
   conversation(i).begin_answer();
+  parts_[i].thought = {engine_.model().thought_marks(), params_[i], &conversation(i).state().thought};
   parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
   if (parts_[i].goes_on) return prompt.read_nothing();
   OCELLUS_TRY(prompt.read_to_answer());
@@ -71,7 +81,7 @@ void Generation::read_prompts() {
 }
 
 /// Sets the tokens that follow step `started_` and are not sampled, before the step is launched: all of them if they
-/// are scored, and those around a thought.
+/// are scored, else those around a thought.
 void Generation::force_next_tokens() {
   TokenId* const forced = scratch_.forced.row(started_ % kResultSteps);
   if (forced_ != nullptr) {
@@ -79,32 +89,14 @@ void Generation::force_next_tokens() {
     return;
   }
   for (int32_t i = 0; i < count_; ++i) {
-    if (!parts_[i].on_device) continue;
-    const TokenId token = engine_.model().thought_marks().next(conversation(i).state().thought);
-    if (token != kNoToken) forced[parts_[i].row] = token;
-    mark_forced(i, token != kNoToken);
+    Part& part = parts_[i];
+    if (!part.on_device) continue;
+    const TokenId token = part.thought.next();
+    if (token != kNoToken) forced[part.row] = token;
+    if (part.thought.is_written == (token != kNoToken)) continue;
+    part.thought.is_written = token != kNoToken;
+    set_flag(engine_.queue(), &scratch_.steps.device.data[part.row].forced, part.thought.is_written);
   }
-}
-
-int32_t Generation::most_thought(int32_t i) const {
-  const int32_t most = params_[i].max_thought_tokens;
-  return most < 0 ? engine_.model().thought_marks().standard_tokens() : most;
-}
-
-/// Maximum tokens of session i in this call.
-int64_t Generation::most_tokens(int32_t i) {
-  const ocellus_generate_params& p = params_[i];
-  const ThoughtMarks& marks = engine_.model().thought_marks();
-  const int64_t thought = forced_ != nullptr ? 0 : marks.most_left(conversation(i).state().thought, most_thought(i));
-  return p.slice_tokens > 0 ? std::min<int64_t>(p.max_tokens + thought, p.slice_tokens) : p.max_tokens + thought;
-}
-
-/// True if the token after the one that is computed now may have to be given: its step cannot be launched yet.
-bool Generation::may_write_after_next() {
-  const ThoughtMarks& marks = engine_.model().thought_marks();
-  for (int32_t i = 0; i < count_ && forced_ == nullptr; ++i)
-    if (active(i) && marks.may_write_after_next(conversation(i).state().thought, most_thought(i))) return true;
-  return false;
 }
 
 /// Step 0: the first token of an answer comes from the last row of its prompt, that of an answer that goes on
@@ -137,24 +129,7 @@ Status Generation::start_first_rows() {
 }
 
 void Generation::mark_active(int32_t i, bool active) {
-  int32_t& flag = scratch_.steps.device.data[parts_[i].row].active;
-  Queue& queue = engine_.queue();
-  // In the order of the steps even if the GPU reads host memory directly: it may still be working on the previous step.
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(&flag, active ? 1 : 0, sizeof flag));  // any byte that is not zero
-  else
-    flag = active ? 1 : 0;
-}
-
-void Generation::mark_forced(int32_t i, bool forced) {
-  if (parts_[i].is_forced == forced) return;
-  parts_[i].is_forced = forced;
-  int32_t& flag = scratch_.steps.device.data[parts_[i].row].forced;
-  Queue& queue = engine_.queue();
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(&flag, forced ? 1 : 0, sizeof flag));
-  else
-    flag = forced ? 1 : 0;
+  set_flag(engine_.queue(), &scratch_.steps.device.data[parts_[i].row].active, active);
 }
 
 void Generation::mark_those_that(bool go_on, bool active) {
@@ -238,7 +213,10 @@ Status Generation::answer() {
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is running when the token of this one fills a block: it is packed before the next step.
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write_after_next() ? 2 : 1;
+    // Nor is one when the host writes the token of the next step around a thought.
+    const bool may_write = std::any_of(
+        parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
     OCELLUS_TRY(queue.status());
@@ -286,7 +264,7 @@ Status Generation::accept_result(int32_t i, int64_t step) {
   ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
     return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
-  const TokenId given = engine_.model().thought_marks().next(conversation(i).state().thought);
+  const TokenId given = parts_[i].thought.next();
   if (forced_ != nullptr)
     accept_forced(step, result.log_probability);
   else
@@ -300,15 +278,13 @@ void Generation::accept_token(int32_t i, TokenId token) {
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
   conversation(i).state().unread_token = token;
   conversation(i).remember(token);
-  const ThoughtPart part =
-      engine_.model().thought_marks().accept(token, most_thought(i), &conversation(i).state().thought);
+  const ThoughtPart part = parts_[i].thought.accept(token);
   ++(part == ThoughtPart::kAnswer ? stats_[i].generated_tokens : stats_[i].thought_tokens);
   Utf8Stream& characters = conversation(i).characters();
-  if (part == ThoughtPart::kAnswer)
-    deliver(i, characters.push(engine_.tokenizer().piece(token, false)));
+  if (part == ThoughtPart::kMark)
+    deliver(i, true, characters.finish());
   else
-    deliver_thought(i, part == ThoughtPart::kMark ? characters.finish()
-                                                  : characters.push(engine_.tokenizer().piece(token, false)));
+    deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
   const int64_t tokens = int64_t{stats_[i].generated_tokens} + stats_[i].thought_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
   if (active(i) && (stats_[i].generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
@@ -325,14 +301,14 @@ void Generation::accept_forced(int64_t step, float log_probability) {
   if (is_last) finish(0, OCELLUS_STOP_MAX_TOKENS);
 }
 
-void Generation::deliver(int32_t i, std::string_view text) {
-  deliver_to(params_[i].on_text, i, visible_text(text, &conversation(i).state().thought));
-}
-
-void Generation::deliver_to(ocellus_text_function receiver, int32_t i, std::string_view text) {
+void Generation::deliver(int32_t i, bool is_thought, std::string_view text) {
+  const ocellus_generate_params& p = params_[i];
+  const ocellus_text_function receiver = is_thought ? p.on_thought : p.on_text;
+  if (!is_thought) text = parts_[i].thought.visible(text);
   if (text.empty() || receiver == nullptr) return;
   const TraceRange range(engine_.trace(), "deliver text");
-  if (receiver(params_[i].user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
+  void* const user = is_thought ? p.thought_user : p.user;
+  if (receiver(user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
     finish(i, OCELLUS_STOP_CALLBACK);
 }
 
@@ -341,8 +317,7 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   stats_[i].stop = stop;
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
-  const std::string_view rest = conversation(i).characters().finish();
-  conversation(i).state().thought.phase == AnswerPhase::kThought ? deliver_thought(i, rest) : deliver(i, rest);
+  deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
 }
 
 void Generation::summarise(int32_t i) {

@@ -6,6 +6,7 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
+#include "runtime/session/answer_thought.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
@@ -48,8 +49,8 @@ class Generation {
     int64_t most_steps = 0;  // tokens of the answer for which there is room
     int64_t last_step = 0;   // newest step that the row took part in
     StepEviction eviction;   // the device's counts, up to the accepted tokens
+    AnswerThought thought;   // its bound in this call
     StepPlace next;          // the row of the step that is started next
-    bool is_forced = false;  // its row reads a token that the host gives
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
 
@@ -75,13 +76,7 @@ class Generation {
   void accept_token(int32_t i, TokenId token);
   void accept_forced(int64_t step, float log_probability);
   void force_next_tokens();
-  void mark_forced(int32_t i, bool forced);
-  int32_t most_thought(int32_t i) const;
-  int64_t most_tokens(int32_t i);
-  bool may_write_after_next();
-  void deliver(int32_t i, std::string_view text);
-  void deliver_thought(int32_t i, std::string_view text) { deliver_to(params_[i].on_thought, i, text); }
-  void deliver_to(ocellus_text_function receiver, int32_t i, std::string_view text);
+  void deliver(int32_t i, bool is_thought, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
   void summarise(int32_t i);
   bool active(int32_t i) const { return parts_[i].active; }

@@ -1,5 +1,5 @@
-// Thoughts: what a thinking model writes between <think> and </think> before its answer, and the tokens that the runtime
-// writes in its place to open, bound and close that.
+// Thoughts: what a thinking model writes between <think> and </think> before its answer, and the tokens that the
+// runtime writes in its place to open, bound and close that.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class ThoughtScript : uint8_t { kNone, kOpen, kLine, kClose, kCloseAtOnce }
 /// kClosed: after a thought, before the first visible text of the answer.
 enum class AnswerPhase : uint8_t { kAnswer, kStart, kThought, kClosed };
 
-/// Where an answer stands; a plain value.
+/// Place in an answer; a plain value.
 struct ThoughtState {
   AnswerPhase phase = AnswerPhase::kAnswer;
   ThoughtScript script = ThoughtScript::kNone;
@@ -31,7 +31,8 @@ struct ThoughtState {
   int32_t count = 0;    // tokens of the thought, without its marks
 };
 
-/// What an accepted token is part of. kMark: <think>, </think> and the line breaks that the runtime writes around them.
+/// Part of an answer that an accepted token belongs to. kMark: <think>, </think> and the line breaks that the runtime
+/// writes around them.
 enum class ThoughtPart : uint8_t { kAnswer, kThought, kMark };
 
 /// The marks of a model's thoughts, and the state machine of an answer:

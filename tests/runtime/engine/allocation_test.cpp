@@ -14,7 +14,6 @@
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/family_goldens.h"
-#include "tests/support/thinking_model.h"
 #ifdef OCELLUS_HAS_WEBP
 #include "tests/support/webp_files.h"
 #endif
@@ -321,35 +320,6 @@ TEST_CASE("an engine allocates when it is created and never again") {
   CHECK(work.text_bytes > 500);
   ocellus_engine_destroy(engine);
   ocellus_model_close(model);
-}
-
-TEST_CASE("thoughts allocate nothing either") {
-  const TemporaryFile text = thinking_file("<think>\\n");
-  ocellus_limits limits = small_limits();
-  limits.max_images = 4;
-  limits.max_text_tokens = 200;
-  OneSession one({text.path(), bundled_pair().mmproj}, limits);
-  const std::vector<uint8_t> picture = read_bytes(kSourceDir + std::string("/apps/samples/board_01.jpg"));
-  Work work;
-  int32_t thought_tokens = 0;
-  {
-    const CallCounter counter;
-    for (const int32_t most : {0, 30}) {
-      work.expect(ocellus_session_reset(one.session));
-      add_turn(work, one.session, picture, 1);
-      ocellus_generate_params params = params_for(work, 20);
-      params.max_thought_tokens = most;
-      params.on_thought = count_text;
-      ocellus_generate_stats stats;
-      work.expect(ocellus_session_generate(one.session, &params, &stats));
-      work.tokens += stats.generated_tokens;
-      thought_tokens += stats.thought_tokens;
-    }
-  }
-  CHECK(report_calls() == 0);
-  CHECK(work.failures == 0);
-  CHECK(work.tokens == 40);
-  CHECK(thought_tokens == 4 + 35);
 }
 
 TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean engines allocate nothing either") {

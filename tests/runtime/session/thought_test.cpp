@@ -43,6 +43,7 @@ ocellus_generate_params params_for(int32_t thought, int32_t answer, Said* said) 
   params.on_text = take_answer;
   params.on_thought = take_thought;
   params.user = said;
+  params.thought_user = said;
   return params;
 }
 
