@@ -40,7 +40,7 @@ int ChatJob::receive_thought(void* user, const char* text, int32_t text_bytes) n
   ChatJob& job = *static_cast<ChatJob*>(user);
   try {
     job.note_token();
-    job.has_left = !job.reply.add_thought(job.thought.add({text, static_cast<size_t>(text_bytes)}));
+    job.has_left = !job.reply.add_thought(job.thought.push({text, static_cast<size_t>(text_bytes)}));
     return job.has_left ? 1 : 0;
   } catch (...) {
     job.has_left = true;  // out of memory: this answer ends

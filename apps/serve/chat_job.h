@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "apps/base/trimmed_text.h"
 #include "apps/serve/answer_filter.h"
 #include "apps/serve/asked_retrieval.h"
 #include "apps/serve/chat_reply.h"
@@ -43,7 +42,7 @@ struct ChatJob {
   ChatRequest request;
   AskedRetrieval asked{{}, 0};  // reads the answer before `filter`
   AnswerFilter filter{{}};
-  TrimmedText thought;
+  AnswerFilter thought{{}};
   ChatUsage usage;
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
