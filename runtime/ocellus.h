@@ -76,6 +76,13 @@ typedef enum ocellus_place_units {
   OCELLUS_PLACES_RESIZED_PIXELS = 2 /* pixels of the resized picture: ocellus_engine_resized_size */
 } ocellus_place_units;
 
+/* Whether answers begin with a thought, the text between <think> and </think> that is kept apart from the answer. */
+typedef enum ocellus_thinking {
+  OCELLUS_THINKS_NEVER = 0,   /* its vocabulary has no <think> */
+  OCELLUS_THINKS_IF_TOLD = 1, /* it may begin an answer with <think>, as Cosmos-Reason2 does when a prompt says so */
+  OCELLUS_THINKS_ALWAYS = 2   /* its chat template opens a thought in every answer, as Qwen3-VL-Thinking's does */
+} ocellus_thinking;
+
 typedef struct ocellus_model_facts {
   char name[64];
   char architecture[32];  /* general.architecture: "llama", "qwen2", ... */
@@ -101,6 +108,8 @@ typedef struct ocellus_model_facts {
   int32_t clip_frames;    /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
   int32_t any_image_size; /* 1: a picture is one view of about its own size, see max_image_rows */
   int32_t place_units;    /* ocellus_place_units */
+  int32_t thinking;       /* ocellus_thinking */
+  int32_t thought_tokens; /* standard maximum of a thought: 1024 if it always thinks, else 0 */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -404,23 +413,34 @@ OCELLUS_API ocellus_status ocellus_session_add_parts(ocellus_session* session, c
 OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t frame_count, double duration,
                                                      int32_t most, int32_t* indices, int32_t* count);
 
-/* `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call no function of
+/* Thoughts. The first answer of a turn of a thinking model (ocellus_model_facts.thinking) may begin with a thought. It
+ * ends with the model's </think>, or after max_thought_tokens: "\n</think>\n\n" is then written in the model's place,
+ * and the answer follows. With 0 a thought is closed as soon as it is opened. Its tokens take planned text tokens: plan
+ * max_thought_tokens for each answer; ocellus_model_template_tokens counts the marks around it. Thoughts stay in the
+ * session's cache, as all it has read does; chat templates leave those of earlier turns out, which takes a new session
+ * to which the earlier answers are added. If a model ends its answer inside a thought there is no answer.
+ *
+ * `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call no function of
  * Ocellus except ocellus_session_cancel. */
 typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
 
 typedef struct ocellus_generate_params {
   uint32_t struct_bytes;
-  int32_t max_tokens;       /* 128 */
+  int32_t max_tokens;       /* of the answer, not counting its thought; 128 */
   float temperature;        /* 0: greedy */
   int32_t top_k;            /* 0: off */
   float top_p;              /* 1: off */
   float min_p;              /* 0: off */
   float repetition_penalty; /* 1: off; over the last 64 tokens of the session */
   uint64_t seed;
-  int32_t ignore_end;  /* 1: do not stop at the model's end tokens (benchmarks) */
-  int64_t deadline_ns; /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
+  int32_t ignore_end;         /* 1: do not stop at the model's end tokens (benchmarks) */
+  int64_t deadline_ns;        /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
+  int32_t max_thought_tokens; /* 0: no thought; -1: ocellus_model_facts.thought_tokens; ignored by other models */
+  int32_t slice_tokens; /* maximum tokens of this call, thought or answer; 0: none. Then OCELLUS_STOP_MAX_TOKENS */
   ocellus_text_function on_text;
   void* user;
+  ocellus_text_function on_thought; /* receives the thought; NULL: it is dropped */
+  void* thought_user;               /* of on_thought */
 } ocellus_generate_params;
 OCELLUS_API void ocellus_generate_params_init(ocellus_generate_params* params);
 
@@ -444,11 +464,12 @@ typedef struct ocellus_generate_stats {
   int32_t shared_image_hits;   /* images since then that the device held already (limits.shared_images); with a library
                                   they are library_hits, too */
   int32_t prompt_tokens;       /* all prompt rows, images included, since the last generate */
-  int32_t generated_tokens;
-  int64_t library_bytes_read; /* bytes of entries, since the last generate */
-  double library_saved_ms;    /* time of computing the hits, minus the time of loading them; 0 if unknown */
-  double preprocess_ms;       /* decoding, resizing and normalising the images since the last generate */
-  double encode_ms;           /* vision tower and projector for them */
+  int32_t generated_tokens;    /* of the answer, not counting its thought */
+  int32_t thought_tokens;      /* of the thought, with the marks around it, written or sampled */
+  int64_t library_bytes_read;  /* bytes of entries, since the last generate */
+  double library_saved_ms;     /* time of computing the hits, minus the time of loading them; 0 if unknown */
+  double preprocess_ms;        /* decoding, resizing and normalising the images since the last generate */
+  double encode_ms;            /* vision tower and projector for them */
   double prefill_ms;
   double first_token_ms; /* preprocess + encode + prefill + first sample: the time to the first token */
   double decode_ms;      /* all tokens after the first */
@@ -497,7 +518,7 @@ OCELLUS_API ocellus_status ocellus_model_count_tokens(const ocellus_model* model
 /* Writes the first `capacity` of these tokens; *count is their total number. */
 OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes,
                                                   uint32_t flags, int32_t* tokens, int32_t capacity, int32_t* count);
-/* Counts the tokens of the chat template around the first user turn of a conversation. */
+/* Counts the tokens of the chat template around the first user turn of a conversation, and around a thought. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
 /* ---- details: picture files ------------------------------------------------------------------------------------ */

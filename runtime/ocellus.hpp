@@ -168,6 +168,14 @@ inline void set_on_text(ocellus_generate_params& params, OnText& on_text) {
   };
 }
 
+/// The same for the thought before an answer; for generate(), too.
+inline void set_on_thought(ocellus_generate_params& params, OnText& on_thought) {
+  params.thought_user = &on_thought;
+  params.on_thought = [](void* user, const char* text, int32_t text_bytes) {
+    return (*static_cast<OnText*>(user))({text, static_cast<size_t>(text_bytes)}) ? 0 : 1;
+  };
+}
+
 inline const char* version() { return ocellus_version(); }
 inline bool built_with_cuda() { return ocellus_built_with_cuda() != 0; }
 inline int32_t gpu_count() { return ocellus_gpu_count(); }

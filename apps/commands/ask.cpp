@@ -89,6 +89,7 @@ int run_ask(const AskOptions& options) {
     if (options.boxes) object["places"] = places_json(places);
     if (clip != nullptr) object["clip"] = clip_json(*clip);
     if (retrieves) object["retrieved"] = retrieved_json(taken);
+    if (!answer.thought.empty()) object["thought"] = answer.thought;
     object.update(stats_json(answer.stats));
     object["arena_bytes"] = running.plan.total_bytes;
     object["policy"] = policy_json(running.limits);
@@ -98,7 +99,7 @@ int run_ask(const AskOptions& options) {
   }
   if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
   remark_on_cut_boxes(answer, options);
-  remark_on_full(answer, options.common);
+  remark_on_end(answer, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 
@@ -137,6 +138,8 @@ void add_ask_command(CLI::App* program, Action* action) {
       ->option_text("FILE")
       ->needs(boxes);
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
+  add_show_thoughts_option(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }
 

@@ -39,6 +39,7 @@ int run_caption(const CaptionOptions& options) {
     if (options.common.json) {
       nlohmann::ordered_json object = {
           {"command", "caption"}, {"image", image.path}, {"prompt", options.prompt}, {"answer", answer.text}};
+      if (!answer.thought.empty()) object["thought"] = answer.thought;
       object.update(stats_json(answer.stats));
       object["arena_bytes"] = running.plan.total_bytes;
       object["policy"] = policy_json(running.limits);
@@ -46,7 +47,7 @@ int run_caption(const CaptionOptions& options) {
     } else {
       print("\n");
     }
-    remark_on_full(answer, options.common);
+    remark_on_end(answer, options.common);
     if (answer.interrupted) return kExitInterrupted;
   }
   return kExitOk;
@@ -60,6 +61,8 @@ void add_caption_command(CLI::App* program, Action* action) {
   command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
   command->add_option("--prompt", options->prompt, "Prompt (default: Caption this image.)")->option_text("TEXT");
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
+  add_show_thoughts_option(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_caption(*options); }; });
 }

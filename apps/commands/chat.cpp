@@ -22,6 +22,7 @@ namespace {
 
 constexpr int32_t kChatImages = 8;
 constexpr int32_t kChatTextTokens = 2048;
+constexpr int32_t kChatThoughts = 2;  // planned in addition: those of earlier answers stay
 constexpr char kChatHelp[] =
     "/image PATH  add a picture to your next message\n"
     "/reset       start again with an empty conversation\n"
@@ -119,7 +120,7 @@ class Chat {
       forget_turn();
       throw;
     }
-    if (answer.interrupted && answer.stats.generated_tokens == 0) {
+    if (answer.interrupted && answer.stats.generated_tokens + answer.stats.thought_tokens == 0) {
       forget_turn();
     } else {
       images_seen_ += images;
@@ -132,6 +133,7 @@ class Chat {
     if (options_.json) {
       nlohmann::ordered_json object = {{"command", "chat"}, {"answer", answer.text}};
       if (!taken_.empty()) object["retrieved"] = retrieved_json(taken_);
+      if (!answer.thought.empty()) object["thought"] = answer.thought;
       object.update(stats_json(answer.stats));
       print(json_line(object));
     } else {
@@ -177,6 +179,7 @@ class Chat {
     table.add_row({"reading the prompt", in_ms(last_.prefill_ms)});
     table.add_row({"time to the first token", in_ms(last_.first_token_ms)});
     table.add_row({"generated tokens", std::to_string(last_.generated_tokens)});
+    if (last_.thought_tokens > 0) table.add_row({"tokens of the thought", std::to_string(last_.thought_tokens)});
     table.add_row({"tokens per second", format_number(decode_tokens_per_second(last_), 1)});
     table.add_row({"cache in use", format_bytes(last_.kv_bytes)});
     if (last_.kv_scale_bytes > 0) table.add_row({"  of it scales", format_bytes(last_.kv_scale_bytes)});
@@ -205,7 +208,8 @@ class Chat {
 int run_chat(ChatOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
-  options.common.text_tokens = options.common.text_tokens.value_or(kChatTextTokens);
+  options.common.text_tokens = options.common.text_tokens.value_or(
+      kChatTextTokens + kChatThoughts * most_thought_tokens(model.facts, options.common));
   const int64_t planned_images =
       std::max<int64_t>(options.common.images.value_or(kChatImages), static_cast<int64_t>(images.size()));
   // Larger pictures may follow.
@@ -225,6 +229,8 @@ void add_chat_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("chat", "A conversation, typed or piped in");
   command->add_option("IMAGE", options->image_paths, "Pictures that go with the first message")->option_text("...");
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
+  add_show_thoughts_option(command, &options->common);
   command->footer(kChatHelp);
   command->callback([=] { *action = [=] { return run_chat(*options); }; });
 }

@@ -49,6 +49,8 @@ constexpr char kServeHelp[] =
     "request's "
     "`user`, else its address, or on this machine its connection.\n"
     "With --reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n"
+    "Thoughts of thinking models are in reasoning_content, beside content and in the deltas of streams, and not in "
+    "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text.\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP
@@ -113,6 +115,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.form = find_retrieval_form(model.facts.chat_template, command.retrieve_pattern);
   options.strict = command.strict;
   options.params = generate_params(command.common);
+  options.thinks = model.facts.thinking != OCELLUS_THINKS_NEVER;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
   options.library = running.library.get();
@@ -139,7 +142,7 @@ int run_serve(ServeCommand command) {
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.text_tokens = common.text_tokens.value_or(kServedTextTokens);
+  common.text_tokens = common.text_tokens.value_or(kServedTextTokens + most_thought_tokens(model.facts, common));
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);
@@ -179,6 +182,7 @@ void add_serve_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ServeCommand>();
   CLI::App* command = program->add_subcommand("serve", "Serve OpenAI's chat API over HTTP");
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
   add_shape_options(command, &options->common);
   const std::string group = "Server";
   command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")

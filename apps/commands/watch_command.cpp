@@ -219,6 +219,7 @@ void add_watch_command(CLI::App* program, Action* action) {
   add_watch_options(command, options.get());
   add_output_options(command, options.get());
   add_common_options(command, &options->watch.narrator.common);
+  add_thought_options(command, &options->watch.narrator.common);
   CLI::Option* const compress_at = command->get_option("--compress-at");
   std::string meaning = compress_at->get_description();
   compress_at->description(meaning.insert(meaning.size() - 1, "; with --memory rolling image-end"));

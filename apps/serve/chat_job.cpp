@@ -1,6 +1,5 @@
 #include "apps/serve/chat_job.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "apps/base/clock.h"
@@ -18,12 +17,16 @@ ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline, const st
       user(has_key ? exchange->request().user : owner),
       client(has_key ? "key of " + user : exchange->request().client) {}
 
+void ChatJob::note_token() {
+  const int64_t now = monotonic_ns();
+  if (last_token_ns != 0) metrics->observe_next_token(static_cast<double>(now - last_token_ns) / 1e9);
+  last_token_ns = now;
+}
+
 int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept {
   ChatJob& job = *static_cast<ChatJob*>(user);
   try {
-    const int64_t now = monotonic_ns();
-    if (job.last_token_ns != 0) job.metrics->observe_next_token(static_cast<double>(now - job.last_token_ns) / 1e9);
-    job.last_token_ns = now;
+    job.note_token();
     const std::string shown = job.filter.push(job.asked.push({text, static_cast<size_t>(text_bytes)}));
     job.has_left = !job.reply.add(shown);
     return job.has_left || job.filter.is_stopped() || job.asked.has_query() ? 1 : 0;
@@ -33,12 +36,27 @@ int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept 
   }
 }
 
-ocellus_generate_params ChatJob::params(int32_t most_tokens) {
+int ChatJob::receive_thought(void* user, const char* text, int32_t text_bytes) noexcept {
+  ChatJob& job = *static_cast<ChatJob*>(user);
+  try {
+    job.note_token();
+    job.has_left = !job.reply.add_thought(job.thought.push({text, static_cast<size_t>(text_bytes)}));
+    return job.has_left ? 1 : 0;
+  } catch (...) {
+    job.has_left = true;  // out of memory: this answer ends
+    return 1;
+  }
+}
+
+ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
   ocellus_generate_params params = request.params;
-  params.max_tokens = std::min(most_tokens, request.params.max_tokens - usage.completion_tokens);
+  params.max_tokens = tokens_left();
+  params.slice_tokens = slice_tokens;
   params.deadline_ns = deadline_ns;
   params.on_text = receive;
+  params.on_thought = receive_thought;
   params.user = this;
+  params.thought_user = this;
   return params;
 }
 

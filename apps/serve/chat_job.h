@@ -22,7 +22,11 @@ struct ChatJob {
 
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
-  ocellus_generate_params params(int32_t most_tokens);
+  static int receive_thought(void* job, const char* text, int32_t text_bytes) noexcept;
+  // Returns the parameters of a call; `slice_tokens`: its maximum.
+  ocellus_generate_params params(int32_t slice_tokens);
+  // True if the answer, not counting its thought, has the maximum of tokens.
+  bool has_all_tokens() const { return tokens_left() <= 0; }
   double age_s() const;
 
   std::shared_ptr<HttpExchange> exchange;  // until the request is read
@@ -38,12 +42,17 @@ struct ChatJob {
   ChatRequest request;
   AskedRetrieval asked{{}, 0};  // reads the answer before `filter`
   AnswerFilter filter{{}};
+  AnswerFilter thought{{}};
   ChatUsage usage;
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;
   bool has_left = false;               // the client has left
   ocellus_session* session = nullptr;  // while it runs
+
+ private:
+  int32_t tokens_left() const { return request.params.max_tokens - (usage.completion_tokens - usage.reasoning_tokens); }
+  void note_token();
 };
 
 }  // namespace ocellus::app

@@ -25,9 +25,11 @@ std::string make_identifier() {
 std::string dump(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json usage_json(const ChatUsage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+  Json json = {{"prompt_tokens", usage.prompt_tokens},
+               {"completion_tokens", usage.completion_tokens},
+               {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+  if (usage.reasoning_tokens > 0) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
+  return json;
 }
 
 Json retrieved_json(const std::vector<RetrievedPicture>& pictures) {
@@ -81,9 +83,19 @@ bool ChatReply::add(const std::string& text) {
     text_ += text;
     return exchange_->is_open();
   }
+  return write_delta("content", text);
+}
+
+bool ChatReply::add_thought(const std::string& text) {
+  if (style_.stream) return write_delta("reasoning_content", text);
+  thought_ += text;
+  return exchange_->is_open();
+}
+
+bool ChatReply::write_delta(const char* field, const std::string& text) {
   begin_stream();
   if (text.empty()) return exchange_->is_open();
-  return exchange_->write(event(dump(Json{{"content", text}}), nullptr));
+  return exchange_->write(event(dump(Json{{field, text}}), nullptr));
 }
 
 void ChatReply::finish(const char* reason, const ChatUsage& usage) {
@@ -98,7 +110,8 @@ void ChatReply::finish(const char* reason, const ChatUsage& usage) {
     (void)exchange_->write(last + "data: [DONE]\n\n");
     return exchange_->end();
   }
-  const Json message = {{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
+  Json message = {{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
+  if (!thought_.empty()) message["reasoning_content"] = thought_;
   const Json choice = {{"index", 0}, {"message", message}, {"logprobs", nullptr}, {"finish_reason", reason}};
   Json object = {{"id", completion_id_},  {"object", "chat.completion"},      {"created", created_s_},
                  {"model", style_.model}, {"choices", Json::array({choice})}, {"usage", usage_json(usage)}};

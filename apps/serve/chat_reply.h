@@ -14,8 +14,9 @@
 namespace ocellus::app {
 
 struct ChatUsage {
-  int32_t prompt_tokens = 0;  // pictures included
-  int32_t completion_tokens = 0;
+  int32_t prompt_tokens = 0;      // pictures included
+  int32_t completion_tokens = 0;  // thought included
+  int32_t reasoning_tokens = 0;   // the thought's
 };
 
 class ChatReply {
@@ -31,6 +32,8 @@ class ChatReply {
   bool is_open() const { return exchange_->is_open(); }
   // Returns false if the client has left.
   bool add(const std::string& text);
+  // Adds to the thought before the answer.
+  bool add_thought(const std::string& text);
   // Reports pictures that were found by words, as "retrieved" beside the choices of the last message.
   void note_retrieved(const std::vector<RetrievedPicture>& pictures);
   // Sends an object that is no answer of the model.
@@ -42,6 +45,7 @@ class ChatReply {
 
  private:
   void begin_stream();
+  bool write_delta(const char* field, const std::string& text);
   std::string event(const std::string& delta_json, const char* reason) const;
 
   std::shared_ptr<HttpExchange> exchange_;
@@ -49,7 +53,7 @@ class ChatReply {
   std::string completion_id_;
   int64_t created_s_;
   Style style_;
-  std::string text_;
+  std::string text_, thought_;
   std::vector<RetrievedPicture> retrieved_;
   bool has_begun_ = false;
 };

@@ -20,9 +20,21 @@ constexpr double kLeastTopP = 1e-6;
 // Accepted and ignored: they identify the user, or concern other servers' handling of the request.
 const std::set<std::string> kIgnored = {"user",         "metadata",           "safety_identifier", "prompt_cache_key",
                                         "service_tier", "parallel_tool_calls"};
-const std::set<std::string> kKnown = {
-    "messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature",
-    "top_p",    "top_k", "min_p",  "seed",           "stop",       "repetition_penalty",    "ignore_eos"};
+const std::set<std::string> kKnown = {"messages",
+                                      "model",
+                                      "stream",
+                                      "stream_options",
+                                      "max_tokens",
+                                      "max_completion_tokens",
+                                      "temperature",
+                                      "top_p",
+                                      "top_k",
+                                      "min_p",
+                                      "seed",
+                                      "stop",
+                                      "repetition_penalty",
+                                      "ignore_eos",
+                                      "thinking_token_budget"};
 
 bool is_empty_or_zero(const RequestJson& value) {
   if (value.is_number()) return value.get<double>() == 0;
@@ -246,6 +258,9 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
     params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as in other servers
+  }
+  if (const auto budget = integer_field(body, "thinking_token_budget", 0, kMaxTokens)) {  // as in vLLM
+    params->max_thought_tokens = static_cast<int32_t>(*budget);
   }
   params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as in vLLM
   if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);

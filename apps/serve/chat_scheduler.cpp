@@ -162,6 +162,10 @@ void ChatScheduler::check_request(const ChatRequest& request) {
     throw RequestError(404, "There is no model " + name + "; this server has " + options_.names[0] + ".", "model",
                        "model_not_found");
   }
+  if (request.params.max_thought_tokens > 0 && !options_.thinks) {
+    throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
+                       "unsupported_parameter");
+  }
   for (const std::string& field : request.unknown_fields) {
     if (options_.strict) {
       throw RequestError(400, field + " is not a field of a request.", field, "unknown_parameter");
@@ -301,13 +305,14 @@ void ChatScheduler::generate_first(const Job& job) {
   stats.stop = OCELLUS_STOP_FAILED;
   const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
   job->usage.prompt_tokens += stats.prompt_tokens;
-  if (is_answers_first && stats.generated_tokens > 0) metrics_->observe_first_token(job->age_s());
+  if (is_answers_first && stats.generated_tokens + stats.thought_tokens > 0)
+    metrics_->observe_first_token(job->age_s());
   judge(job, status, stats);
 }
 
 // Puts the picture that the model asked for into its answer, which then goes on.
 void ChatScheduler::link_asked(const Job& job) {
-  if (job->usage.completion_tokens >= job->request.params.max_tokens) return finish(job, "length");
+  if (job->has_all_tokens()) return finish(job, "length");
   bool was_cancelled = false;
   try {
     const std::vector<RetrievedPicture> found = files_.search_any(job->user, job->asked.take_query());
@@ -369,13 +374,14 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
 
 // Decides on a job after a call of the engine.
 void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats) {
-  job->usage.completion_tokens += stats.generated_tokens;
+  job->usage.completion_tokens += stats.generated_tokens + stats.thought_tokens;
+  job->usage.reasoning_tokens += stats.thought_tokens;
   job->cache_bytes = stats.kv_bytes - stats.kv_shared_bytes;
   const bool has_begun = job->usage.completion_tokens > 0;
   switch (static_cast<ocellus_stop>(stats.stop)) {
     case OCELLUS_STOP_END_TOKEN: return finish(job, "stop");
     case OCELLUS_STOP_MAX_TOKENS:
-      if (job->usage.completion_tokens >= job->request.params.max_tokens) finish(job, "length");
+      if (job->has_all_tokens()) finish(job, "length");
       return;
     case OCELLUS_STOP_CALLBACK:
       if (job->has_left) return drop(job);

@@ -17,22 +17,42 @@ namespace {
 // Collects the answer and passes it on without the white space at both ends.
 class AnswerStream {
  public:
-  AnswerStream(Streaming streaming, std::string label, Progress* progress)
-      : streaming_(streaming), label_(std::move(label)), progress_(progress) {}
+  AnswerStream(Streaming streaming, std::string label, Progress* progress, bool shows_thoughts)
+      : streaming_(streaming), label_(std::move(label)), progress_(progress), shows_thoughts_(shows_thoughts) {}
 
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
     return static_cast<AnswerStream*>(user)->add(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
   }
 
+  static int receive_thought(void* user, const char* text, int32_t text_bytes) noexcept {
+    return static_cast<AnswerStream*>(user)->think(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
+  }
+
   // Shows the label if no text came, and ends the progress line.
   std::string finish() {
+    end_thought();
     show("");
     return answer_.text();
   }
+  const std::string& thought() const { return thought_.text(); }
 
  private:
+  bool think(std::string_view piece) {
+    if (thought_.text().empty()) progress_->set("thinking ...");
+    const std::string shown = thought_.add(piece);
+    if (shown.empty() || !shows_thoughts_) return true;
+    progress_->stop();
+    print_notes(shown);
+    return true;
+  }
+
+  void end_thought() {
+    if (std::exchange(shows_thoughts_, false) && !thought_.text().empty()) print_notes("\n");
+  }
+
   bool add(std::string_view piece) {
+    end_thought();
     const std::string shown = answer_.add(piece);
     return shown.empty() || show(shown);
   }
@@ -46,6 +66,8 @@ class AnswerStream {
   Streaming streaming_;
   std::string label_;  // not yet shown
   Progress* progress_;
+  bool shows_thoughts_;  // until the thought has ended
+  TrimmedText thought_;
   TrimmedText answer_;
 };
 
@@ -137,7 +159,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
                    Streaming streaming, const std::string& label) {
   const InterruptScope interruptible(session);
   Progress progress(options.quiet, "reading the prompt ...");
-  AnswerStream stream(streaming, label, &progress);
+  AnswerStream stream(streaming, label, &progress, options.shows_thoughts);
   Answer answer;
   ocellus_status status =
       add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
@@ -145,12 +167,15 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
     progress.set("reading the prompt ...");
     ocellus_generate_params params = generate_params(options);
     params.on_text = AnswerStream::receive;
+    params.on_thought = AnswerStream::receive_thought;
     params.user = &stream;
+    params.thought_user = &stream;
     status = ocellus_session_generate(session, &params, &answer.stats);
   }
   answer.interrupted = status == OCELLUS_CANCELLED;
   if (!answer.interrupted) check(status);
   answer.text = stream.finish();
+  answer.thought = stream.thought();
   return answer;
 }
 
@@ -179,9 +204,12 @@ std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& tex
   return tokens;
 }
 
-void remark_on_full(const Answer& answer, const CommonOptions& options) {
-  if (answer.stats.stop != OCELLUS_STOP_FULL || options.quiet) return;
-  print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+void remark_on_end(const Answer& answer, const CommonOptions& options) {
+  if (options.quiet) return;
+  if (answer.stats.stop == OCELLUS_STOP_FULL)
+    print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+  if (answer.stats.stop == OCELLUS_STOP_END_TOKEN && answer.stats.generated_tokens == 0 && !answer.thought.empty())
+    print_note("The model ended its answer inside its thought; a smaller --think-tokens closes it before.");
 }
 
 const char* stop_name(int32_t stop) {
@@ -198,8 +226,9 @@ const char* stop_name(int32_t stop) {
 }
 
 double decode_tokens_per_second(const ocellus_generate_stats& stats) {
-  if (stats.generated_tokens < 2 || stats.decode_ms <= 0) return 0;
-  return 1000.0 * (stats.generated_tokens - 1) / stats.decode_ms;
+  const int32_t tokens = stats.generated_tokens + stats.thought_tokens;
+  if (tokens < 2 || stats.decode_ms <= 0) return 0;
+  return 1000.0 * (tokens - 1) / stats.decode_ms;
 }
 
 nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
@@ -213,6 +242,7 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"library_saved_ms", stats.library_saved_ms},
           {"shared_image_hits", stats.shared_image_hits},
           {"generated_tokens", stats.generated_tokens},
+          {"thought_tokens", stats.thought_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},
           {"prefill_ms", stats.prefill_ms},

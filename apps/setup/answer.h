@@ -13,7 +13,8 @@
 namespace ocellus::app {
 
 struct Answer {
-  std::string text;  // without white space at both ends
+  std::string text;     // without white space at both ends
+  std::string thought;  // likewise; empty: none
   ocellus_generate_stats stats = {};
   bool interrupted = false;  // by Ctrl-C; `text` is what was generated before
 };
@@ -39,8 +40,8 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
 // Returns the tokens of a text; flags as in ocellus_model_tokenize.
 std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags);
 
-// Reports on stderr, unless quiet, that an answer was cut by the planned text tokens.
-void remark_on_full(const Answer& answer, const CommonOptions& options);
+// Reports on stderr, unless quiet, that an answer was cut by the planned text tokens, or ended inside its thought.
+void remark_on_end(const Answer& answer, const CommonOptions& options);
 
 // Returns "end", "length", "callback", "full", "cancelled", "deadline" or "failed".
 const char* stop_name(int32_t stop);

@@ -108,7 +108,9 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
       ->option_text("N")
       ->check(number_between(0, kMaxCount))
       ->group(group);
-  command->add_option("--text-tokens", options->text_tokens, "Maximum text tokens in a conversation, answers included")
+  command
+      ->add_option("--text-tokens", options->text_tokens,
+                   "Maximum text tokens in a conversation, answers and thoughts included")
       ->option_text("N")
       ->check(number_between(1, kMaxCount))
       ->group(group);
@@ -179,10 +181,32 @@ void add_shape_options(CLI::App* command, CommonOptions* options) {
       ->group("Model");
 }
 
+void add_thought_options(CLI::App* command, CommonOptions* options) {
+  options->thought_tokens = -1;
+  command
+      ->add_option_function<int32_t>(
+          "--think-tokens",
+          [options](const int32_t& tokens) {
+            options->thought_tokens = tokens;
+            options->has_thought_tokens = true;
+          },
+          "Maximum tokens that a thinking model thinks before an answer, planned in addition; 0: none (default: 1024 "
+          "if its chat template opens a thought, else 0)")
+      ->option_text("N")
+      ->check(number_between(0, kMaxCount))
+      ->group("Answers");
+}
+
+void add_show_thoughts_option(CLI::App* command, CommonOptions* options) {
+  command->add_flag("--show-thoughts", options->shows_thoughts, "Print thoughts on stderr (--json has them anyway)")
+      ->group("Output");
+}
+
 ocellus_generate_params generate_params(const CommonOptions& options) {
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
   params.max_tokens = options.answer_tokens;
+  params.max_thought_tokens = options.thought_tokens;
   params.temperature = options.temperature;
   params.top_k = options.top_k;
   params.top_p = options.top_p;

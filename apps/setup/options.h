@@ -40,6 +40,9 @@ struct CommonOptions {
   std::shared_ptr<TraceFile> trace;  // null: none. Shared by all engines of a command; the first opens it
   CacheOptions cache;
   int32_t answer_tokens = 128;
+  int32_t thought_tokens = 0;       // maximum, in addition to the answer; -1: the model's standard
+  bool has_thought_tokens = false;  // given by --think-tokens, which only thinking models take
+  bool shows_thoughts = false;      // on stderr
   float temperature = 0.0f;
   int32_t top_k = 0;
   float top_p = 1.0f;
@@ -60,6 +63,12 @@ void add_common_options(CLI::App* command, CommonOptions* options,
 // Adds, after the common options, a model given by shape instead of files, for commands that do not depend on its
 // answers.
 void add_shape_options(CLI::App* command, CommonOptions* options);
+
+// Adds, after the common options, the bound of a thinking model's thoughts, for commands whose answers may have them;
+// others answer without.
+void add_thought_options(CLI::App* command, CommonOptions* options);
+// Adds --show-thoughts for commands that print single answers.
+void add_show_thoughts_option(CLI::App* command, CommonOptions* options);
 
 ocellus_generate_params generate_params(const CommonOptions& options);
 

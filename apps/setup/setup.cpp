@@ -23,8 +23,9 @@ int64_t least_image_positions(const ocellus_model_facts& facts, const Needs& nee
   return shown_views(needs) * (facts.any_image_size != 0 ? 1 : facts.tokens_per_view);
 }
 
-int64_t planned_text_tokens(const ocellus_model_facts& facts, const Needs& needs) {
-  const int64_t wanted = needs.prompt_tokens + needs.answer_tokens + kSpareTokens;
+int64_t planned_text_tokens(const ocellus_model_facts& facts, const CommonOptions& options, const Needs& needs) {
+  const int64_t thought = needs.answer_tokens > 0 ? most_thought_tokens(facts, options) : 0;
+  const int64_t wanted = needs.prompt_tokens + thought + needs.answer_tokens + kSpareTokens;
   if (facts.context_length <= 0) return wanted;
   return std::min<int64_t>(wanted, facts.context_length - least_image_positions(facts, needs));
 }
@@ -68,6 +69,11 @@ Model take_model(ocellus_model* handle, const std::string& path) {
 }
 
 }  // namespace
+
+int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOptions& options) {
+  if (facts.thinking == OCELLUS_THINKS_NEVER) return 0;
+  return options.thought_tokens < 0 ? facts.thought_tokens : options.thought_tokens;
+}
 
 bool runs_on_gpu(const CommonOptions& options) {
   return options.device == OCELLUS_DEVICE_CUDA || (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
@@ -113,6 +119,9 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
                   "the model has no vision part for pictures: " +
                       std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
   }
+  if (options.has_thought_tokens && model.facts.thinking == OCELLUS_THINKS_NEVER) {
+    throw Failure(kExitUsage, "--think-tokens: the model does not think: its vocabulary has no <think>.");
+  }
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   limits.device = options.device;
@@ -122,7 +131,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
   limits.max_clip_frames = needs.clip_frames;
-  limits.max_text_tokens = options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, needs)));
+  limits.max_text_tokens =
+      options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, options, needs)));
   const PictureSize& largest = needs.largest;
   limits.max_image_pixels =
       options.image_pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);

@@ -28,6 +28,9 @@ struct Model {
   ocellus_model* get() const { return handle.get(); }
 };
 
+// Maximum tokens of a thought; 0: none.
+int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOptions& options);
+
 // True if an engine with these options runs on a GPU.
 bool runs_on_gpu(const CommonOptions& options);
 

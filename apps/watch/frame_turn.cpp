@@ -10,6 +10,7 @@ namespace {
 
 struct Receiver {
   TrimmedText text;
+  TrimmedText thought;
   const TextSink* sink;
 };
 
@@ -19,6 +20,15 @@ int receive(void* user, const char* text, int32_t text_bytes) noexcept {
   try {
     const std::string piece = receiver->text.add(std::string_view(text, static_cast<size_t>(text_bytes)));
     if (!piece.empty() && *receiver->sink) (*receiver->sink)(piece);
+  } catch (...) {
+    return 1;
+  }
+  return 0;
+}
+
+int receive_thought(void* user, const char* text, int32_t text_bytes) noexcept {
+  try {
+    (void)static_cast<Receiver*>(user)->thought.add(std::string_view(text, static_cast<size_t>(text_bytes)));
   } catch (...) {
     return 1;
   }
@@ -74,12 +84,15 @@ TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options,
   TurnAnswer answer;
   answer.status = stop_requested() ? OCELLUS_CANCELLED : check_turn(ocellus_session_end_turn(session));
   if (answer.status != OCELLUS_OK) return answer;
-  Receiver receiver = {.text = {}, .sink = &sink};
+  Receiver receiver = {.text = {}, .thought = {}, .sink = &sink};
   ocellus_generate_params params = generate_params(options);
   params.on_text = receive;
+  params.on_thought = receive_thought;
   params.user = &receiver;
+  params.thought_user = &receiver;
   answer.status = check_turn(ocellus_session_generate(session, &params, &answer.stats));
   answer.text = receiver.text.text();
+  answer.thought = receiver.thought.text();
   return answer;
 }
 

@@ -30,6 +30,7 @@ ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPa
 struct TurnAnswer {
   ocellus_status status = OCELLUS_OK;  // or OCELLUS_CANCELLED, OCELLUS_DEADLINE: the text is then incomplete
   std::string text;
+  std::string thought;  // empty: none
   ocellus_generate_stats stats = {};
 };
 

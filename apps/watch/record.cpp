@@ -21,32 +21,37 @@ namespace {
 
 nlohmann::ordered_json caption_json(const Record& record) {
   const ocellus_generate_stats& stats = record.stats;
-  return {{"id", record.id},
-          {"sequence", record.sequence},
-          {"at_ms", wall_ms(record.captured_ns)},
-          {"prompt", record.prompt},
-          {"text", record.text},
-          {"stop", record.error.empty() ? stop_name(stats.stop) : "failed"},
-          {"error", record.error},
-          {"capture_ns", record.captured_ns},
-          {"age_ms", record.age_ms},
-          {"queue_ms", record.queue_ms},
-          {"total_ms", record.total_ms},
-          {"preprocess_ms", stats.preprocess_ms},
-          {"encode_ms", stats.encode_ms},
-          {"prefill_ms", stats.prefill_ms},
-          {"ttft_ms", stats.first_token_ms},
-          {"decode_ms", stats.decode_ms},
-          {"token_median_ms", stats.token_median_ms},
-          {"token_p95_ms", stats.token_p95_ms},
-          {"tokens", stats.generated_tokens},
-          {"library_hits", stats.library_hits},
-          {"dropped", record.dropped},
-          {"deadline_missed", record.deadline_missed},
-          {"kv_bytes", stats.kv_bytes},
-          {"kv_bytes_full", stats.kv_bytes_full},
-          {"changed", record.changed},
-          {"thumbnail", record.has_thumbnail ? thumbnail_path(record.id) : ""}};
+  nlohmann::ordered_json object = {{"id", record.id},
+                                   {"sequence", record.sequence},
+                                   {"at_ms", wall_ms(record.captured_ns)},
+                                   {"prompt", record.prompt},
+                                   {"text", record.text},
+                                   {"stop", record.error.empty() ? stop_name(stats.stop) : "failed"},
+                                   {"error", record.error},
+                                   {"capture_ns", record.captured_ns},
+                                   {"age_ms", record.age_ms},
+                                   {"queue_ms", record.queue_ms},
+                                   {"total_ms", record.total_ms},
+                                   {"preprocess_ms", stats.preprocess_ms},
+                                   {"encode_ms", stats.encode_ms},
+                                   {"prefill_ms", stats.prefill_ms},
+                                   {"ttft_ms", stats.first_token_ms},
+                                   {"decode_ms", stats.decode_ms},
+                                   {"token_median_ms", stats.token_median_ms},
+                                   {"token_p95_ms", stats.token_p95_ms},
+                                   {"tokens", stats.generated_tokens},
+                                   {"library_hits", stats.library_hits},
+                                   {"dropped", record.dropped},
+                                   {"deadline_missed", record.deadline_missed},
+                                   {"kv_bytes", stats.kv_bytes},
+                                   {"kv_bytes_full", stats.kv_bytes_full},
+                                   {"changed", record.changed},
+                                   {"thumbnail", record.has_thumbnail ? thumbnail_path(record.id) : ""}};
+  if (stats.thought_tokens > 0) {
+    object["thought"] = record.thought;
+    object["thought_tokens"] = stats.thought_tokens;
+  }
+  return object;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Record {
   int64_t captured_ns = 0;
   std::string prompt;
   std::string text;
+  std::string thought;  // before the text; empty: none
   std::string error;    // one sentence, if the frame could not be answered
   double age_ms = 0;    // from capture to the end of the answer
   double queue_ms = 0;  // from capture to the start of the work

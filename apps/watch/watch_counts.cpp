@@ -23,7 +23,8 @@ void WatchCounts::add(int64_t dropped, Record* record) {
   seen_dropped_ = dropped;
   ++(record->error.empty() ? answered_ : failed_);
   deadline_missed_ += record->deadline_missed ? 1 : 0;
-  tokens_ += record->stats.generated_tokens;
+  const int32_t tokens = record->stats.generated_tokens + record->stats.thought_tokens;
+  tokens_ += tokens;
   if (!record->error.empty()) return;
   last_stats_ = record->stats;
   latencies_ms_.push_back(record->total_ms);
@@ -31,7 +32,6 @@ void WatchCounts::add(int64_t dropped, Record* record) {
   last_age_ms_ = record->age_ms;
   age_.add(record->age_ms / 1e3);
   work_.add(record->total_ms / 1e3);
-  const int32_t tokens = record->stats.generated_tokens;
   if (tokens > 0) first_token_.add(record->stats.first_token_ms / 1e3);
   if (tokens > 1) token_.add(record->stats.decode_ms / 1e3 / (tokens - 1));
 }

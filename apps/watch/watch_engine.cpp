@@ -59,7 +59,8 @@ bool WatchEngine::serves(const WatchSettings& settings) const {
 int32_t WatchEngine::max_frames() const {
   const ocellus_model_facts& facts = model_.facts;
   if (facts.context_length <= 0 || facts.tokens_per_view <= 0) return kMaxFrames;
-  const int64_t rows = facts.context_length - kMaxPromptTokens - options_.common.answer_tokens;
+  const int64_t rows = facts.context_length - kMaxPromptTokens - options_.common.answer_tokens -
+                       most_thought_tokens(facts, options_.common);
   const int32_t image_positions = facts.any_image_size != 0 ? 1 : facts.tokens_per_view;
   return static_cast<int32_t>(std::clamp<int64_t>(rows / (image_positions + 40), 1, kMaxFrames));
 }

@@ -185,6 +185,7 @@ bool Watcher::caption(Record* record) {
       });
   if (answer.status == OCELLUS_CANCELLED && stop_requested()) return false;
   record->text = answer.text;
+  record->thought = answer.thought;
   record->stats = answer.stats;
   record->deadline_missed = answer.status == OCELLUS_DEADLINE;
   if (record->deadline_missed) record->stats.stop = OCELLUS_STOP_DEADLINE;

@@ -206,7 +206,8 @@ ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(out);
   const ocellus::TurnText& texts = ocellus::turn_text(model->model.chat_template());
-  int64_t total = 1;  // the beginning-of-text token, if the model has one
+  // The beginning-of-text token, if the model has one.
+  int64_t total = 1 + model->model.thought_marks().mark_tokens();
   for (const char* text : {texts.user_first, texts.user_close}) {
     int64_t count = 0;
     if (const Status status = model->model.count_tokens(text, true, &count); !status.ok()) return result(status);

@@ -112,7 +112,7 @@ Status Model::read_text() {
   std::string_view jinja;
   OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
   chat_template_ = detect_chat_template(jinja, tokenizer_);
-  return {};
+  return thought_marks_.read(jinja, tokenizer_);
 }
 
 Status Model::read_vision() {
@@ -215,6 +215,8 @@ void Model::describe(ocellus_model_facts* out) const {
   out->head_dim = text_.head_dim;
   out->vocabulary_size = text_.vocabulary;
   out->context_length = text_.context_length;
+  out->thinking = static_cast<int32_t>(thought_marks_.thinking());
+  out->thought_tokens = thought_marks_.standard_tokens();
   if (!has_vision_) return;
   ocellus_limits limits;
   ocellus_limits_init(&limits);

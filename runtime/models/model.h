@@ -10,6 +10,7 @@
 #include "runtime/models/text_model.h"
 #include "runtime/ocellus.h"
 #include "runtime/vocabulary/chat_template.h"
+#include "runtime/vocabulary/thought.h"
 #include "runtime/vocabulary/tokenizer.h"
 
 namespace ocellus {
@@ -41,6 +42,7 @@ class Model {
   const VisionConfig& vision() const { return vision_; }
   const VocabularyFacts& vocabulary() const { return vocabulary_; }
   ChatTemplate chat_template() const { return chat_template_; }
+  const ThoughtMarks& thought_marks() const { return thought_marks_; }
   void describe(ocellus_model_facts* out) const;
   /// Maximum text tokens around one picture.
   int64_t delimiter_tokens(const ViewBounds& bounds) const;
@@ -65,6 +67,7 @@ class Model {
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
+  ThoughtMarks thought_marks_;
   int64_t tile_tokens_ = 0;       // maximum text tokens before a tile
   int64_t row_break_tokens_ = 0;  // between rows of tiles
   int64_t picture_tokens_ = 0;    // before and after the picture and its overview

@@ -8,6 +8,7 @@
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/library/library_entry.h"
 #include "runtime/session/prompt_stats.h"
+#include "runtime/vocabulary/thought.h"
 #include "runtime/vocabulary/tokenizer.h"
 
 namespace ocellus {
@@ -22,6 +23,7 @@ struct ConversationState {
   bool has_system = false;              // a system prompt was added
   bool has_text = false;                // the beginning-of-text token was added
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
+  ThoughtState thought;                 // state of the newest answer
   int64_t recent_count = 0;             // number of tokens remembered for the repetition penalty
   uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added: a picture read in its prompt is found by it
 };

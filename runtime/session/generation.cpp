@@ -18,6 +18,10 @@ Status check_params(const ocellus_generate_params& p) {
   if (p.struct_bytes != sizeof p)
     return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
   if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
+  if (p.max_thought_tokens < -1)
+    return OCELLUS_FAIL(Code::kBadArgument, "max_thought_tokens must be -1 or more, not %d", p.max_thought_tokens);
+  if (p.slice_tokens < 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
   return check_sampler_params(sampler_params(p));
 }
 
@@ -38,6 +42,15 @@ ocellus_stop stop_for(Status status) {
   }
 }
 
+/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
+/// still be working on the previous step.
+void set_flag(Queue& queue, int32_t* flag, bool value) {
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
+  else
+    *flag = value ? 1 : 0;
+}
+
 }  // namespace
 
 /// If an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
@@ -45,6 +58,7 @@ ocellus_stop stop_for(Status status) {
 Status Generation::read_prompt(int32_t i) {
   Prompt& prompt = sessions_[i]->prompt();
   conversation(i).begin_answer();
+  parts_[i].thought = {engine_.model().thought_marks(), params_[i], &conversation(i).state().thought};
   parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
   if (parts_[i].goes_on) return prompt.read_nothing();
   OCELLUS_TRY(prompt.read_to_answer());
@@ -66,9 +80,23 @@ void Generation::read_prompts() {
   }
 }
 
-/// Sets the token that follows step `started_`, before the step is launched.
-void Generation::force_next_token() {
-  if (forced_ != nullptr) scratch_.forced.row(started_ % kResultSteps)[parts_[0].row] = forced_->tokens[started_];
+/// Sets the tokens that follow step `started_` and are not sampled, before the step is launched: all of them if they
+/// are scored, else those around a thought.
+void Generation::force_next_tokens() {
+  TokenId* const forced = scratch_.forced.row(started_ % kResultSteps);
+  if (forced_ != nullptr) {
+    forced[parts_[0].row] = forced_->tokens[started_];
+    return;
+  }
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (!part.on_device) continue;
+    const TokenId token = part.thought.next();
+    if (token != kNoToken) forced[part.row] = token;
+    if (part.thought.is_written == (token != kNoToken)) continue;
+    part.thought.is_written = token != kNoToken;
+    set_flag(engine_.queue(), &scratch_.steps.device.data[part.row].forced, part.thought.is_written);
+  }
 }
 
 /// Step 0: the first token of an answer comes from the last row of its prompt, that of an answer that goes on
@@ -78,7 +106,7 @@ Status Generation::start_first_tokens() {
   int64_t cut = 0;
   for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
   const bool both = cut > 0 && cut < active_count();
-  force_next_token();
+  force_next_tokens();
   if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
   if (cut < active_count()) OCELLUS_TRY(start_first_rows());
@@ -101,13 +129,7 @@ Status Generation::start_first_rows() {
 }
 
 void Generation::mark_active(int32_t i, bool active) {
-  int32_t& flag = scratch_.steps.device.data[parts_[i].row].active;
-  Queue& queue = engine_.queue();
-  // In the order of the steps even if the GPU reads host memory directly: it may still be working on the previous step.
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(&flag, active ? 1 : 0, sizeof flag));  // any byte that is not zero
-  else
-    flag = active ? 1 : 0;
+  set_flag(engine_.queue(), &scratch_.steps.device.data[parts_[i].row].active, active);
 }
 
 void Generation::mark_those_that(bool go_on, bool active) {
@@ -170,7 +192,7 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
-  force_next_token();
+  force_next_tokens();
   if (!run_step().ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
@@ -191,7 +213,10 @@ Status Generation::answer() {
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is running when the token of this one fills a block: it is packed before the next step.
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) ? 2 : 1;
+    // Nor is one when the host writes the token of the next step around a thought.
+    const bool may_write = std::any_of(
+        parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
     OCELLUS_TRY(queue.status());
@@ -239,10 +264,11 @@ Status Generation::accept_result(int32_t i, int64_t step) {
   ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
     return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
+  const TokenId given = parts_[i].thought.next();
   if (forced_ != nullptr)
     accept_forced(step, result.log_probability);
   else
-    accept_token(i, result.token);
+    accept_token(i, given != kNoToken ? given : result.token);
   if (active(i) && step >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
@@ -252,9 +278,16 @@ void Generation::accept_token(int32_t i, TokenId token) {
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
   conversation(i).state().unread_token = token;
   conversation(i).remember(token);
-  ++stats_[i].generated_tokens;
-  deliver(i, conversation(i).characters().push(engine_.tokenizer().piece(token, false)));
-  if (active(i) && stats_[i].generated_tokens >= p.max_tokens) finish(i, OCELLUS_STOP_MAX_TOKENS);
+  const ThoughtPart part = parts_[i].thought.accept(token);
+  ++(part == ThoughtPart::kAnswer ? stats_[i].generated_tokens : stats_[i].thought_tokens);
+  Utf8Stream& characters = conversation(i).characters();
+  if (part == ThoughtPart::kMark)
+    deliver(i, true, characters.finish());
+  else
+    deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
+  const int64_t tokens = int64_t{stats_[i].generated_tokens} + stats_[i].thought_tokens;
+  const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
+  if (active(i) && (stats_[i].generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
 /// A final end token is not read, as in generation: the chat template writes it.
@@ -268,11 +301,14 @@ void Generation::accept_forced(int64_t step, float log_probability) {
   if (is_last) finish(0, OCELLUS_STOP_MAX_TOKENS);
 }
 
-void Generation::deliver(int32_t i, std::string_view text) {
+void Generation::deliver(int32_t i, bool is_thought, std::string_view text) {
   const ocellus_generate_params& p = params_[i];
-  if (text.empty() || p.on_text == nullptr) return;
+  const ocellus_text_function receiver = is_thought ? p.on_thought : p.on_text;
+  if (!is_thought) text = parts_[i].thought.visible(text);
+  if (text.empty() || receiver == nullptr) return;
   const TraceRange range(engine_.trace(), "deliver text");
-  if (p.on_text(p.user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
+  void* const user = is_thought ? p.thought_user : p.user;
+  if (receiver(user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
     finish(i, OCELLUS_STOP_CALLBACK);
 }
 
@@ -280,8 +316,8 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
   // If the answer may go on, an incomplete character stays buffered.
-  if (stop != OCELLUS_STOP_CALLBACK && stop != OCELLUS_STOP_MAX_TOKENS)
-    deliver(i, conversation(i).characters().finish());
+  if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
+  deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
 }
 
 void Generation::summarise(int32_t i) {
@@ -374,6 +410,7 @@ Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stat
   if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
   OCELLUS_TRY(check_tokens(session.engine().text().config, answer.tokens, answer.count));
   OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
+  session.conversation().state().thought = {};
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
   params.max_tokens = answer.count;

@@ -6,6 +6,7 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
+#include "runtime/session/answer_thought.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
@@ -48,6 +49,7 @@ class Generation {
     int64_t most_steps = 0;  // tokens of the answer for which there is room
     int64_t last_step = 0;   // newest step that the row took part in
     StepEviction eviction;   // the device's counts, up to the accepted tokens
+    AnswerThought thought;   // its bound in this call
     StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
   };
@@ -73,8 +75,8 @@ class Generation {
   void read_token(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
   void accept_forced(int64_t step, float log_probability);
-  void force_next_token();
-  void deliver(int32_t i, std::string_view text);
+  void force_next_tokens();
+  void deliver(int32_t i, bool is_thought, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
   void summarise(int32_t i);
   bool active(int32_t i) const { return parts_[i].active; }

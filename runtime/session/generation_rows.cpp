@@ -13,7 +13,9 @@ Status Generation::place_row(int32_t i) {
   Part& part = parts_[i];
   SessionCache& cache = conversation(i).cache();
   const StepScratch& s = scratch_;
-  const int32_t wanted = std::max(params_[i].max_tokens - (part.goes_on ? 0 : 1), 0);  // tokens to read
+  const int64_t whole = params_[i].max_tokens + part.thought.most_left();
+  const int64_t tokens = params_[i].slice_tokens > 0 ? std::min<int64_t>(whole, params_[i].slice_tokens) : whole;
+  const int64_t wanted = std::max<int64_t>(tokens - (part.goes_on ? 0 : 1), 0);  // tokens to read
   room.release_for_answer(wanted);
   cache.move_sinks(state.next_position);
   part.eviction = plan_eviction(engine_.shape().policy, cache);

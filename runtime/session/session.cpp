@@ -62,9 +62,10 @@ Status Session::begin_turn() {
 Status Session::end_turn() {
   const TurnText& texts = turn_text(engine().model().chat_template());
   const CachePolicy& policy = engine().shape().policy;
-  if (!policy.compresses() || policy.when != CompressAt::kBeforeSuffix)
-    return add_template_text(texts.user_close, true);
-  return prompt_.add_closing(texts.user_close, texts.suffix);
+  const bool splits = policy.compresses() && policy.when == CompressAt::kBeforeSuffix;
+  OCELLUS_TRY(splits ? prompt_.add_closing(texts.user_close, texts.suffix) : add_template_text(texts.user_close, true));
+  conversation_.state().thought = engine().model().thought_marks().begin();
+  return {};
 }
 
 Status Session::add_frame(const Frame& frame) {

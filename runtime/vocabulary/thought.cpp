@@ -1,0 +1,123 @@
+#include "runtime/vocabulary/thought.h"
+
+#include <algorithm>
+
+namespace ocellus {
+namespace {
+
+/// True if the template's generation prompt ends with an open thought. It also has "<think>\n\n</think>" in templates
+/// that can be told not to think; those that only have that leave thinking to the model.
+bool opens_thought(std::string_view jinja) {
+  const size_t prompt = jinja.rfind("add_generation_prompt");
+  if (prompt == std::string_view::npos) return false;
+  constexpr std::string_view kOpen[] = {"<think>\\n'", "<think>\\n\"", "<think>\n'", "<think>\n\""};
+  return std::any_of(std::begin(kOpen), std::end(kOpen),
+                     [&](std::string_view text) { return jinja.find(text, prompt) != std::string_view::npos; });
+}
+
+}  // namespace
+
+/// Appends the tokens of line breaks, which follow a token directly: a SentencePiece vocabulary adds no space.
+Status ThoughtMarks::append(const Tokenizer& tokenizer, std::string_view text, Tokens* out) {
+  std::byte workspace[4096];
+  int64_t count = 0;
+  if (Tokenizer::workspace_bytes(static_cast<int64_t>(text.size())) > static_cast<int64_t>(sizeof workspace))
+    return OCELLUS_FAIL(Code::kInternal, "the workspace for the line breaks around a thought is too small");
+  OCELLUS_TRY(tokenizer.encode(text, false, workspace, sizeof workspace, out->ids + out->count,
+                               kMaxScriptTokens - out->count, &count, /*continues=*/true));
+  out->count += static_cast<int32_t>(count);
+  return {};
+}
+
+Status ThoughtMarks::read(std::string_view jinja, const Tokenizer& tokenizer) {
+  *this = {};
+  begin_ = tokenizer.find("<think>");
+  end_ = tokenizer.find("</think>");
+  if (begin_ == kNoToken || end_ == kNoToken) return {};
+  thinking_ = opens_thought(jinja) ? Thinking::kAlways : Thinking::kIfTold;
+  const auto at = [&](ThoughtScript script) { return &scripts_[static_cast<int>(script)]; };
+  *at(ThoughtScript::kOpen) = {{begin_}, 1};
+  OCELLUS_TRY(append(tokenizer, "\n", at(ThoughtScript::kLine)));
+  OCELLUS_TRY(append(tokenizer, "\n", at(ThoughtScript::kClose)));
+  OCELLUS_TRY(append(tokenizer, "\n\n", at(ThoughtScript::kCloseAtOnce)));
+  for (Tokens* script : {at(ThoughtScript::kClose), at(ThoughtScript::kCloseAtOnce)}) {
+    script->ids[script->count++] = end_;
+    OCELLUS_TRY(append(tokenizer, "\n\n", script));
+  }
+  return {};
+}
+
+int32_t ThoughtMarks::mark_tokens() const {
+  if (thinking_ == Thinking::kNever) return 0;
+  const int32_t bounded = tokens_of(ThoughtScript::kLine).count + tokens_of(ThoughtScript::kClose).count;
+  return 1 + std::max(bounded, tokens_of(ThoughtScript::kCloseAtOnce).count);
+}
+
+ThoughtState ThoughtMarks::begin() const {
+  ThoughtState state;
+  if (thinking_ == Thinking::kNever) return state;
+  state.phase = AnswerPhase::kStart;
+  if (thinking_ == Thinking::kAlways) run(ThoughtScript::kOpen, &state);
+  return state;
+}
+
+/// A vocabulary without line breaks has an empty kLine, which is over at once.
+void ThoughtMarks::run(ThoughtScript script, ThoughtState* state) const {
+  state->script = tokens_of(script).count > 0 ? script : ThoughtScript::kNone;
+  state->written = 0;
+}
+
+TokenId ThoughtMarks::next(const ThoughtState& state) const {
+  return state.script == ThoughtScript::kNone ? kNoToken : tokens_of(state.script).ids[state.written];
+}
+
+bool ThoughtMarks::may_write_after_next(const ThoughtState& state, int32_t most) const {
+  if (state.phase == AnswerPhase::kStart || state.script != ThoughtScript::kNone) return true;
+  return state.phase == AnswerPhase::kThought && state.count + 1 >= most;
+}
+
+ThoughtPart ThoughtMarks::accept(TokenId token, int32_t most, ThoughtState* state) const {
+  if (state->phase == AnswerPhase::kAnswer || state->phase == AnswerPhase::kClosed) return ThoughtPart::kAnswer;
+  if (state->phase == AnswerPhase::kStart) {
+    const ThoughtScript script = state->script;
+    *state = {};
+    if (token != begin_) return ThoughtPart::kAnswer;
+    state->phase = AnswerPhase::kThought;
+    if (most <= 0)
+      run(ThoughtScript::kCloseAtOnce, state);
+    else if (script == ThoughtScript::kOpen)
+      run(ThoughtScript::kLine, state);
+    return ThoughtPart::kMark;
+  }
+  if (state->script != ThoughtScript::kNone) {
+    if (++state->written < tokens_of(state->script).count) return ThoughtPart::kMark;
+    if (state->script == ThoughtScript::kLine)
+      state->script = ThoughtScript::kNone;
+    else
+      *state = {.phase = AnswerPhase::kClosed, .count = state->count};
+    return ThoughtPart::kMark;
+  }
+  if (token == end_) {
+    state->phase = AnswerPhase::kClosed;
+    return ThoughtPart::kMark;
+  }
+  if (++state->count >= most) run(ThoughtScript::kClose, state);
+  return ThoughtPart::kThought;
+}
+
+int64_t ThoughtMarks::most_left(const ThoughtState& state, int32_t most) const {
+  if (state.phase == AnswerPhase::kStart) return int64_t{mark_tokens()} + std::max(most, 0);
+  if (state.phase != AnswerPhase::kThought) return 0;
+  const int64_t script = state.script == ThoughtScript::kNone ? 0 : tokens_of(state.script).count - state.written;
+  if (script > 0 && state.script != ThoughtScript::kLine) return script;
+  return script + std::max<int64_t>(int64_t{most} - state.count, 1) + tokens_of(ThoughtScript::kClose).count;
+}
+
+std::string_view visible_text(std::string_view text, ThoughtState* state) {
+  if (state->phase != AnswerPhase::kClosed) return text;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  if (!text.empty()) state->phase = AnswerPhase::kAnswer;
+  return text;
+}
+
+}  // namespace ocellus
