@@ -2,6 +2,7 @@
 #include "kernels/base/launch.cuh"
 #include "kernels/rows/rope_angles.cuh"
 #include "kernels/vision/grid_positions.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 namespace cuda {
