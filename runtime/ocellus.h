@@ -362,9 +362,10 @@ OCELLUS_API void ocellus_session_close(ocellus_session* session);
 /* Adds the system prompt in the model's chat template: once, and before the first turn. On failure part of it may be in
  * the session. */
 OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes);
-/* A user turn in the model's chat template: begin, then text and images in any order, then end. Raw prompts omit begin
- * and end and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag with an effect here. Each call to add_text is
- * tokenised on its own. */
+/* A user turn in the model's chat template, the first one after the template's own system prompt if it has one
+ * (Qwen2-VL: "You are a helpful assistant.") and none was added: begin, then text and images in any order, then end.
+ * Raw prompts omit begin and end and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag with an effect here. Each
+ * call to add_text is tokenised on its own. */
 OCELLUS_API ocellus_status ocellus_session_begin_turn(ocellus_session* session);
 OCELLUS_API ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes,
                                                     uint32_t flags);

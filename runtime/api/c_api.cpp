@@ -208,7 +208,11 @@ ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t
   const ocellus::TurnText& texts = ocellus::turn_text(model->model.chat_template());
   // The beginning-of-text token, if the model has one.
   int64_t total = 1 + model->model.thought_marks().mark_tokens();
-  for (const char* text : {texts.user_first, texts.user_close}) {
+  const std::string_view system = model->model.default_system();
+  const bool has_system = !system.empty();
+  for (const std::string_view text : {std::string_view(has_system ? texts.system_open : ""), system,
+                                      std::string_view(has_system ? texts.system_close : ""),
+                                      std::string_view(texts.user_first), std::string_view(texts.user_close)}) {
     int64_t count = 0;
     if (const Status status = model->model.count_tokens(text, true, &count); !status.ok()) return result(status);
     total += count;

@@ -112,6 +112,7 @@ Status Model::read_text() {
   std::string_view jinja;
   OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
   chat_template_ = detect_chat_template(jinja, tokenizer_);
+  if (chat_template_ == ChatTemplate::kChatMl) default_system_ = default_system_prompt(jinja);
   return thought_marks_.read(jinja, tokenizer_);
 }
 

@@ -42,6 +42,8 @@ class Model {
   const VisionConfig& vision() const { return vision_; }
   const VocabularyFacts& vocabulary() const { return vocabulary_; }
   ChatTemplate chat_template() const { return chat_template_; }
+  /// The system prompt of conversations that are given none; may be empty.
+  std::string_view default_system() const { return default_system_; }
   const ThoughtMarks& thought_marks() const { return thought_marks_; }
   void describe(ocellus_model_facts* out) const;
   /// Maximum text tokens around one picture.
@@ -67,6 +69,7 @@ class Model {
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
+  std::string_view default_system_;  // in the file's header
   ThoughtMarks thought_marks_;
   int64_t tile_tokens_ = 0;       // maximum text tokens before a tile
   int64_t row_break_tokens_ = 0;  // between rows of tiles

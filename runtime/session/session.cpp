@@ -48,6 +48,8 @@ Status Session::begin_turn() {
   conversation_.characters().finish();
   const TurnText& texts = turn_text(engine().model().chat_template());
   ConversationState& state = conversation_.state();
+  const std::string_view usual = engine().model().default_system();
+  if (!usual.empty() && !state.has_turns && !state.has_text && !state.has_system) OCELLUS_TRY(add_system(usual));
   if (state.has_turns) {
     OCELLUS_TRY(add_template_text(texts.answer_end, true));
     OCELLUS_TRY(add_template_text(texts.user_later, false));

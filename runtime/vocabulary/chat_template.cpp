@@ -56,6 +56,20 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
   return like_llava ? ChatTemplate::kVicuna : ChatTemplate::kRaw;
 }
 
+/// The prompt stands between two marks, without Jinja's quotes or braces, and without escaped characters: elsewhere a
+/// message stands there. The line break after the first mark may be escaped.
+std::string_view default_system_prompt(std::string_view jinja) {
+  constexpr std::string_view kOpen = "<|im_start|>system", kClose = "<|im_end|>";
+  for (size_t at = jinja.find(kOpen); at != jinja.npos; at = jinja.find(kOpen, at + 1)) {
+    std::string_view rest = jinja.substr(at + kOpen.size());
+    const size_t line_break = rest.starts_with("\n") ? 1 : rest.starts_with("\\n") ? 2 : 0;
+    rest.remove_prefix(line_break);
+    const std::string_view prompt = rest.substr(0, rest.find(kClose));
+    if (line_break > 0 && prompt.size() < rest.size() && prompt.find_first_of("'\"{}\\") == prompt.npos) return prompt;
+  }
+  return {};
+}
+
 const TurnText& turn_text(ChatTemplate chat_template) { return kTurnTexts[static_cast<int>(chat_template)]; }
 
 }  // namespace ocellus

@@ -16,6 +16,10 @@ const char* chat_template_name(ChatTemplate chat_template);
 /// the special tokens of the vocabulary; kRaw if neither is known.
 ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& tokenizer);
 
+/// Returns the system prompt that a ChatML template writes where a conversation has none, as Qwen2-VL's does; empty if
+/// it writes none.
+std::string_view default_system_prompt(std::string_view jinja);
+
 /// A conversation is
 ///   [system_open system system_close user_after_system | user_first] content user_close answer answer_end
 ///   then for each later turn

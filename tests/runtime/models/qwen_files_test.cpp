@@ -8,6 +8,7 @@
 #include "tests/support/failure.h"
 #include "tests/support/random_model.h"
 #include "tests/support/small_pair.h"
+#include "tests/support/text_sessions.h"
 #include "tests/support/tiny_families.h"
 
 namespace ocellus {
@@ -137,6 +138,42 @@ TEST_CASE("a bound of a picture's rows is for models that take any size") {
   CHECK(plan.rows_per_image == 16);
   limits.max_image_rows = -1;
   CHECK(plan_memory(*test::open_tiny_family("qwen3-vl"), limits, &plan).code() == Code::kBadArgument);
+}
+
+TEST_CASE("a conversation without a system prompt gets the one that Qwen2-VL's template has") {
+  const test::ModelPair pair = test::family_pair("qwen2-vl", test::read_family("qwen2-vl"));
+  GgufFile file;
+  REQUIRE(file.open(pair.model.c_str()).ok());
+  GgufBuilder changed(file);
+  test::without(changed, "tokenizer.chat_template")
+      .add_string("tokenizer.chat_template",
+                  "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}<|im_start|>system\n"
+                  "You are a helpful assistant.<|im_end|>\n{% endif %}<|im_start|>{{ message['role'] }}\n{% endfor %}");
+  const TemporaryFile text(changed);
+  std::vector<int32_t> ids[3];
+  int32_t tokens[2] = {};
+  for (int way = 0; way < 3;
+       ++way) {  // the old template and that prompt, the new one and no prompt, and another prompt
+    Model model;
+    REQUIRE(model.open(way == 0 ? pair.model.c_str() : text.c_str(), nullptr).ok());
+    const std::unique_ptr<Engine> engine = test::make_engine(model, test::board_limits(0, 100));
+    Session& session = test::open_session(*engine);
+    if (way != 1) REQUIRE(session.add_system(way == 0 ? "You are a helpful assistant." : "Be short.").ok());
+    REQUIRE(session.begin_turn().ok());
+    REQUIRE(session.add_text("Hello.", false).ok());
+    REQUIRE(session.end_turn().ok());
+    const PromptChunk& chunk = engine->memory().chunk;
+    ids[way].assign(chunk.token_ids.host.data, chunk.token_ids.host.data + chunk.row_count);
+  }
+  CHECK(ids[0] == ids[1]);
+  CHECK(ids[2] != ids[1]);
+  for (int way = 0; way < 2; ++way) {
+    ocellus_model* model = nullptr;
+    REQUIRE(ocellus_model_open(way == 0 ? pair.model.c_str() : text.c_str(), nullptr, &model) == OCELLUS_OK);
+    CHECK(ocellus_model_template_tokens(model, &tokens[way]) == OCELLUS_OK);
+    ocellus_model_close(model);
+  }
+  CHECK(tokens[1] > tokens[0]);
 }
 
 TEST_CASE("the rows of a picture are counted before there is an engine") {

@@ -105,5 +105,17 @@ TEST_CASE("every template has a name") {
   CHECK(std::string(chat_template_name(ChatTemplate::kGemma)) == "gemma");
 }
 
+TEST_CASE("a template's own system prompt is read, whatever else it writes") {
+  const std::string prompt = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+  CHECK(default_system_prompt("<|im_start|>system\n" + prompt + "<|im_end|>\n") == prompt);
+  CHECK(default_system_prompt("{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}"
+                              "{{- '<|im_start|>system\\n" +
+                              prompt + "<|im_end|>\\n' }}") == prompt);
+  for (const char* const none :
+       {"", "<|im_start|>system", "<|im_start|>system\nYou are", "<|im_start|>system\n{{ text }}<|im_end|>",
+        "{{ '<|im_start|>' + message.role + '<|im_end|>' }}", "<|im_start|>systems<|im_end|>"})
+    CHECK(default_system_prompt(none).empty());
+}
+
 }  // namespace
 }  // namespace ocellus
