@@ -335,44 +335,32 @@ constexpr ModelShape kQwen3Shapes[] = {
      .vision = qwen3_tower(1152, 4096)},
 };
 
-constexpr const char* kWidthFrom = "the height of tensor 'mm.2.weight'";
+constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits places,
+                             std::span<const ModelShape> shapes) {
+  return {.name = name,
+          .vision = {.projector = projector,
+                     .read = read_qwen,
+                     .bind = bind_qwen,
+                     .views = &kViews,
+                     .output_width_from = "the height of tensor 'mm.2.weight'"},
+          .describe = describe_qwen,
+          .picture_tokens = kTokens,
+          .places = places,
+          .shapes = shapes};
+}
+
+/// Its towers' files had Qwen2-VL's projector type at first.
+constexpr Family qwen25_family() {
+  Family family = qwen_family("Qwen2.5-VL", "qwen2.5vl_merger", PlaceUnits::kResizedPixels, kQwen25Shapes);
+  family.vision.old_projector = "qwen2vl_merger";
+  family.vision.claims = has_gate;
+  return family;
+}
 
 }  // namespace
 
-// Their towers' files had Qwen2-VL's projector type at first.
-const Family kQwen25VlFamily = {.name = "Qwen2.5-VL",
-                                .vision = {.projector = "qwen2.5vl_merger",
-                                           .old_projector = "qwen2vl_merger",
-                                           .claims = has_gate,
-                                           .read = read_qwen,
-                                           .bind = bind_qwen,
-                                           .views = &kViews,
-                                           .output_width_from = kWidthFrom},
-                                .describe = describe_qwen,
-                                .picture_tokens = kTokens,
-                                .places = PlaceUnits::kResizedPixels,
-                                .shapes = kQwen25Shapes};
-
-const Family kQwen2VlFamily = {.name = "Qwen2-VL",
-                               .vision = {.projector = "qwen2vl_merger",
-                                          .read = read_qwen,
-                                          .bind = bind_qwen,
-                                          .views = &kViews,
-                                          .output_width_from = kWidthFrom},
-                               .describe = describe_qwen,
-                               .picture_tokens = kTokens,
-                               .places = PlaceUnits::kThousandths,
-                               .shapes = kQwen2Shapes};
-
-const Family kQwen3VlFamily = {.name = "Qwen3-VL",
-                               .vision = {.projector = "qwen3vl_merger",
-                                          .read = read_qwen,
-                                          .bind = bind_qwen,
-                                          .views = &kViews,
-                                          .output_width_from = kWidthFrom},
-                               .describe = describe_qwen,
-                               .picture_tokens = kTokens,
-                               .places = PlaceUnits::kThousandths,
-                               .shapes = kQwen3Shapes};
+const Family kQwen25VlFamily = qwen25_family();
+const Family kQwen2VlFamily = qwen_family("Qwen2-VL", "qwen2vl_merger", PlaceUnits::kThousandths, kQwen2Shapes);
+const Family kQwen3VlFamily = qwen_family("Qwen3-VL", "qwen3vl_merger", PlaceUnits::kThousandths, kQwen3Shapes);
 
 }  // namespace ocellus

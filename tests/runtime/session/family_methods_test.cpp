@@ -96,8 +96,9 @@ TestPicture largest_picture(const Engine& engine) {
   return {largest.width, largest.height};
 }
 
-/// The engine takes what the plan says, with as many of the largest pictures as were planned.
-void check_plan(const Model& model, const ocellus_limits& limits) {
+/// The engine takes what the plan says, with as many pictures as were planned: picture_for(engine) gives each.
+template <class PictureFor>
+void check_plan(const Model& model, const ocellus_limits& limits, PictureFor picture_for) {
   ocellus_plan plan;
   REQUIRE_MESSAGE(plan_memory(model, limits, &plan).ok(), last_failure().sentence);
   const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
@@ -105,14 +106,14 @@ void check_plan(const Model& model, const ocellus_limits& limits) {
   engine->describe(&stats);
   CHECK(stats.arena_bytes == plan.total_bytes);
   Session& session = test::open_session(*engine);
-  const TestPicture largest = largest_picture(*engine);
-  for (int32_t i = 0; i < limits.max_images; ++i) add_picture(session, largest);
+  for (int32_t i = 0; i < limits.max_images; ++i) add_picture(session, picture_for(*engine));
   add_words(session, "?");
   REQUIRE_MESSAGE(test::answer_of(session, test::default_params(2)).status.ok(), last_failure().sentence);
   engine->describe(&stats);
   CHECK(stats.session_high_water_bytes <= plan.session_bytes);
   CHECK(stats.scratch_high_water_bytes <= plan.scratch_bytes);
 }
+void check_plan(const Model& model, const ocellus_limits& limits) { check_plan(model, limits, largest_picture); }
 
 /// Limits that may make a plan or not.
 ocellus_limits random_limits(test::Random& random) {
@@ -135,28 +136,10 @@ ocellus_limits random_limits(test::Random& random) {
   return limits;
 }
 
-/// Adds a picture that fits the limits, and answers.
-void check_random_plan(const Model& model, const ocellus_limits& limits, test::Random& random) {
-  ocellus_plan plan;
-  REQUIRE_MESSAGE(plan_memory(model, limits, &plan).ok(), last_failure().sentence);
-  const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
-  ocellus_engine_stats stats;
-  engine->describe(&stats);
-  CHECK(stats.arena_bytes == plan.total_bytes);
-  Session& session = test::open_session(*engine);
-  for (int32_t i = 0; i < limits.max_images; ++i) {
-    const int64_t width = random.integer(1, std::min<int64_t>(limits.max_image_pixels, 300));
-    const int64_t height = std::min(random.integer(1, 300), limits.max_image_pixels / width);
-    if (std::max(width, height) > 200 * std::min(width, height)) continue;
-    CAPTURE(width);
-    CAPTURE(height);
-    add_picture(session, {static_cast<int>(width), static_cast<int>(height)});
-  }
-  add_words(session, "?");
-  REQUIRE_MESSAGE(test::answer_of(session, test::default_params(3)).status.ok(), last_failure().sentence);
-  engine->describe(&stats);
-  CHECK(stats.session_high_water_bytes <= plan.session_bytes);
-  CHECK(stats.scratch_high_water_bytes <= plan.scratch_bytes);
+/// A picture within the limits.
+TestPicture random_picture(const ocellus_limits& limits, test::Random& random) {
+  const int64_t width = random.integer(1, std::min<int64_t>(limits.max_image_pixels, 199));
+  return {static_cast<int>(width), static_cast<int>(std::min(random.integer(1, 199), limits.max_image_pixels / width))};
 }
 
 }  // namespace
@@ -177,7 +160,7 @@ TEST_CASE("the arena of a family with pictures of any size is what the plan says
         continue;
       }
       CAPTURE(i);
-      check_random_plan(*model, limits, random);
+      check_plan(*model, limits, [&](const Engine&) { return random_picture(limits, random); });
       ++made;
     }
   }
