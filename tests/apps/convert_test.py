@@ -141,7 +141,7 @@ class ConverterTest(FolderTest):
                 self.assertEqual(mmproj.fields["clip.projector_type"].contents(), projector)
                 self.assertLessEqual(set(tensors), {tensor.name for tensor in mmproj.tensors})
                 sections = next(model.fields[key] for key in model.fields if key.endswith(".rope.dimension_sections"))
-                self.assertEqual(sections.contents(), [2, 3, 3, 0])
+                self.assertEqual(sections.contents(), [3, 3, 2, 0])
 
     def test_a_bad_folder_gets_one_sentence_and_replaces_nothing(self):
         (self.folder / "out").mkdir()

@@ -29,7 +29,7 @@ PARTS = {
                                    "deepstack_visual_indexes": [0]}},
 }
 for qwen, kind in (("qwen2-vl", "qwen2_vl_text"), ("qwen2.5-vl", "qwen2_5_vl_text"), ("qwen3-vl", "qwen3_vl_text")):
-    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]}
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [3, 3, 2]}
     PARTS[qwen]["text_config"] = {**TEXT, "model_type": kind, "rope_parameters": rope}
 SPECIAL_TOKENS = {
     "smolvlm": ["<|im_start|>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<image>",
@@ -143,7 +143,9 @@ def qwen25_tensors():
 
 def qwen3_tensors():
     merger, deepstack = "model.visual.merger.", "model.visual.deepstack_merger_list.0."
+    attention, head = "model.language_model.layers.0.self_attn.", (WIDTH // TEXT["num_attention_heads"],)
     return {**qwen_tensors({"linear_fc1": (MLP, WIDTH), "linear_fc2": (WIDTH, MLP)}),
+            f"{attention}q_norm.weight": head, f"{attention}k_norm.weight": head,
             "model.visual.patch_embed.proj.bias": (WIDTH,), "model.visual.pos_embed.weight": (PATCHES, WIDTH),
             **qwen_merger(merger, norm(f"{merger}norm"), "linear_fc1", "linear_fc2"),
             **qwen_merger(deepstack, norm(f"{deepstack}norm", 4 * WIDTH), "linear_fc1", "linear_fc2")}
@@ -176,6 +178,8 @@ def write_folder(folder, family):
     config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True,
               **PARTS.get(family, {})}
     processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
+    if family in PARTS:  # in pixels of the picture there
+        processor["size"] = {"shortest_edge": SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
     texts = byte_texts()
     added = [{"id": 257 + i, "content": text, "special": True} for i, text in enumerate(SPECIAL_TOKENS[family])]
     vocabulary = {text: i for i, text in enumerate([*texts, "th"])}

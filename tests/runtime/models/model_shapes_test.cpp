@@ -14,6 +14,7 @@
 #include "tests/support/device.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/loaded_engine.h"
+#include "tests/support/small_shapes.h"
 #include "tests/support/temporary_file.h"
 
 namespace ocellus {
@@ -56,75 +57,6 @@ constexpr Published kPublished[] = {
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
     {"Gemma3-1B", 999885952, 26, 1152, 4, 1, 256, 262144, 0},
 };
-
-/// Everything a real shape has, as small as it gets.
-ModelShape small_shape(const char* architecture = "llama") {
-  ModelShape shape = {.name = "small",
-                      .text = {.architecture = find_text_architecture(architecture),
-                               .layer_count = 2,
-                               .width = 256,
-                               .query_heads = 4,
-                               .kv_heads = 2,
-                               .head_dim = 64,
-                               .mlp_width = 320,  // no multiple of 256
-                               .vocabulary = 340,
-                               .context_length = 1024,
-                               .rope = {.base = 10000.0f}},
-                      .tied = architecture == std::string_view("qwen2")};
-  if (shape.text.architecture->has_sections) shape.text.rope.sections = {.counts = {12, 10, 10}, .interleaved = true};
-  shape.vision = {.family = &find_family("SmolVLM").vision,
-                  .image_size = 32,
-                  .patch_size = 8,
-                  .width = 64,
-                  .mlp_width = 104,  // no multiple of 32
-                  .layer_count = 2,
-                  .heads = 2,
-                  .scale_factor = 2,
-                  .output_width = 256,
-                  .longest_edge = 64,
-                  .image_mean = {0.5f, 0.5f, 0.5f},
-                  .image_std = {0.5f, 0.5f, 0.5f}};
-  return shape;
-}
-
-/// The same language model after CLIP and LLaVA's projector.
-ModelShape small_llava_shape() {
-  ModelShape shape = small_shape();
-  shape.vision = {.family = &find_family("LLaVA-1.5").vision,
-                  .activation = Activation::kQuickGelu,
-                  .image_size = 32,
-                  .patch_size = 8,
-                  .width = 64,
-                  .mlp_width = 104,
-                  .layer_count = 2,
-                  .heads = 2,
-                  .has_class_row = true,
-                  .projector_width = 72,
-                  .output_width = 256,
-                  .epsilon = 1e-5f,
-                  .image_mean = {0.5f, 0.5f, 0.5f},
-                  .image_std = {0.5f, 0.5f, 0.5f}};
-  return shape;
-}
-
-/// A published shape of Qwen's vision families, of two small layers each.
-ModelShape small_qwen_shape(const char* name) {
-  const ModelShape* shape = nullptr;
-  REQUIRE(find_model_shape(name, &shape).ok());
-  ModelShape small = small_shape(shape->text.architecture->name);
-  small.text.rope.sections.interleaved = shape->text.rope.sections.interleaved;
-  small.vision = shape->vision;
-  small.vision.width = 64;
-  small.vision.mlp_width = 108;  // no multiple of 8
-  small.vision.layer_count = 2;
-  small.vision.heads = 2;
-  small.vision.projector_width = 256;
-  small.vision.output_width = 256;
-  small.vision.window_period = std::min(small.vision.window_period, 2);
-  small.text.deepstack_layers = small.vision.deepstack_count = std::min(small.vision.deepstack_count, 1);
-  small.vision.deepstack_layers[0] = 0;
-  return small;
-}
 
 const char* template_of(const ModelShape& shape) {
   const Family* family = family_of(shape.vision);
@@ -282,7 +214,7 @@ TEST_CASE("Made-up vocabularies read any text, know the special tokens and can p
     CHECK(model.delimiter_tokens({.tiles = 16, .tile_rows = 4}) == 16 * 2 + 3 + 4);
   }
   Model model;
-  open(model, small_shape(), WeightFormat::kF16);
+  open(model, test::small_shape(), WeightFormat::kF16);
   ocellus_limits limits = cpu_limits(0, 64);
   const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
   for (TokenId id = 0; id < model.text().vocabulary; ++id) {
@@ -330,7 +262,7 @@ void check_weight_sizes(const GgufFile& file, Queue& queue) {
 TEST_CASE("Made-up weights fill every tensor with numbers of a sensible size") {
   for (int i = 0; i < kWeightFormatCount; ++i) {
     CAPTURE(format_info(static_cast<WeightFormat>(i)).name);
-    for (const ModelShape& shape : {small_shape(), small_llava_shape()}) {
+    for (const ModelShape& shape : {test::small_shape(), test::small_llava_shape()}) {
       Model model;
       open(model, shape, static_cast<WeightFormat>(i));
       test::for_each_backend([&](Queue& queue) {
@@ -341,9 +273,10 @@ TEST_CASE("Made-up weights fill every tensor with numbers of a sensible size") {
 }
 
 TEST_CASE("An engine runs on made-up weights, with text and pictures, and says the same every time") {
-  for (const ModelShape& shape : {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("qwen3vl"),
-                                  small_shape("internlm2"), small_llava_shape(), small_qwen_shape("Qwen2-VL-2B"),
-                                  small_qwen_shape("Qwen2.5-VL-3B"), small_qwen_shape("Qwen3-VL-2B")}) {
+  for (const ModelShape& shape :
+       {test::small_shape(), test::small_shape("qwen2"), test::small_shape("qwen3"), test::small_shape("qwen3vl"),
+        test::small_shape("internlm2"), test::small_llava_shape(), test::small_qwen_shape("Qwen2-VL-2B"),
+        test::small_qwen_shape("Qwen2.5-VL-3B"), test::small_qwen_shape("Qwen3-VL-2B")}) {
     for (const WeightFormat format : kFormats) {
       CAPTURE(format_info(format).name);
       CAPTURE(template_of(shape));
@@ -428,7 +361,7 @@ void check_equal_tensors(const GgufFile& made_up, const test::Bytes& file, Queue
 TEST_CASE("A file written with the engine's seed holds the weights that the engine makes up, in every format") {
   for (int i = 0; i < kWeightFormatCount; ++i) {
     CAPTURE(format_info(static_cast<WeightFormat>(i)).name);
-    for (const ModelShape& shape : {small_shape(), small_llava_shape()}) {
+    for (const ModelShape& shape : {test::small_shape(), test::small_llava_shape()}) {
       Model model;
       open(model, shape, static_cast<WeightFormat>(i));
       test::for_each_backend([&](Queue& queue) {
@@ -440,8 +373,9 @@ TEST_CASE("A file written with the engine's seed holds the weights that the engi
 }
 
 TEST_CASE("A written pair has the facts, the plan and the answer of the made-up model") {
-  for (const ModelShape& shape : {small_shape(), small_shape("qwen2"), small_shape("qwen3"), small_shape("qwen3vl"),
-                                  small_shape("internlm2"), small_llava_shape()}) {
+  for (const ModelShape& shape :
+       {test::small_shape(), test::small_shape("qwen2"), test::small_shape("qwen3"), test::small_shape("qwen3vl"),
+        test::small_shape("internlm2"), test::small_llava_shape()}) {
     CAPTURE(shape.text.architecture->name);
     Model made_up, opened;
     open(made_up, shape, WeightFormat::kQ8_0);
@@ -471,7 +405,7 @@ TEST_CASE("A written pair has the facts, the plan and the answer of the made-up 
 
 TEST_CASE("Another seed gives other weights under the same header, and the same bytes every time") {
   Model model;
-  open(model, small_shape(), WeightFormat::kQ4_K);
+  open(model, test::small_shape(), WeightFormat::kQ4_K);
   const GgufFile& file = model.text_file();
   const test::Bytes first = written(file, kRandomWeightsSeed);
   for (const uint64_t seed : {uint64_t{0}, uint64_t{2}, uint64_t{1} << 63, ~uint64_t{0}}) {
@@ -488,7 +422,7 @@ TEST_CASE("Another seed gives other weights under the same header, and the same 
 
 TEST_CASE("A file that its sink does not take ends with the sink's sentence") {
   Model model;
-  open(model, small_shape(), WeightFormat::kF16);
+  open(model, test::small_shape(), WeightFormat::kF16);
   for (const int64_t room : {int64_t{0}, model.text_file().data_offset(), model.text_file().data_offset() + 70000}) {
     MemorySink sink(static_cast<size_t>(room));
     CHECK(write_random_file(model.text_file(), kRandomWeightsSeed, sink).code() == Code::kIo);
