@@ -24,6 +24,8 @@ struct PreprocessConfig {
   int32_t view_rows = 0;     // rows of the language model per view, which form a square; at most if of any size
   int32_t row_side = 0;      // pixels that such a row covers along each side, in views of any size; 0: all are squares
   int64_t min_pixels = 0;    // views of any size: smaller ones are enlarged
+  int32_t clip_rows = 0;     // views of any size: at most of those of clips; 0: no clips
+  bool is_of_clip = false;   // see of_clip()
   int32_t longest_edge = 0;  // clip.vision.preproc_image_size of tiled pictures; 0: no tiles
   int32_t min_tiles = 1;     // clip.vision.preproc_min_tiles
   int32_t max_tiles = 0;     // maximum tiles besides the overview, 1 or more; 0: given by the rules
@@ -148,6 +150,10 @@ struct ViewRules {
   /// view_pixels: of views of any size.
   ViewBounds (*bounds)(const PreprocessConfig& config, const ImageLimits& limits) = nullptr;
 };
+
+/// Returns the facts for the frames of clips: larger ones are reduced to clip_rows, and none is enlarged beyond a row a
+/// side. Of clips whose frames are as pictures: the same.
+PreprocessConfig of_clip(const PreprocessConfig& config);
 
 /// Bounds of the plans of all pictures within the limits.
 ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits);
