@@ -101,6 +101,7 @@ typedef struct ocellus_model_facts {
   int32_t clip_frames;    /* maximum frames of a clip by the model's own rule; 0: it takes no clips */
   int32_t any_image_size; /* 1: a picture is one view of about its own size, see max_image_rows */
   int32_t place_units;    /* ocellus_place_units */
+  int32_t clip_group;     /* consecutive frames of a clip that are one picture, 1 or 2 */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -378,7 +379,9 @@ typedef struct ocellus_part {
   const struct ocellus_clip* clip; /* clips */
 } ocellus_part;
 /* Frames of a video with their times. In the prompt they are pictures, between the words that the model was trained
- * with: the number of frames, the duration, the time of each frame. */
+ * with: the number of frames, the duration, the time of each frame. In models that take them in pairs
+ * (ocellus_model_facts.clip_group), two consecutive ones, of the same size, are one picture; the last one of an odd
+ * number is a pair with itself. */
 typedef struct ocellus_clip {
   int32_t frame_count;        /* 1 to 999 */
   const ocellus_part* frames; /* OCELLUS_PART_IMAGE or OCELLUS_PART_FRAME each */

@@ -1,7 +1,7 @@
 #include "runtime/engine/check_limits.h"
 
 #include "runtime/engine/engine_shape.h"
-#include "runtime/models/clip.h"
+#include "runtime/models/family.h"
 
 namespace ocellus {
 namespace {
@@ -19,6 +19,13 @@ Status check_range(const char* name, int64_t value, int64_t least, int64_t most)
 }
 
 }  // namespace
+
+/// Clips may end with incomplete groups, of one frame at least each: only one is counted, for all frames may be one clip.
+int32_t planned_images(const Model& model, const ocellus_limits& limits) {
+  const Family* const family = model.has_vision() ? family_of(model.vision()) : nullptr;
+  const ClipRules rules = family == nullptr ? ClipRules() : family->clips;
+  return limits.max_images + rules.group_count(limits.max_clip_frames);
+}
 
 Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.struct_bytes != sizeof limits)
@@ -48,7 +55,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library needs linked images: plan reuse");
   OCELLUS_TRY(check_range("the number of shared images", limits.shared_images, 0, kMaxImages));
-  if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(limits) == 0))
+  if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(model, limits) == 0))
     return OCELLUS_FAIL(Code::kBadArgument, "sessions share linked images: plan images and reuse, or no shared images");
   OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
   OCELLUS_TRY(
@@ -56,9 +63,9 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.reuse == OCELLUS_REUSE_BLEND)
     OCELLUS_TRY(
         check_range("the percentage of linked images' rows that is computed in place", limits.reuse_rows, -1, 100));
-  if (planned_images(limits) > 0 && limits.synthetic_tokens > 0)
+  if (planned_images(model, limits) > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens replace images: plan no images with them");
-  if (planned_images(limits) > 0 && !model.has_vision())
+  if (planned_images(model, limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
   if (limits.synthetic_tokens > 0 && model.text().local.window > 0)

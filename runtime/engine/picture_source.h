@@ -22,6 +22,10 @@ struct Picture {
   Orientation orientation = {};  // the stored rows are turned by it; width and height are those that are seen
   int32_t width = 0;
   int32_t height = 0;
+  bool is_of_clip = false;
+  const Picture* next = nullptr;  // the second of a pair of a clip's frames, whose size is the same
+
+  int32_t frame_count() const { return next == nullptr ? 1 : 2; }
 };
 
 /// Wraps encoded bytes that probe_image has accepted.

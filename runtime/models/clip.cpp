@@ -50,7 +50,8 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
   rules->write_before(longest, 0, &before);
   OCELLUS_TRY(count(before.text, 1));
   rules->write_before(longest, frames - 1, &before);
-  if (frames > 1) OCELLUS_TRY(count(before.text, frames - 1));
+  const int32_t others = rules->group_count(frames) - 1;
+  if (others > 0) OCELLUS_TRY(count(before.text, others));
   for (const char* text : rules->after) OCELLUS_TRY(count(text, 1));
   return {};
 }

@@ -4,6 +4,7 @@
 // (DeepStack).
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "mm/views/smart_resize.h"
 #include "runtime/models/family.h"
@@ -22,9 +23,18 @@ SmartResize sizes_of(const PreprocessConfig& config) {
   return {.factor = config.row_side, .min_pixels = config.min_pixels, .max_pixels = config.view_rows * area};
 }
 
+/// Enlarges a frame that is less than a row wide or high. Products and quotients stand in the order of the published
+/// code.
+Size at_least_a_row(Size frame, int32_t side) {
+  if (frame.width >= side && frame.height >= side) return frame;
+  const double scale = std::max(static_cast<double>(side) / frame.height, static_cast<double>(side) / frame.width);
+  return {static_cast<int32_t>(frame.width * scale), static_cast<int32_t>(frame.height * scale)};
+}
+
 /// A row's line and column are its position, so that the longer side's rows are the positions of all.
 void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
-  const Size size = smart_size(sizes_of(config), plan->source);
+  const Size source = config.is_of_clip ? at_least_a_row(plan->source, config.row_side) : plan->source;
+  const Size size = smart_size(sizes_of(config), source);
   const int32_t lines = size.height / config.row_side, cols = size.width / config.row_side;
   plan->overview = Canvas::stretched(size, Filter::kBicubic);
   plan->view_rows = lines * cols;
@@ -40,7 +50,8 @@ int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
   const double sides = std::min(static_cast<double>(max_side_sum(limits)) / side, std::sqrt(pixels) * stretch);
   const double least = static_cast<double>(config.min_pixels) / (side * side);
   const double rounded = pixels + sides / 2 + 0.25, enlarged = least + std::sqrt(least) * stretch + 1;
-  return std::min<int64_t>(config.view_rows, static_cast<int64_t>(std::max(rounded, enlarged)) + 1);
+  const double narrow = config.clip_rows > 0 ? kMostAspect : 0;  // a frame of a row
+  return std::min<int64_t>(config.view_rows, static_cast<int64_t>(std::max({rounded, enlarged, narrow})) + 1);
 }
 
 /// Maximum of the longer side, in rows, of a picture with this number of rows.
@@ -49,7 +60,7 @@ int64_t most_positions(int64_t rows) {
   return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(kMostAspect * rows)) + rounding));
 }
 
-/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row. The first pass of a
+/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row; so is a frame's. The first pass of a
 /// resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the reduction in
 /// both directions would leave.
 ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
@@ -59,7 +70,8 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
   bounds.positions = most_positions(bounds.rows);
   bounds.view_pixels = bounds.rows * side * side;
   bounds.longest_side = static_cast<int32_t>(bounds.rows * side);
-  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(config.view_rows)));
+  const int32_t reduced_rows = config.clip_rows > 0 ? std::min(config.clip_rows, config.view_rows) : config.view_rows;
+  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(reduced_rows)));
   bounds.resize_bytes = resize_bound_bytes(longest_side(limits), least * side, bounds.longest_side);
   const auto pixels = static_cast<double>(std::max(limits.max_pixels, bounds.view_pixels));
   const auto reduced = static_cast<int64_t>(2 * std::sqrt(pixels * static_cast<double>(bounds.view_pixels)));
@@ -72,6 +84,42 @@ constexpr ViewRules kViews = {.name = "qwen-vl",
                               .most_aspect = kMostAspect,
                               .plan = plan_qwen,
                               .bounds = qwen_bounds};
+
+/// Published bounds of a clip: frames, and rows of a frame and of all frames.
+constexpr int32_t kLeastFrames = 4, kMostFrames = 768, kMostFrameRows = 768, kMostClipRows = 24576;
+
+/// The frames of a longer clip are smaller. The published code divides by the number of frames that a clip has, here it
+/// is the number that was planned, so that the plan of a clip with fewer frames holds it.
+int32_t clip_rows(int32_t frames) {
+  return std::max(std::min(kMostFrameRows, kMostClipRows / (frames + frames % 2)), 1);
+}
+
+/// Samples as qwen-vl-utils and transformers' Qwen3VLVideoProcessor do: two frames a second, evenly spaced, an even
+/// number of them, which transformers does not demand.
+int32_t sample_qwen(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+  constexpr double kRate = 2;
+  const double wanted = std::floor(kRate * duration);
+  const int32_t bound = std::min({most, kMostFrames, frame_count});
+  auto count = static_cast<int32_t>(std::min(std::max<double>(wanted, kLeastFrames), static_cast<double>(bound)));
+  if (count > 1) count -= count % 2;
+  for (int32_t i = 0; i < count; ++i) {
+    const double step = count > 1 ? static_cast<double>(frame_count - 1) / (count - 1) : 0;
+    indices[i] = i > 0 && i == count - 1 ? frame_count - 1 : static_cast<int32_t>(std::nearbyint(i * step));
+  }
+  return count;
+}
+
+/// The mean of a pair's times. The last frame of an odd number is a pair with itself.
+void write_before_pair(const ClipTimes& clip, int32_t frame, ClipText* out) {
+  const double next = clip.seconds[std::min(frame + 1, clip.frame_count - 1)];
+  std::snprintf(out->text, sizeof out->text, "<%.1f seconds>", (clip.seconds[frame] + next) / 2);
+}
+
+constexpr ClipRules kPairs = {.most_frames = kMostFrames,
+                              .group = 2,
+                              .rows = clip_rows,
+                              .sample = sample_qwen,
+                              .write_before = write_before_pair};
 
 constexpr const char* kGate = "v.blk.0.ffn_gate.weight";
 
@@ -374,6 +422,7 @@ const Family kQwen3VlFamily = {.name = "Qwen3-VL",
                                           .output_width_from = kWidthFrom},
                                .describe = describe_qwen,
                                .picture_tokens = kTokens,
+                               .clips = kPairs,
                                .places = PlaceUnits::kThousandths,
                                .shapes = kQwen3Shapes};
 

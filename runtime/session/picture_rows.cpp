@@ -22,7 +22,8 @@ void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_e
 
 Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan) {
   OCELLUS_TRY(check_image_size(shape.limits, "picture", picture.width, picture.height));
-  return plan_views(shape.preprocess, picture.width, picture.height, plan);
+  const PreprocessConfig& config = shape.preprocess;
+  return plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan);
 }
 
 /// A full batch of views is encoded before the next view is rendered or, in its own memory, after all are rendered.
@@ -37,6 +38,14 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
   ImageScratch scratch;
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PictureSource source(engine.shape().pictures, plan, scratch, engine.memory().image_decoder, queue);
+  // The pixels of a pair's first frame are written before the scratch is used for the second one.
+  const auto render = [&](int32_t view, DeviceView<float> pixels) {
+    const int64_t rows = pixels.rows / picture.frame_count();
+    OCELLUS_TRY(source.render(view, pixels.slice_rows(0, rows)));
+    if (picture.next == nullptr) return Status();
+    OCELLUS_TRY(source.open(*picture.next));
+    return source.render(view, pixels.slice_rows(rows, rows));
+  };
   DelimiterTokens tokens;
   int64_t start = now_ns();
   {
@@ -60,10 +69,10 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
         start = now_ns();
       }
       const TraceRange range(engine.trace(), "preprocess");
-      const ViewBatch next(vision, 1, plan.view_size());
-      OCELLUS_TRY(source.render(view, waiting.next_pixels(next, scratch.vision)));
+      const ViewBatch next(vision, 1, plan.view_size(), picture.frame_count());
+      OCELLUS_TRY(render(view, waiting.next_pixels(next, scratch.vision)));
       place.first += first;
-      waiting.add({place, next.size});
+      waiting.add({place, next.size, next.frames});
     }
     chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
     if (plan.rules->has_map)
