@@ -124,7 +124,7 @@ struct ViewBatch {
   DeviceView<float> pixels_at(float* data) const { return {data, pixel_rows(), size.width}; }
 
   int64_t views = 0;
-  int32_t frames = 1;  // of a view: 2 if it is a pair of frames of a clip, of which there is one
+  int32_t frames = 1;  // frames of a view: 2 for a pair of a clip, in a batch of one
   Size size;
   PatchGrid grid;
   int32_t lead = 0;   // rows before a view's patches

@@ -67,15 +67,6 @@ ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits
   return bounds;
 }
 
-PreprocessConfig of_clip(const PreprocessConfig& config) {
-  PreprocessConfig changed = config;
-  if (config.clip_rows == 0) return changed;
-  changed.is_of_clip = true;
-  changed.view_rows = config.clip_rows;
-  changed.min_pixels = int64_t{config.row_side} * config.row_side;
-  return changed;
-}
-
 int32_t max_view_count(const PreprocessConfig& config) { return view_bounds(config, {}).tiles + 1; }
 
 int64_t max_row_count(const PreprocessConfig& config) { return view_bounds(config, {}).rows; }
