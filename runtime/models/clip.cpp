@@ -46,14 +46,14 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
     return Status();
   };
   *out = 0;
+  for (const char* text : rules->after) OCELLUS_TRY(count(text, 1));
+  if (rules->write_before == nullptr) return {};
   ClipText before;
   rules->write_before(longest, 0, &before);
   OCELLUS_TRY(count(before.text, 1));
   rules->write_before(longest, frames - 1, &before);
   const int32_t others = rules->group_count(frames) - 1;
-  if (others > 0) OCELLUS_TRY(count(before.text, others));
-  for (const char* text : rules->after) OCELLUS_TRY(count(text, 1));
-  return {};
+  return others > 0 ? count(before.text, others) : Status();
 }
 
 Status sample_clip(const Model& model, int32_t frame_count, double duration, int32_t most, int32_t* indices,

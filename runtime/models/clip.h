@@ -29,17 +29,21 @@ struct ClipText {
 struct ClipRules {
   int32_t most_frames = 0;           // maximum frames of a clip; 0: the family takes no clips
   int32_t group = 1;                 // frames that are one picture, 1 or 2; a last one without another is one, too
-  const ViewRules* views = nullptr;  // rules that make a frame one view; null: those of pictures do
+  const ViewRules* views = nullptr;  // rules of all pictures if clips are planned; null: unchanged
+  const ViewRules* frame_views = nullptr;  // rules of frames alone; null: those of pictures
   /// Returns the maximum rows of a frame of a clip of `frames` frames, in families whose views have any size.
   int32_t (*rows)(int32_t frames) = nullptr;
   /// Writes the indices of at most `most` of `frame_count` frames that are evenly spaced in `duration` seconds; returns
   /// their number.
   int32_t (*sample)(int32_t frame_count, double duration, int32_t most, int32_t* indices) = nullptr;
-  /// Writes the text before a frame that begins a group, which is tokenised by itself.
+  /// The pictures of a clip stand at the same lines and columns, as one block, at times this number of positions
+  /// apart. Null: each is as others.
+  int32_t (*time_step)(const ClipTimes& clip) = nullptr;
+  /// Writes the text before a frame that begins a group, which is tokenised by itself. Null: none.
   void (*write_before)(const ClipTimes& clip, int32_t frame, ClipText* out) = nullptr;
   const char* after[2] = {"", ""};  // texts after the last frame, each tokenised by itself
 
-  /// Number of pictures that so many frames of a clip are.
+  /// Returns the number of pictures that the frames of a clip are.
   int32_t group_count(int32_t frames) const { return (frames + group - 1) / group; }
 };
 

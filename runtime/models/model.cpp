@@ -60,10 +60,11 @@ ClipRules clips_of(const VisionConfig& vision) {
   return family == nullptr ? ClipRules() : family->clips;
 }
 
-/// Where no pictures are planned, none is larger than a frame.
+/// If no pictures are planned, none is larger than a frame.
 void set_clips(const ClipRules& clips, const ocellus_limits& limits, PreprocessConfig* config) {
   if (clips.views != nullptr) config->rules = clips.views;
   if (clips.rows == nullptr) return;
+  config->clip_views = clips.frame_views;
   config->clip_rows = std::min(config->view_rows, clips.rows(limits.max_clip_frames));
   if (limits.max_images == 0) config->view_rows = config->clip_rows;
 }
@@ -204,6 +205,7 @@ Status Model::build_tokenizer() {
 
 void Model::describe(ocellus_model_facts* out) const {
   *out = {};
+  out->clip_group = 1;
   std::string_view name;
   // The name is optional: a file without one, or with one of another type, still runs.
   if (text_file_.read_string("general.name", &name).ok()) copy_text(out->name, name);

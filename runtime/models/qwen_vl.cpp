@@ -23,23 +23,32 @@ SmartResize sizes_of(const PreprocessConfig& config) {
   return {.factor = config.row_side, .min_pixels = config.min_pixels, .max_pixels = config.view_rows * area};
 }
 
-/// Enlarges a frame that is less than a row wide or high. Products and quotients stand in the order of the published
-/// code.
-Size at_least_a_row(Size frame, int32_t side) {
-  if (frame.width >= side && frame.height >= side) return frame;
-  const double scale = std::max(static_cast<double>(side) / frame.height, static_cast<double>(side) / frame.width);
-  return {static_cast<int32_t>(frame.width * scale), static_cast<int32_t>(frame.height * scale)};
-}
-
 /// A row's line and column are its position, so that the longer side's rows are the positions of all.
-void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
-  const Size source = config.is_of_clip ? at_least_a_row(plan->source, config.row_side) : plan->source;
-  const Size size = smart_size(sizes_of(config), source);
+void plan_size(const PreprocessConfig& config, Size size, ViewPlan* plan) {
   const int32_t lines = size.height / config.row_side, cols = size.width / config.row_side;
   plan->overview = Canvas::stretched(size, Filter::kBicubic);
   plan->view_rows = lines * cols;
   plan->view_positions = std::max(lines, cols);
   plan->view_cols = cols;
+}
+
+void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
+  plan_size(config, smart_size(sizes_of(config), plan->source), plan);
+}
+
+/// A frame of Qwen3-VL's clips is enlarged if it is less than a row wide or high, and not to more pixels than a row
+/// has. Products and quotients stand in the order of the published code.
+void plan_frame(const PreprocessConfig& config, ViewPlan* plan) {
+  const double side = config.row_side;
+  const auto [width, height] = plan->source;
+  Size frame = plan->source;
+  if (width < config.row_side || height < config.row_side) {
+    const double scale = std::max(side / height, side / width);
+    frame = {static_cast<int32_t>(width * scale), static_cast<int32_t>(height * scale)};
+  }
+  SmartResize sizes = sizes_of(config);
+  sizes.min_pixels = int64_t{config.row_side} * config.row_side;
+  plan_size(config, smart_size(sizes, frame), plan);
 }
 
 /// Maximum rows of a picture within the limits: its sides are rounded up by half a row at most, and the sides of a
@@ -60,9 +69,9 @@ int64_t most_positions(int64_t rows) {
   return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(kMostAspect * rows)) + rounding));
 }
 
-/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row; so is a frame's. The first pass of a
-/// resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the reduction in
-/// both directions would leave.
+/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row; so is a frame's. The
+/// first pass of a resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the
+/// reduction in both directions would leave.
 ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
   const int64_t side = config.row_side;
   ViewBounds bounds;
@@ -79,11 +88,14 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
   return bounds;
 }
 
-constexpr ViewRules kViews = {.name = "qwen-vl",
-                              .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
-                              .most_aspect = kMostAspect,
-                              .plan = plan_qwen,
-                              .bounds = qwen_bounds};
+constexpr ViewRules views_by(void (*plan)(const PreprocessConfig&, ViewPlan*)) {
+  return {.name = "qwen-vl",
+          .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
+          .most_aspect = kMostAspect,
+          .plan = plan,
+          .bounds = qwen_bounds};
+}
+constexpr ViewRules kViews = views_by(plan_qwen), kFrameViews = views_by(plan_frame);
 
 /// Published bounds of a clip: frames, and rows of a frame and of all frames.
 constexpr int32_t kLeastFrames = 4, kMostFrames = 768, kMostFrameRows = 768, kMostClipRows = 24576;
@@ -115,11 +127,31 @@ void write_before_pair(const ClipTimes& clip, int32_t frame, ClipText* out) {
   std::snprintf(out->text, sizeof out->text, "<%.1f seconds>", (clip.seconds[frame] + next) / 2);
 }
 
-constexpr ClipRules kPairs = {.most_frames = kMostFrames,
-                              .group = 2,
-                              .rows = clip_rows,
-                              .sample = sample_qwen,
-                              .write_before = write_before_pair};
+/// Seconds from one pair to the next, cut to whole ones, at two positions a second. Times may be given without a
+/// duration.
+int32_t time_step_25(const ClipTimes& clip) {
+  constexpr int32_t kPositionsPerSecond = 2;
+  const double frames = clip.frame_count, passed = clip.seconds[clip.frame_count - 1] - clip.seconds[0];
+  const double each = clip.duration > 0 ? clip.duration / frames : passed / std::max(frames - 1, 1.0);
+  return kPositionsPerSecond * static_cast<int32_t>(2 * each);
+}
+
+int32_t time_step_2(const ClipTimes&) { return 1; }
+
+/// Clips whose pairs are pictures with their times before them.
+constexpr ClipRules kTimedPairs = {.most_frames = kMostFrames,
+                                   .group = 2,
+                                   .frame_views = &kFrameViews,
+                                   .rows = clip_rows,
+                                   .sample = sample_qwen,
+                                   .write_before = write_before_pair};
+
+/// Clips whose pairs are one block, at the same lines and columns. Text after it begins after the largest position in
+/// the block, as in Qwen's own code; transformers 5.17 lets it begin after the last line or column, so that it differs
+/// in long clips. The frames' sizes are bounded as Qwen3-VL's.
+constexpr ClipRules block_of_pairs(int32_t (*time_step)(const ClipTimes&)) {
+  return {.most_frames = kMostFrames, .group = 2, .rows = clip_rows, .sample = sample_qwen, .time_step = time_step};
+}
 
 constexpr const char* kGate = "v.blk.0.ffn_gate.weight";
 
@@ -400,6 +432,7 @@ const Family kQwen25VlFamily = {.name = "Qwen2.5-VL",
                                            .output_width_from = kWidthFrom},
                                 .describe = describe_qwen,
                                 .picture_tokens = kTokens,
+                                .clips = block_of_pairs(time_step_25),
                                 .places = PlaceUnits::kResizedPixels,
                                 .shapes = kQwen25Shapes};
 
@@ -411,6 +444,7 @@ const Family kQwen2VlFamily = {.name = "Qwen2-VL",
                                           .output_width_from = kWidthFrom},
                                .describe = describe_qwen,
                                .picture_tokens = kTokens,
+                               .clips = block_of_pairs(time_step_2),
                                .places = PlaceUnits::kThousandths,
                                .shapes = kQwen2Shapes};
 
@@ -422,7 +456,7 @@ const Family kQwen3VlFamily = {.name = "Qwen3-VL",
                                           .output_width_from = kWidthFrom},
                                .describe = describe_qwen,
                                .picture_tokens = kTokens,
-                               .clips = kPairs,
+                               .clips = kTimedPairs,
                                .places = PlaceUnits::kThousandths,
                                .shapes = kQwen3Shapes};
 

@@ -23,7 +23,9 @@ void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_e
 Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan) {
   OCELLUS_TRY(check_image_size(shape.limits, "picture", picture.width, picture.height));
   const PreprocessConfig& config = shape.preprocess;
-  return plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan);
+  OCELLUS_TRY(plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan));
+  if (picture.time.count > 1) place_in_time(picture.time, plan);
+  return {};
 }
 
 /// A full batch of views is encoded before the next view is rendered or, in its own memory, after all are rendered.
@@ -74,7 +76,10 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
       place.first += first;
       waiting.add({place, next.size, next.frames});
     }
-    chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
+    if (picture.time.count > 1)
+      chunk.add_timed_rows(ordinal, piece.rows, piece.positions, piece.cols, plan.earlier, plan.time);
+    else
+      chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
     if (plan.rules->has_map)
       end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
   }

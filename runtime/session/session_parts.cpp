@@ -83,22 +83,32 @@ Status read_group(const ocellus_clip& clip, int32_t first, const PictureShape& s
     OCELLUS_TRY(name_frames(status, first + i));
     picture.is_of_clip = true;
   }
-  const Picture &one = group->pictures[0], &next = group->pictures[1];
-  if (group->count == 1) return {};
-  group->pictures[0].next = &next;
-  if (one.width == next.width && one.height == next.height) return {};
-  return OCELLUS_FAIL(Code::kBadImage,
-                      "frames %d and %d of the clip are %d x %d and %d x %d pixels: this model takes frames in pairs of "
-                      "one size",
-                      first + 1, first + 2, one.width, one.height, next.width, next.height);
+  if (group->count > 1) group->pictures[0].next = &group->pictures[1];
+  return {};
+}
+
+/// The size is that of the clip's first frame, or none.
+Status check_sizes(const FrameGroup& group, int32_t first, Size size) {
+  for (int32_t i = 0; i < group.count; ++i) {
+    const Picture& frame = group.pictures[i];
+    if (size == Size{} || size == Size{frame.width, frame.height}) continue;
+    return OCELLUS_FAIL(Code::kBadImage,
+                        "frame %d of the clip is %d x %d pixels and frame 1 is %d x %d: this model takes clips with "
+                        "frames of one size",
+                        first + i + 1, frame.width, frame.height, size.width, size.height);
+  }
+  return {};
 }
 
 /// Calls use(group, index of its first frame) for the groups of a clip, and names the frames of a failure.
 template <class Use>
 Status for_each_group(const ocellus_clip& clip, const PictureShape& shape, Use use) {
+  Size size;
   for (int32_t first = 0; first < clip.frame_count; first += shape.clip_group) {
     FrameGroup group;
     OCELLUS_TRY(read_group(clip, first, shape, &group));
+    if (shape.clip_group > 1 && first == 0) size = {group.pictures[0].width, group.pictures[0].height};
+    OCELLUS_TRY(check_sizes(group, first, size));
     OCELLUS_TRY(name_frames(use(group.pictures[0], first), first, group.count));
   }
   return {};
@@ -132,10 +142,15 @@ Status add_clip(Session& session, const ocellus_clip& clip) {
   if (clip.frame_count > pictures.clip_frames)
     return OCELLUS_FAIL(Code::kFull, "a clip has %d %s, and %d were planned: plan more frames of clips",
                         clip.frame_count, clip.frame_count == 1 ? "frame" : "frames", pictures.clip_frames);
-  const auto add_group = [&](const Picture& picture, int32_t first) {
-    ClipText before;
-    rules->write_before(times_of(clip), first, &before);
-    OCELLUS_TRY(session.add_text(before.text, true));
+  const ClipTimes times = times_of(clip);
+  const int32_t groups = rules->group_count(clip.frame_count);
+  const auto add_group = [&](Picture picture, int32_t first) {
+    if (rules->time_step != nullptr) picture.time = {first / rules->group, groups, rules->time_step(times)};
+    if (rules->write_before != nullptr) {
+      ClipText before;
+      rules->write_before(times, first, &before);
+      OCELLUS_TRY(session.add_text(before.text, true));
+    }
     return session.prompt().add_picture(picture);
   };
   OCELLUS_TRY(for_each_group(clip, pictures, add_group));
