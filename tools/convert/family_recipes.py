@@ -461,22 +461,29 @@ class Llava15(Vicuna, Llava):
         return out.hidden_states[-2][:, 1:], torch.cat(list(out.pooler_output))
 
 
+def clip(width, height, *seconds, length=None):
+    """A clip, whose frames are different parts of one picture."""
+    return {"seconds": length or seconds[-1], "frames": [[second, width, height, 40 * i]
+                                                         for i, second in enumerate(seconds)]}
+
+
 class QwenVl(ChatMl):
     """Pictures of any size, cut into patches [height, width], which pixel_values hold in the order of merge blocks: the
     four patches of a row one after the other, each [3, 2 frames, patch, patch], blocks row by row. Rows of the tower are
-    in this order, too."""
+    in this order, too. A clip is {"seconds": its length, "frames": [second, width, height, shift] each}; in a prompt
+    its words are text, and its pairs of frames are pictures [[width, height, shift], ...], the last one of an odd number a
+    pair with itself."""
     seed = 11
     between = ""
     image_text = "<|image_pad|>"
     specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
                 "<|image_pad|>", "<|video_pad|>")
-    least_rows, most_rows = 4, 64
-    takes_clips = False
+    least_rows, most_rows, least_frame_rows = 4, 64, 4
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 
     def __init__(self):
         super().__init__()
-        self.frame_processor = self.make_processor(1)
+        self.frame_processor = self.make_processor(self.least_frame_rows)
         self.video_token = self.tokenizer.convert_tokens_to_ids("<|video_pad|>")
         self.row_tokens.add(self.video_token)
 
@@ -543,6 +550,25 @@ class QwenVl(ChatMl):
             images.model_inputs["mm_token_type_ids"] = torch.tensor([[types.get(i, 0) for i in ids]])
         return ids, images
 
+    def cases(self):
+        yield from super().cases()
+        yield from self.clips()
+
+    def prompt(self, turns):
+        parts = [[piece for part in turn for piece in (self.describe(part) if isinstance(part, dict) else [part])]
+                 for turn in turns]
+        return super().prompt(parts)
+
+    def describe(self, video):
+        """The pairs of a clip, and the words before them."""
+        seconds, frames = zip(*((frame[0], frame[1:]) for frame in video["frames"]))
+        self.check_size(*frames[0][:2], len(frames))
+        pairs = [list(frames[i:i + 2]) for i in range(0, len(frames), 2)]
+        self.seconds_per_pair = 2 * video["seconds"] / len(frames)
+        words = self.words_between(seconds)
+        assert len(words) == len(pairs)
+        return [part for word, pair in zip(words, pairs) for part in (word, pair) if part]
+
     def picture_text(self, rows):
         kind, count = rows
         return "<|vision_start|>" + f"<|{kind}_pad|>" * count + "<|vision_end|>"
@@ -558,10 +584,9 @@ class QwenVl(ChatMl):
 
 class Qwen3Vl(QwenVl):
     """A table of 8 x 8 positions, which grids are smaller and larger than. Rows of the layers 0 and 2 of the tower join
-    the first two layers of the text model. A clip is {"seconds": its length, "frames": [second, width, height, shift]
-    each}; in a prompt its words are text, and its pairs of frames are pictures [[width, height, shift], ...], the last
-    one of an odd number a pair with itself."""
+    the first two layers of the text model."""
     patch = 8
+    least_frame_rows = 1
     mean = std = [0.5, 0.5, 0.5]
 
     def model(self):
@@ -575,38 +600,26 @@ class Qwen3Vl(QwenVl):
         return {"native": [64, 64], "wide": [100, 40], "tall": [30, 93], "tiny": [5, 3], "one pixel": [1, 1],
                 "half to even": [72, 56], "over the limit": [431, 57], "camera": [640, 480], "line": [300, 5]}
 
-    def cases(self):
-        def clip(width, height, *seconds):
-            return {"seconds": seconds[-1], "frames": [[second, width, height, 40 * i]
-                                                       for i, second in enumerate(seconds)]}
-
-        yield from super().cases()
+    def clips(self):
         yield "clip", [[clip(100, 40, 0, 0.5, 1, 1.5), QUESTION]]
         yield "clip with one frame missing", [[clip(30, 93, 0.3, 0.84, 2.25, 3, 61.7), QUESTION]]
         yield "one frame", [[clip(56, 40, 0.25), QUESTION]]
         yield "large frames and a picture", [[clip(640, 480, 0, 0.5), [100, 40], QUESTION]]
         yield "clip in the second turn", [["Hello, who are you?"], [clip(24, 17, 100.04, 100.07, 3600), QUESTION]]
 
-    def prompt(self, turns):
-        parts = [[piece for part in turn for piece in (self.describe(part) if isinstance(part, dict) else [part])]
-                 for turn in turns]
-        return super().prompt(parts)
-
-    def describe(self, clip):
-        """The words of transformers' processor, and the pairs between them."""
-        seconds, frames = zip(*((frame[0], frame[1:]) for frame in clip["frames"]))
-        pairs = [list(frames[i:i + 2]) for i in range(0, len(frames), 2)]
+    def words_between(self, seconds):
+        """The words of transformers' processor before each pair."""
         published = transformers.Qwen3VLProcessor
         marks = {"vision_start_token": "<|vision_start|>", "video_token": "<|video_pad|>",
-                 "vision_end_token": "<|vision_end|>", "_calculate_timestamps": partial(published._calculate_timestamps, None),
+                 "vision_end_token": "<|vision_end|>",
+                 "_calculate_timestamps": partial(published._calculate_timestamps, None),
                  "video_processor": SimpleNamespace(merge_size=2, temporal_patch_size=2)}
-        inputs = {"video_grid_thw": np.array([[len(pairs), 2, 2]]),
+        inputs = {"video_grid_thw": np.array([[(len(seconds) + 1) // 2, 2, 2]]),
                   "video_metadata": [SimpleNamespace(fps=1, frames_indices=list(seconds))]}
         text = published.replace_video_token(SimpleNamespace(**marks), inputs, 0)
         words = text.split(self.picture_text(("video", 1)))
-        assert len(words) == len(pairs) + 1 and not words[-1]
-        self.check_size(*frames[0][:2], len(frames))
-        return [part for word, pair in zip(words, pairs) for part in (word, pair)]
+        assert not words[-1]
+        return words[:-1]
 
     def check_size(self, width, height, count):
         """Frames have the size that the published code gives them under the bounds of the frame processor."""
@@ -627,6 +640,39 @@ class Qwen25Vl(QwenVl):
     def opening(self):
         return f"<|im_start|>system\n{self.system}<|im_end|>\n"
 
+    def clips(self):
+        """Short ones: transformers has the text after longer ones at other positions than Qwen's own code."""
+        yield "clip", [[clip(252, 140, 0, 1, 2, 3, length=4), QUESTION]]
+        yield "clip with one frame missing", [[clip(60, 260, 0, 0.5, 1, 1.5, 2.3, length=5), QUESTION]]
+        yield "one frame", [[clip(56, 84, 0.25), QUESTION]]
+        yield "large frames and a picture", [[clip(640, 480, 0, 0.5), [100, 40], QUESTION]]
+        yield "clip in the second turn", [["Hello, who are you?"], [clip(140, 84, 0, 1, 2, length=3), QUESTION]]
+
+    def words_between(self, seconds):
+        return [""] * ((len(seconds) + 1) // 2)
+
+    def check_size(self, width, height, count):
+        pass  # as a picture
+
+    def process(self, pictures):
+        """All pairs of a prompt are one clip."""
+        images = super().process(pictures)
+        inputs, places = images.model_inputs, [i for i, row in enumerate(images.row_counts) if row[0] == "video"]
+        for i in places:
+            images.row_counts[i] += (i == places[0], i == places[-1])
+        if places:
+            _, height, width = inputs["video_grid_thw"][0].tolist()
+            inputs["video_grid_thw"] = torch.tensor([[len(places), height, width]])
+            inputs |= self.times()
+        return images
+
+    def times(self):
+        return {"second_per_grid_ts": [self.seconds_per_pair]}
+
+    def picture_text(self, rows):
+        kind, count, opens, closes = rows if len(rows) == 4 else (*rows, True, True)
+        return "<|vision_start|>" * opens + f"<|{kind}_pad|>" * count + "<|vision_end|>" * closes
+
     def text_keys(self):
         ids = [self.tokenizer.convert_tokens_to_ids(text) for text in ("<|endoftext|>", "<|im_end|>")]
         return dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]},
@@ -634,7 +680,7 @@ class Qwen25Vl(QwenVl):
 
     def model(self):
         vision = dict(hidden_size=32, intermediate_size=44, depth=4, num_heads=2, patch_size=self.patch, window_size=112,
-                      fullatt_block_indexes=[1, 3], out_hidden_size=32)
+                      fullatt_block_indexes=[1, 3], out_hidden_size=32, tokens_per_second=2)
         return self.build(transformers.Qwen2_5_VLConfig, transformers.Qwen2_5_VLForConditionalGeneration, vision,
                           self.text_keys())
 
@@ -653,6 +699,9 @@ class Qwen25Vl(QwenVl):
 
 class Qwen2Vl(Qwen25Vl):
     seed = 13
+
+    def times(self):
+        return {}
 
     def model(self):
         vision = dict(embed_dim=32, mlp_ratio=2, depth=2, num_heads=2, patch_size=self.patch, hidden_size=32)
