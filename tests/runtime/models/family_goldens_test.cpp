@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mm/tower/vision_tower.h"
+#include "mm/views/clip_views.h"
 #include "tests/support/clips.h"
 #include "tests/support/tiled_pictures.h"
 
@@ -237,12 +238,12 @@ bool has_clip(const json& golden) {
   return false;
 }
 
-void check_case(Engine& engine, Session& session, const json& golden, const Bounds& bounds) {
+void check_case(Engine& engine, Session& session, const std::string& system, const json& golden, const Bounds& bounds) {
   const auto name = golden["name"].get<std::string>();
   CAPTURE(name);
   session.reset();
   if (has_clip(golden))
-    add_turns(session, "", golden);
+    add_turns(session, system, golden);
   else
     add_prompt(session, golden);
   CHECK(waiting_ids(engine) == test::expanded_ids(golden));
@@ -303,7 +304,7 @@ TEST_CASE("every family reads prompts, pictures and turns as transformers does")
     Engine& engine = *family.engine;
     REQUIRE(family.goldens.size() >= 4);
     for (const json& golden : family.goldens)
-      check_case(engine, *family.session, golden, engine.queue().on_cuda() ? kCuda : kCpu);
+      check_case(engine, *family.session, family.system, golden, engine.queue().on_cuda() ? kCuda : kCpu);
   }
 }
 

@@ -1,11 +1,12 @@
-// Clips of families that take frames in pairs: which frames and sizes those are, a pair that lacks a frame, what is
-// refused, what the plan counts, and the cache methods and the library on pairs.
+// Clips of families that take frames in pairs: which frames and sizes those are, a pair that lacks a frame, pairs that
+// are one block, what is refused, what the plan counts, and the cache methods and the library on pairs.
 #include <doctest/doctest.h>
 
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "mm/views/clip_views.h"
 #include "runtime/models/family.h"
 #include "tests/support/clips.h"
 #include "tests/support/packed_sessions.h"
@@ -21,7 +22,14 @@ using test::family_limits;
 using test::Shelf;
 using test::TestClip;
 
-constexpr const char* kFamily = "qwen3-vl";
+/// Calls check(model) for the families that take pairs.
+template <class Check>
+void for_each_family(Check check) {
+  for (const std::string name : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl"}) {
+    CAPTURE(name);
+    check(*test::open_tiny_family(name));
+  }
+}
 
 ocellus_limits pair_limits(int32_t frames, int32_t images = 0) {
   ocellus_limits limits = family_limits(images);
@@ -110,28 +118,80 @@ TEST_CASE("frames of a clip get the sizes that the published code gives them, sm
 }
 
 TEST_CASE("the last frame of an odd number is a pair with itself, and the order of a pair matters") {
-  const std::unique_ptr<Model> model = test::open_tiny_family(kFamily);
-  const ocellus_limits limits = pair_limits(4);
-  const auto logits = [&](const std::vector<int>& shifts) { return Talk(*model, limits, shifts).logits; };
-  CHECK(logits({7}) != logits({7, 40}));
-  CHECK(logits({7, 40}) != logits({40, 7}));
-  TestClip twice;
-  twice.add_frame(0.25, 100, 41, 7);
-  twice.add_frame(0.25, 100, 41, 7);
-  TestClip once;
-  once.add_frame(0.25, 100, 41, 7);
-  std::vector<float> results[2];
-  for (TestClip* clip : {&once, &twice}) {
+  for_each_family([](const Model& model) {
+    const auto logits = [&](const std::vector<int>& shifts, double second) {
+      const std::unique_ptr<Engine> engine = test::make_engine(model, pair_limits(4));
+      Session& session = test::open_session(*engine);
+      TestClip clip;
+      for (const int shift : shifts) clip.add_frame(second, 100, 41, shift);
+      REQUIRE_MESSAGE(add(session, clip).ok(), last_failure().sentence);
+      return test::first_logits(session);
+    };
+    CHECK(logits({7}, 0.25) == logits({7, 7}, 0.25));
+    CHECK(logits({7, 40, 80}, 0.25) == logits({7, 40, 80, 80}, 0.25));
+    CHECK(logits({7}, 0.25) != logits({7, 40}, 0.25));
+    CHECK(logits({7, 40}, 0.25) != logits({40, 7}, 0.25));
+  });
+}
+
+TEST_CASE("a block of pairs ends after its latest time, wherever a chunk ends in it") {
+  const std::unique_ptr<Model> model = test::open_tiny_family("qwen2.5-vl");
+  struct Result {
+    std::vector<float> logits;
+    int64_t next_position = 0;
+  };
+  const auto read = [&](double seconds, int32_t prompt_rows) {
+    ocellus_limits limits = pair_limits(8);
+    limits.max_prompt_rows = prompt_rows;
+    limits.max_image_rows = 4;
     const std::unique_ptr<Engine> engine = test::make_engine(*model, limits);
     Session& session = test::open_session(*engine);
-    REQUIRE_MESSAGE(add(session, *clip).ok(), last_failure().sentence);
-    results[clip == &twice] = test::first_logits(session);
+    TestClip clip;
+    for (int i = 0; i < 8; ++i) clip.add_frame(seconds * i, 100, 41, 40 * i);
+    REQUIRE_MESSAGE(add(session, clip).ok(), last_failure().sentence);
+    std::vector<float> logits = test::first_logits(session);
+    return Result{std::move(logits), session.next_position()};
+  };
+  const int64_t row = 4;  // columns of a line
+  const Result brief = read(0.25, 0), usual = read(0.5, 0), slow = read(20, 0);
+  CHECK(usual.next_position - brief.next_position == 3 * 2 + 1 - row);  // from one pair to the next a second
+  CHECK(slow.next_position - brief.next_position == 3 * 2 * 40 + 1 - row);
+  for (const double seconds : {0.25, 0.5, 20.0}) {
+    CAPTURE(seconds);
+    const Result whole = read(seconds, 0);
+    for (const int32_t rows : {8, 12, 15}) {
+      const Result cut = read(seconds, rows);
+      CHECK(cut.next_position == whole.next_position);
+      CHECK(error_of(cut.logits, whole.logits) < 2e-2);
+    }
   }
-  CHECK(results[0] == results[1]);
+  CHECK(usual.logits != slow.logits);
+  const auto refused = [&] {
+    const std::unique_ptr<Engine> engine = test::make_engine(*model, pair_limits(4));
+    Session& session = test::open_session(*engine);
+    TestClip clip;
+    for (const double second : {0.0, 1.0, 86000.0, 86001.0}) clip.add_frame(second, 100, 41);
+    const Status status = add(session, clip);
+    CHECK(engine->memory().chunk.row_count == 0);
+    return status.code();
+  };
+  CHECK(refused() == Code::kFull);  // beyond the model's positions
+}
+
+TEST_CASE("pairs that are one block are not linked, as one sentence says") {
+  const std::unique_ptr<Model> model = test::open_tiny_family("qwen2-vl");
+  ocellus_limits limits = pair_limits(4);
+  limits.reuse = OCELLUS_REUSE_MPIC;
+  ocellus_plan plan;
+  CHECK(plan_memory(*model, limits, &plan).code() == Code::kUnsupported);
+  CHECK(
+      std::string(last_failure().sentence) ==
+      "Qwen2-VL has the frames of a clip in one block, each at its time, while pictures are linked one by one: plan no "
+      "reuse, or no clips");
 }
 
 TEST_CASE("frames of a pair that cannot be are refused by one sentence, and nothing is lost") {
-  const std::unique_ptr<Model> model = test::open_tiny_family(kFamily);
+  const std::unique_ptr<Model> model = test::open_tiny_family("qwen3-vl");
   const std::unique_ptr<Engine> engine = test::make_engine(*model, pair_limits(4));
   const test::FreeBlocks all(*engine);
   Session& session = test::open_session(*engine);
@@ -145,16 +205,15 @@ TEST_CASE("frames of a pair that cannot be are refused by one sentence, and noth
   fill(sizes, {0, 40, 80});
   sizes.add_frame(2, 41, 100);
   CHECK(refuse(sizes,
-               "frames 3 and 4 of the clip are 100 x 41 and 41 x 100 pixels: this model takes frames in pairs of one "
-               "size") == Code::kBadImage);
+               "frame 4 of the clip is 41 x 100 pixels and frame 1 is 100 x 41: this model takes clips with frames of "
+               "one size") == Code::kBadImage);
   TestClip many;
   fill(many, {0, 1, 2, 3, 4});
   CHECK(refuse(many, "a clip has 5 frames, and 4 were planned: plan more frames of clips") == Code::kFull);
   TestClip narrow;
   narrow.add_frame(0, 1000, 2);
   narrow.add_frame(1, 1000, 2);
-  CHECK(refuse(narrow,
-               "frames 1 and 2 of the clip: the picture is 1000 x 2 pixels, longer than 200 to 1: crop it") ==
+  CHECK(refuse(narrow, "frames 1 and 2 of the clip: the picture is 1000 x 2 pixels, longer than 200 to 1: crop it") ==
         Code::kBadImage);
   TestClip good;
   fill(good, {0, 40, 80});
@@ -165,36 +224,68 @@ TEST_CASE("frames of a pair that cannot be are refused by one sentence, and noth
 }
 
 TEST_CASE("the plan counts pairs, both frames' pixels and the longest times, and is what the engine takes") {
-  const std::unique_ptr<Model> model = test::open_tiny_family(kFamily);
-  for (const int32_t frames : {1, 2, 7, 8})
-    for (const int32_t images : {0, 1}) {
-      CAPTURE(frames);
-      CAPTURE(images);
-      ocellus_limits limits = pair_limits(frames, images);
-      limits.max_text_tokens = 1;
-      ocellus_plan plan;
-      REQUIRE_MESSAGE(plan_memory(*model, limits, &plan).ok(), last_failure().sentence);
-      const std::unique_ptr<Engine> engine = test::make_engine(*model, limits);
-      ocellus_engine_stats stats;
-      engine->describe(&stats);
-      CHECK(stats.arena_bytes == plan.total_bytes);
-      CHECK(engine->shape().pictures.per_session == images + (frames + 1) / 2);
-      Session& session = test::open_session(*engine);
-      TestClip clip;
-      for (int32_t i = 0; i < frames; ++i) clip.add_frame(86000 + i, 640, 480, i);
-      int32_t failed = 0;
-      CHECK_MESSAGE(session.add_parts(&clip.part(), 1, &failed).ok(), last_failure().sentence);
-      if (images > 0) test::add_picture(session, test::TestPicture(640, 480));
-      test::first_logits(session);
-      CHECK(session.cache().image_count() == images + (frames + 1) / 2);
-      engine->describe(&stats);
-      CHECK(stats.session_high_water_bytes <= plan.session_bytes);
-      CHECK(stats.scratch_high_water_bytes <= plan.scratch_bytes);
-    }
+  for_each_family([](const Model& model) {
+    for (const int32_t frames : {1, 2, 7, 8})
+      for (const int32_t images : {0, 1}) {
+        CAPTURE(frames);
+        CAPTURE(images);
+        ocellus_limits limits = pair_limits(frames, images);
+        limits.max_text_tokens = 1;
+        ocellus_plan plan;
+        REQUIRE_MESSAGE(plan_memory(model, limits, &plan).ok(), last_failure().sentence);
+        const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
+        ocellus_engine_stats stats;
+        engine->describe(&stats);
+        CHECK(stats.arena_bytes == plan.total_bytes);
+        CHECK(engine->shape().pictures.per_session == images + (frames + 1) / 2);
+        Session& session = test::open_session(*engine);
+        TestClip clip;
+        for (int32_t i = 0; i < frames; ++i) clip.add_frame(86000 + 0.5 * i, 640, 480, i);
+        int32_t failed = 0;
+        CHECK_MESSAGE(session.add_parts(&clip.part(), 1, &failed).ok(), last_failure().sentence);
+        if (images > 0) test::add_picture(session, test::TestPicture(640, 480));
+        test::first_logits(session);
+        CHECK(session.cache().image_count() == images + (frames + 1) / 2);
+        engine->describe(&stats);
+        CHECK(stats.session_high_water_bytes <= plan.session_bytes);
+        CHECK(stats.scratch_high_water_bytes <= plan.scratch_bytes);
+      }
+  });
 }
 
-TEST_CASE("pairs are packed, dropped, linked and released as pictures are") {
-  const std::unique_ptr<Model> model = test::open_tiny_family(kFamily);
+TEST_CASE("pairs are packed, dropped and released as pictures are") {
+  for_each_family([](const Model& model) {
+    const Talk plain(model, pair_limits(3));
+    ocellus_limits limits = pair_limits(3);
+    if (test::can_pack(model)) {
+      limits.cache.kv_bits = 8;
+      limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
+      CHECK(error_of(Talk(model, limits).logits, plain.logits) < 5e-2);
+    }
+    limits = pair_limits(3);
+    test::set_text(limits.cache.evict, "snapkv");
+    limits.cache.keep = 0.5f;
+    const Talk evicted(model, limits);
+    const EvictedRows& all = evicted.session->cache().evicted(0);
+    const PreprocessConfig config = of_clip(plain.engine->shape().pictures.preprocess);
+    CHECK(all.rows - all.text_rows == 2 * testing::plan_of(config, 100, 41).row_count());
+    CHECK(evicted.session->next_position() == plain.session->next_position());
+
+    const std::unique_ptr<Engine> engine = test::make_engine(model, pair_limits(6));
+    Session& session = test::open_session(*engine);
+    REQUIRE_MESSAGE(session.set_rolling(3, 16).ok(), last_failure().sentence);
+    for (int turn = 0; turn < 4; ++turn) {
+      TestClip clip;
+      fill(clip, {turn, 40, 80, 120});
+      REQUIRE_MESSAGE(add(session, clip).ok(), last_failure().sentence);
+      REQUIRE_MESSAGE(test::answer_of(session, test::default_params(4)).status.ok(), last_failure().sentence);
+      CHECK(session.cache().image_count() == (turn == 0 ? 2 : 3));
+    }
+  });
+}
+
+TEST_CASE("pairs with their times in text are linked as pictures are") {
+  const std::unique_ptr<Model> model = test::open_tiny_family("qwen3-vl");
   const Talk plain(*model, pair_limits(3));
   ocellus_limits limits = pair_limits(3);
   limits.reuse = OCELLUS_REUSE_MPIC;
@@ -203,33 +294,10 @@ TEST_CASE("pairs are packed, dropped, linked and released as pictures are") {
   CHECK(error_of(linked.logits, plain.logits) < bound_on(*plain.engine, 1e-3, 2e-2));
   limits.reuse_rows = 1;
   CHECK(Talk(*model, limits).session->next_position() == plain.session->next_position());
-  if (test::can_pack(*model)) {
-    limits = pair_limits(3);
-    limits.cache.kv_bits = 8;
-    limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
-    CHECK(error_of(Talk(*model, limits).logits, plain.logits) < 5e-2);
-  }
-  limits = pair_limits(3);
-  test::set_text(limits.cache.evict, "snapkv");
-  limits.cache.keep = 0.5f;
-  const Talk evicted(*model, limits);
-  const EvictedRows& all = evicted.session->cache().evicted(0);
-  CHECK(all.rows - all.text_rows == 2 * 6 * 3);
-
-  const std::unique_ptr<Engine> engine = test::make_engine(*model, pair_limits(6));
-  Session& session = test::open_session(*engine);
-  REQUIRE_MESSAGE(session.set_rolling(3, 16).ok(), last_failure().sentence);
-  for (int turn = 0; turn < 4; ++turn) {
-    TestClip clip;
-    fill(clip, {turn, 40, 80, 120});
-    REQUIRE_MESSAGE(add(session, clip).ok(), last_failure().sentence);
-    REQUIRE_MESSAGE(test::answer_of(session, test::default_params(4)).status.ok(), last_failure().sentence);
-    CHECK(session.cache().image_count() == (turn == 0 ? 2 : 3));
-  }
 }
 
 TEST_CASE("the image library knows a pair by both of its frames") {
-  const std::unique_ptr<Model> model = test::open_tiny_family(kFamily);
+  const std::unique_ptr<Model> model = test::open_tiny_family("qwen3-vl");
   Shelf shelf;
   ocellus_limits limits = pair_limits(4);
   limits.reuse = OCELLUS_REUSE_MPIC;
