@@ -176,8 +176,9 @@ typedef struct ocellus_limits {
   int32_t thread_count;     /* 0: one per available core */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
-  int32_t max_clip_frames;  /* frames of clips per session, besides the images; adds the words of one clip to the text,
-                               and makes every picture one view; 0 */
+  int32_t max_clip_frames;  /* frames of clips per session, besides the images, an odd number in one clip counted as one
+                               more where they are pairs; adds the words of one clip to the text, and makes every
+                               picture one view; 0 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048. With
                                eviction or calibquant all rows of a prompt wait, in memory that is planned for them */

@@ -18,15 +18,11 @@ Status check_range(const char* name, int64_t value, int64_t least, int64_t most)
                       static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
 }
 
-ClipRules clips_of(const Model& model) {
-  const Family* const family = model.has_vision() ? family_of(model.vision()) : nullptr;
-  return family == nullptr ? ClipRules() : family->clips;
-}
-
 Status check_clips(const Model& model, const ocellus_limits& limits) {
   if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
     return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
-  if (limits.max_clip_frames > 0 && limits.reuse != OCELLUS_REUSE_NONE && clips_of(model).time_step != nullptr)
+  if (limits.max_clip_frames > 0 && limits.reuse != OCELLUS_REUSE_NONE && model.has_vision() &&
+      clips_of(model.vision()).time_step != nullptr)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s has the frames of a clip in one block, each at its time, while pictures are linked one by "
                         "one: plan no reuse, or no clips",
@@ -36,10 +32,10 @@ Status check_clips(const Model& model, const ocellus_limits& limits) {
 
 }  // namespace
 
-/// Clips may end with incomplete groups, of one frame at least each: only one is counted, for all frames may be one
-/// clip.
+/// As if all frames were those of one clip.
 int32_t planned_images(const Model& model, const ocellus_limits& limits) {
-  return limits.max_images + clips_of(model).group_count(limits.max_clip_frames);
+  const int32_t group = model.has_vision() ? clips_of(model.vision()).group : 1;
+  return limits.max_images + divide_up(limits.max_clip_frames, group);
 }
 
 Status check_limits(const Model& model, const ocellus_limits& limits) {

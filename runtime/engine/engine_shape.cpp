@@ -8,7 +8,7 @@
 #include "platform/threads.h"
 #include "runtime/engine/check_limits.h"
 #include "runtime/library/library_cache.h"
-#include "runtime/models/family.h"
+#include "runtime/models/clip.h"
 #include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
@@ -60,7 +60,7 @@ void resolve_pictures(const Model& model, const ocellus_limits& limits, const De
   p->per_session = planned_images(model, limits);
   if (!p->planned()) return;
   p->clip_frames = limits.max_clip_frames;
-  p->clip_group = family_of(model.vision())->clips.group;
+  p->clip_group = clips_of(model.vision()).group;
   p->limits = image_limits(limits);
   p->device_limits = device_image_limits(limits);
   p->preprocess = preprocess_config(model.vision(), limits);

@@ -26,6 +26,11 @@ constexpr auto kLatest = [] {
 
 }  // namespace
 
+ClipRules clips_of(const VisionConfig& vision) {
+  const Family* const family = family_of(vision);
+  return family == nullptr ? ClipRules() : family->clips;
+}
+
 Status clip_rules(const Model& model, const ClipRules** out) {
   const Family* const family = model.has_vision() ? family_of(model.vision()) : nullptr;
   *out = family == nullptr ? nullptr : &family->clips;

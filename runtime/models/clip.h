@@ -11,6 +11,7 @@ namespace ocellus {
 
 class Model;
 struct ViewRules;
+struct VisionConfig;
 
 inline constexpr int32_t kMaxClipFrames = 999;
 inline constexpr double kMaxClipSeconds = 24.0 * 3600.0;  // times are less
@@ -46,6 +47,9 @@ struct ClipRules {
   /// Returns the number of pictures that the frames of a clip are.
   int32_t group_count(int32_t frames) const { return (frames + group - 1) / group; }
 };
+
+/// Returns the rules of a tower's family, or empty ones if it has none.
+ClipRules clips_of(const VisionConfig& vision);
 
 /// Finds the rules of the model's family. kUnsupported if it takes no clips.
 Status clip_rules(const Model& model, const ClipRules** out);

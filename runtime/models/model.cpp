@@ -55,11 +55,6 @@ Status check_mark(const Model& model, std::string_view text) {
   return {};
 }
 
-ClipRules clips_of(const VisionConfig& vision) {
-  const Family* const family = family_of(vision);
-  return family == nullptr ? ClipRules() : family->clips;
-}
-
 /// If no pictures are planned, none is larger than a frame.
 void set_clips(const ClipRules& clips, const ocellus_limits& limits, PreprocessConfig* config) {
   if (clips.views != nullptr) config->rules = clips.views;
