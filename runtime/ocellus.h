@@ -110,6 +110,7 @@ typedef struct ocellus_model_facts {
   int32_t place_units;    /* ocellus_place_units */
   int32_t thinking;       /* ocellus_thinking */
   int32_t thought_tokens; /* standard maximum of a thought: 1024 if it always thinks, else 0 */
+  int32_t clip_group;     /* consecutive frames of a clip that are one picture, 1 or 2 */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -184,8 +185,9 @@ typedef struct ocellus_limits {
   int32_t thread_count;     /* 0: one per available core */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
-  int32_t max_clip_frames;  /* frames of clips per session, besides the images; adds the words of one clip to the text,
-                               and makes every picture one view; 0 */
+  int32_t max_clip_frames;  /* frames of clips per session, besides the images, an odd number in one clip counted as one
+                               more where they are pairs; adds the words of one clip to the text, and makes every
+                               picture one view; 0 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048. With
                                eviction or calibquant all rows of a prompt wait, in memory that is planned for them */
@@ -394,7 +396,9 @@ typedef struct ocellus_part {
   const struct ocellus_clip* clip; /* clips */
 } ocellus_part;
 /* Frames of a video with their times. In the prompt they are pictures, between the words that the model was trained
- * with: the number of frames, the duration, the time of each frame. */
+ * with: the number of frames, the duration, the time of each frame. In models that take them in pairs
+ * (ocellus_model_facts.clip_group), two consecutive ones, of the same size, are one picture; the last one of an odd
+ * number is a pair with itself. */
 typedef struct ocellus_clip {
   int32_t frame_count;        /* 1 to 999 */
   const ocellus_part* frames; /* OCELLUS_PART_IMAGE or OCELLUS_PART_FRAME each */

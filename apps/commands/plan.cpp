@@ -66,7 +66,7 @@ std::string advice_text(const ocellus_plan& plan) {
 }
 
 // Describes the cache bytes of a token, a picture and a session under the policy.
-std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, int64_t full_bytes) {
+std::string cache_text(const Model& model, const ocellus_plan& plan, const ocellus_limits& limits, int64_t full_bytes) {
   std::string text = "One text token takes " + std::to_string(plan.kv_bytes_per_token) + " bytes of cache";
   if (plan.kv_bytes_per_image > 0) text += ", one picture " + format_bytes(plan.kv_bytes_per_image);
   text += ".\n";
@@ -80,7 +80,8 @@ std::string cache_text(const ocellus_plan& plan, const ocellus_limits& limits, i
   if (limits.reuse == OCELLUS_REUSE_CARRY)
     return text + "The device keeps " + format_count(limits.shared_images, "picture") + ", " +
            format_bytes(plan.kv_bytes_shared) + ", that sessions copy: carry changes them.\n";
-  const int64_t copies = int64_t{limits.max_sessions} * (limits.max_images + limits.max_clip_frames);
+  const int64_t copies =
+      int64_t{limits.max_sessions} * (limits.max_images + clip_pictures(model, limits.max_clip_frames));
   return text + "All sessions share " + format_count(limits.shared_images, "picture") + " of " +
          format_bytes(plan.kv_bytes_shared) + " together; " + format_count(copies, "picture") +
          " of their own would take " + format_bytes(copies * plan.kv_bytes_per_image) + ".\n";
@@ -245,8 +246,9 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     const std::string cache =
         shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
     print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
-          cache_text(plan, limits, full_bytes) + verdict_text(plan, most_pictures(model, limits, plan), options) +
-          positions_text(positions, limits) + solution.text + (on_gpu ? outside_text(gpu) : ""));
+          cache_text(model, plan, limits, full_bytes) +
+          verdict_text(plan, most_pictures(model, limits, plan), options) + positions_text(positions, limits) +
+          solution.text + (on_gpu ? outside_text(gpu) : ""));
   }
   if (!options.common.quiet && !positions.are_enough())
     print_note("Note: " + describe_positions(positions, limits) + ".");

@@ -7,8 +7,12 @@
 namespace ocellus::app {
 namespace {
 
-int64_t positions_of(const ocellus_limits& limits, const ocellus_plan& plan) {
-  return (int64_t{limits.max_images} + limits.max_clip_frames) * plan.positions_per_image + limits.max_text_tokens;
+int64_t pictures_of(const Model& model, const ocellus_limits& limits) {
+  return limits.max_images + clip_pictures(model, limits.max_clip_frames);
+}
+
+int64_t positions_of(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
+  return pictures_of(model, limits) * plan.positions_per_image + limits.max_text_tokens;
 }
 
 ocellus_plan plan_without_budget(const Model& model, ocellus_limits limits) {
@@ -30,7 +34,7 @@ class PositionAdvisor {
     while (enough < most) {
       const int32_t middle = enough + (most - enough + 1) / 2;
       changed.*field = middle;
-      if (positions_of(changed, plan_without_budget(model_, changed)) <= positions_->available)
+      if (positions_of(model_, changed, plan_without_budget(model_, changed)) <= positions_->available)
         enough = middle;
       else
         most = middle - 1;
@@ -57,7 +61,10 @@ int32_t planned_tiles(const Model& model, const ocellus_limits& limits) {
 }
 
 Positions find_positions(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
-  Positions positions = {.needed = positions_of(limits, plan), .available = model.facts.context_length, .advice = {}};
+  Positions positions = {.needed = positions_of(model, limits, plan),
+                         .available = model.facts.context_length,
+                         .pictures = pictures_of(model, limits),
+                         .advice = {}};
   if (positions.are_enough()) return positions;
   PositionAdvisor advisor(model, limits, &positions);
   if (limits.max_images > 0) {
@@ -75,9 +82,9 @@ Positions find_positions(const Model& model, const ocellus_limits& limits, const
 
 std::string describe_positions(const Positions& positions, const ocellus_limits& limits) {
   if (positions.are_enough()) return "";
-  return format_count(limits.max_images + limits.max_clip_frames, "picture") + " and " +
-         format_count(limits.max_text_tokens, "text token") + " take up to " + std::to_string(positions.needed) +
-         " positions, but the model has " + std::to_string(positions.available);
+  return format_count(positions.pictures, "picture") + " and " + format_count(limits.max_text_tokens, "text token") +
+         " take up to " + std::to_string(positions.needed) + " positions, but the model has " +
+         std::to_string(positions.available);
 }
 
 }  // namespace ocellus::app

@@ -21,6 +21,7 @@ struct PositionAdvice {
 struct Positions {
   int64_t needed = 0;
   int64_t available = 0;  // 0: unknown
+  int64_t pictures = 0;   // frames of clips, or groups of them, included
   std::vector<PositionAdvice> advice;
   bool are_enough() const { return available == 0 || needed <= available; }
 };

@@ -15,12 +15,18 @@ namespace {
 
 constexpr int64_t kSpareTokens = 8;  // end of the turn, and joints of text parts
 
-// A picture takes at least one view, a frame of a clip takes one.
-int64_t shown_views(const Needs& needs) { return needs.images + needs.clip_frames; }
+int64_t count_groups(const ocellus_model_facts& facts, int64_t frames) {
+  return (frames + facts.clip_group - 1) / facts.clip_group;
+}
+
+// A picture takes at least one view, a frame of a clip or a group of frames takes one.
+int64_t shown_views(const ocellus_model_facts& facts, const Needs& needs) {
+  return needs.images + count_groups(facts, needs.clip_frames);
+}
 
 // Positions that they take at least: the rows of a picture of any size share some.
 int64_t least_image_positions(const ocellus_model_facts& facts, const Needs& needs) {
-  return shown_views(needs) * (facts.any_image_size != 0 ? 1 : facts.tokens_per_view);
+  return shown_views(facts, needs) * (facts.any_image_size != 0 ? 1 : facts.tokens_per_view);
 }
 
 int64_t planned_text_tokens(const ocellus_model_facts& facts, const CommonOptions& options, const Needs& needs) {
@@ -100,6 +106,8 @@ Model open_model(const CommonOptions& options) {
   return take_model(handle, paths.model);
 }
 
+int64_t clip_pictures(const Model& model, int64_t frames) { return count_groups(model.facts, frames); }
+
 void check_context(const ocellus_model_facts& facts, const Needs& needs) {
   const int64_t image_positions = least_image_positions(facts, needs);
   if (facts.context_length <= 0 || image_positions + needs.prompt_tokens < facts.context_length) return;
@@ -108,13 +116,13 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
   if (image_positions == 0) {
     throw Failure(kExitOverBudget, "the prompt has " + text + limit + " positions: shorten it.");
   }
-  throw Failure(kExitOverBudget, format_count(shown_views(needs), "picture") + " and " + text + " take at least " +
-                                     std::to_string(image_positions + needs.prompt_tokens) + " positions" + limit +
-                                     ": give fewer pictures or less text.");
+  throw Failure(kExitOverBudget, format_count(shown_views(facts, needs), "picture") + " and " + text +
+                                     " take at least " + std::to_string(image_positions + needs.prompt_tokens) +
+                                     " positions" + limit + ": give fewer pictures or less text.");
 }
 
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
-  if (shown_views(needs) > 0 && !model.facts.has_vision) {
+  if (needs.images + needs.clip_frames > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
                   "the model has no vision part for pictures: " +
                       std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));

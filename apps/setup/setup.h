@@ -55,6 +55,9 @@ struct Needs {
   bool are_frames = false;    // camera frames: worth memory on the GPU whatever their size
 };
 
+// Number of pictures that the frames of a clip are.
+int64_t clip_pictures(const Model& model, int64_t frames);
+
 // Throws a Failure if the model's context is too short for the pictures and the prompt.
 void check_context(const ocellus_model_facts& facts, const Needs& needs);
 

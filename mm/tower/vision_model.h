@@ -106,18 +106,25 @@ struct VisionConfig {
 /// Views of one size that go through a tower together.
 struct ViewBatch {
   ViewBatch() = default;
-  ViewBatch(const VisionConfig& config, int64_t views_, Size size_)
-      : views(views_), size(size_), grid(config.grid(size_)), lead(config.class_rows()), scale(config.scale_factor) {}
+  ViewBatch(const VisionConfig& config, int64_t views_, Size size_, int32_t frames_ = 1)
+      : views(views_),
+        frames(frames_),
+        size(size_),
+        grid(config.grid(size_)),
+        lead(config.class_rows()),
+        scale(config.scale_factor) {}
 
   int64_t rows_per_view() const { return lead + grid.count(); }  // in the tower
   int64_t tokens_per_view() const { return grid.count() / (scale * scale); }
   int64_t rows() const { return views * rows_per_view(); }
   int64_t tokens() const { return views * tokens_per_view(); }
-  int64_t pixel_values() const { return views * 3 * size.width * size.height; }
-  /// Pixels [views * 3 * height, width] at an address.
-  DeviceView<float> pixels_at(float* data) const { return {data, views * 3 * size.height, size.width}; }
+  int64_t pixel_rows() const { return views * frames * 3 * size.height; }
+  int64_t pixel_values() const { return pixel_rows() * size.width; }
+  /// Pixels [views * frames * 3 * height, width] at an address.
+  DeviceView<float> pixels_at(float* data) const { return {data, pixel_rows(), size.width}; }
 
   int64_t views = 0;
+  int32_t frames = 1;  // frames of a view: 2 for a pair of a clip, in a batch of one
   Size size;
   PatchGrid grid;
   int32_t lead = 0;   // rows before a view's patches

@@ -189,29 +189,33 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t
 void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
   const VisionModel& m = pass.model;
   const VisionConfig& c = m.config;
+  const ViewBatch& batch = pass.batch;
   const ActivationView patches = pass.wide(count, c.patch_values());
-  const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
-  cut_patches({.pixels = pixels,
-               .height = pass.batch.size.height,
-               .grid = pass.batch.grid,
-               .patch = c.patch_size,
-               .lead = pass.batch.lead,
-               .first = first,
-               .output = patches},
-              q);
-  matmul({.input = patches,
-          .weights = {m.patch_embedding.weight},
-          .biases = {m.patch_embedding.bias},
-          .outputs = {hidden},
-          .scratch = pass.scratch.op_scratch},
-         q);
-  if (m.next_frame_embedding.rows > 0)
+  const int64_t frame_rows = pixels.rows / batch.frames;
+  const auto cut = [&](int32_t frame) {
+    cut_patches({.pixels = pixels.slice_rows(frame * frame_rows, frame_rows),
+                 .height = batch.size.height,
+                 .grid = batch.grid,
+                 .patch = c.patch_size,
+                 .lead = batch.lead,
+                 .first = first,
+                 .output = patches},
+                q);
+  };
+  const auto embed = [&](const Linear& map, bool accumulate) {
     matmul({.input = patches,
-            .weights = {m.next_frame_embedding},
-            .outputs = {hidden},
-            .accumulate = true,
+            .weights = {map.weight},
+            .biases = {map.bias},
+            .outputs = {pass.hidden.slice_rows(first, count)},
+            .accumulate = accumulate,
             .scratch = pass.scratch.op_scratch},
            q);
+  };
+  cut(0);
+  embed(m.patch_embedding, false);
+  if (m.next_frame_embedding.rows == 0) return;
+  if (batch.frames > 1) cut(1);
+  embed({.weight = m.next_frame_embedding}, true);
 }
 
 /// Adds positions, and class rows if there are any.

@@ -50,7 +50,7 @@ void copy_rows(DeviceView<const float> rows, const RowPlace& place, DeviceView<f
 Status WaitingViews::encode_in_place(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                                      const StopSignal* stop, Queue& queue) {
   const WaitingView& view = views_.data[0];
-  const ViewBatch batch(model.config, 1, view.size);
+  const ViewBatch batch(model.config, 1, view.size, view.frames);
   const int64_t tokens = batch.tokens();
   const bool in_place = view.place.is_whole(tokens);
   const DeviceView<float> out = in_place ? hidden.slice_rows(view.place.first, tokens) : scratch.projected;

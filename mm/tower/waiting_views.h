@@ -12,8 +12,9 @@
 namespace ocellus {
 
 struct WaitingView {
-  RowPlace place;  // its rows in the chunk
-  Size size;       // in pixels
+  RowPlace place;      // its rows in the chunk
+  Size size;           // in pixels
+  int32_t frames = 1;  // see ViewBatch
 };
 
 template <>
@@ -38,7 +39,7 @@ class WaitingViews {
     while (count_ > 0 && views_.data[count_ - 1].place.first >= first_row) --count_;
   }
 
-  /// Returns the place for the pixels of the next views: [views * 3 * height, width].
+  /// Returns the place for the pixels of the next views: [views * frames * 3 * height, width].
   DeviceView<float> next_pixels(const ViewBatch& next, const VisionScratch& scratch) const;
   /// Adds the next view, whose pixels are written.
   void add(const WaitingView& view) { views_.data[count_++] = view; }

@@ -53,4 +53,13 @@ ImageHash ImageHasher::finish() const {
   return {hash.high64, hash.low64};
 }
 
+ImageHash pair_hash(const ImageHash& first, const ImageHash& second) {
+  uint8_t bytes[32];
+  size_t at = 0;
+  for (const uint64_t half : {first.high, first.low, second.high, second.low})
+    for (int shift = 0; shift < 64; shift += 8) bytes[at++] = static_cast<uint8_t>(half >> shift);
+  const XXH128_hash_t hash = XXH3_128bits(bytes, sizeof bytes);
+  return {hash.high64, hash.low64};
+}
+
 }  // namespace ocellus

@@ -30,4 +30,7 @@ class ImageHasher final : public RowConsumer {
   size_t row_bytes_;
 };
 
+/// Identity of a pair of frames, in this order.
+ImageHash pair_hash(const ImageHash& first, const ImageHash& second);
+
 }  // namespace ocellus

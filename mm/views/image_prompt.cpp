@@ -30,7 +30,7 @@ bool ImagePieces::next_place(ImagePiece* piece) {
   const int32_t tile = view_ - plan_.first_tile();  // index of the next tile
   switch (place_) {
     case Place::kBefore:
-      set_text(marks.before);
+      set_text(plan_.opens ? marks.before : "");
       place_ = Place::kText;
       return true;
     case Place::kText:
@@ -51,7 +51,7 @@ bool ImagePieces::next_place(ImagePiece* piece) {
       place_ = view_ < plan_.view_count() ? Place::kText : Place::kAfter;
       return true;
     case Place::kAfter:
-      set_text(marks.after);
+      set_text(plan_.closes ? marks.after : "");
       place_ = Place::kEnd;
       return true;
     case Place::kEnd: return false;

@@ -20,13 +20,15 @@ inline constexpr int32_t kMaxTiledSizes = 32;
 /// Preprocessing facts of a model file, and the caller's limit on tiles.
 struct PreprocessConfig {
   const ViewRules* rules = nullptr;
-  int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
-  int32_t view_rows = 0;     // rows of the language model per view, which form a square; at most if of any size
-  int32_t row_side = 0;      // pixels that such a row covers along each side, in views of any size; 0: all are squares
-  int64_t min_pixels = 0;    // views of any size: smaller ones are enlarged
-  int32_t longest_edge = 0;  // clip.vision.preproc_image_size of tiled pictures; 0: no tiles
-  int32_t min_tiles = 1;     // clip.vision.preproc_min_tiles
-  int32_t max_tiles = 0;     // maximum tiles besides the overview, 1 or more; 0: given by the rules
+  int32_t image_size = 0;  // side of a view in pixels (clip.vision.image_size), 1..4096
+  int32_t view_rows = 0;   // rows of the language model per view, which form a square; at most if of any size
+  int32_t row_side = 0;    // pixels that such a row covers along each side, in views of any size; 0: all are squares
+  int64_t min_pixels = 0;  // views of any size: smaller ones are enlarged
+  int32_t clip_rows = 0;   // views of any size: at most of frames of clips; 0: those are as pictures
+  const ViewRules* clip_views = nullptr;  // rules of frames of clips; null: those of pictures
+  int32_t longest_edge = 0;               // clip.vision.preproc_image_size of tiled pictures; 0: no tiles
+  int32_t min_tiles = 1;                  // clip.vision.preproc_min_tiles
+  int32_t max_tiles = 0;                  // maximum tiles besides the overview, 1 or more; 0: given by the rules
   int32_t tiled_size_count = 0;
   Size tiled_sizes[kMaxTiledSizes];  // clip.vision.image_grid_pinpoints: the allowed sizes of a tiled image
   float mean[3] = {0.5f, 0.5f, 0.5f};
@@ -92,9 +94,12 @@ struct ViewPlan {
   Size source;            // the picture
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
-  int32_t view_rows = 0;       // rows of the language model per view
-  int32_t view_positions = 0;  // positions of those rows, which may share some; with a map each row has its own
-  int32_t view_cols = 0;       // columns of the grid of those rows if its lines and columns are positions; else 0
+  int32_t view_rows = 0;             // rows of the language model per view
+  int32_t view_positions = 0;        // positions of those rows, which may share some; with a map each row has its own
+  int32_t view_cols = 0;             // columns of the grid of those rows if its lines and columns are positions; else 0
+  int32_t time = 0;                  // such a grid's time, counted from its first line and column
+  int32_t earlier = 0;               // positions that the pictures before it in its block took, which it shares
+  bool opens = true, closes = true;  // the texts before and after the picture are written
   Canvas tiles, overview;
   TileMap map;  // only with rules that have one
 

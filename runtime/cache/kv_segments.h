@@ -92,17 +92,18 @@ struct PositionSpan {
   int32_t rows = 1;       // rows of the whole span; 1 if each has a position of its own
   int32_t positions = 1;  // positions of the whole span; 1 if each row has one of its own
   int32_t cols = 0;       // columns of the grid that the span's rows form; 0: they form none
+  int32_t time = 0;       // a grid's, counted from its first line and column
 
   static PositionSpan of(int64_t first, int64_t rows, int64_t positions) {
     if (rows == positions) rows = positions = 1;
     return {static_cast<int32_t>(first), 0, static_cast<int32_t>(rows), static_cast<int32_t>(positions)};
   }
   /// Returns the span of a grid, whose rows stand at one time, and at the positions of their line and column.
-  static PositionSpan of_grid(int64_t first, int64_t rows, int32_t cols) {
+  static PositionSpan of_grid(int64_t first, int64_t rows, int32_t cols, int32_t time = 0) {
     const auto count = static_cast<int32_t>(rows);
-    return {static_cast<int32_t>(first), 0, count, std::max(cols, count / cols), cols};
+    return {static_cast<int32_t>(first), 0, count, std::max(cols, count / cols), cols, time};
   }
-  /// Returns a row's position; in a grid, its time.
+  /// Returns a row's position; in a grid, that of its first line and column.
   int32_t at(int64_t row) const {
     return cols > 0 ? first : first + static_cast<int32_t>((skipped + row) * positions / rows);
   }
@@ -111,6 +112,7 @@ struct PositionSpan {
   void write(int64_t row, int64_t zero, int32_t coordinates, int32_t* out) const {
     std::fill_n(out, coordinates, static_cast<int32_t>(zero + at(row)));
     if (coordinates == 1 || cols == 0) return;
+    out[0] += time;
     out[1] += static_cast<int32_t>((skipped + row) / cols);
     out[2] += static_cast<int32_t>((skipped + row) % cols);
   }

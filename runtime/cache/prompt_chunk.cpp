@@ -66,6 +66,14 @@ void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t p
   position_count += positions;
 }
 
+void PromptChunk::add_timed_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols, int32_t earlier,
+                                 int32_t time) {
+  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
+  add_piece(RowKind::kImage, count, PositionSpan::of_grid(position_count - earlier, count, cols, time), image_ordinal,
+            0);
+  position_count += positions;
+}
+
 void PromptChunk::add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span) {
   if (count == 0) return;
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);

@@ -89,6 +89,9 @@ struct PromptChunk {
                     : PositionSpan::of(position_count, rows, positions);
   }
   void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols = 0);
+  /// Adds rows of an image that form a grid at this time, whose first line and column are `earlier` positions back.
+  void add_timed_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols, int32_t earlier,
+                      int32_t time);
   /// Adds rows of a linked image of the chunk whose embeddings are the linked rows from `source_row` on. The caller
   /// counts its positions.
   void add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span);

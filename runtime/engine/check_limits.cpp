@@ -1,7 +1,7 @@
 #include "runtime/engine/check_limits.h"
 
 #include "runtime/engine/engine_shape.h"
-#include "runtime/models/clip.h"
+#include "runtime/models/family.h"
 
 namespace ocellus {
 namespace {
@@ -18,7 +18,25 @@ Status check_range(const char* name, int64_t value, int64_t least, int64_t most)
                       static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
 }
 
+Status check_clips(const Model& model, const ocellus_limits& limits) {
+  if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
+    return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
+  if (limits.max_clip_frames > 0 && limits.reuse != OCELLUS_REUSE_NONE && model.has_vision() &&
+      clips_of(model.vision()).time_step != nullptr)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s has the frames of a clip in one block, each at its time, while pictures are linked one by "
+                        "one: plan no reuse, or no clips",
+                        family_of(model.vision())->name);
+  return {};
+}
+
 }  // namespace
+
+/// As if all frames were those of one clip.
+int32_t planned_images(const Model& model, const ocellus_limits& limits) {
+  const int32_t group = model.has_vision() ? clips_of(model.vision()).group : 1;
+  return limits.max_images + divide_up(limits.max_clip_frames, group);
+}
 
 Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.struct_bytes != sizeof limits)
@@ -48,7 +66,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(Code::kBadArgument, "an image library needs linked images: plan reuse");
   OCELLUS_TRY(check_range("the number of shared images", limits.shared_images, 0, kMaxImages));
-  if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(limits) == 0))
+  if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(model, limits) == 0))
     return OCELLUS_FAIL(Code::kBadArgument, "sessions share linked images: plan images and reuse, or no shared images");
   OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
   OCELLUS_TRY(
@@ -56,9 +74,9 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (limits.reuse == OCELLUS_REUSE_BLEND)
     OCELLUS_TRY(
         check_range("the percentage of linked images' rows that is computed in place", limits.reuse_rows, -1, 100));
-  if (planned_images(limits) > 0 && limits.synthetic_tokens > 0)
+  if (planned_images(model, limits) > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens replace images: plan no images with them");
-  if (planned_images(limits) > 0 && !model.has_vision())
+  if (planned_images(model, limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
   if (limits.synthetic_tokens > 0 && model.text().local.window > 0)
@@ -72,9 +90,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
         Code::kBadArgument,
         "this model's views have one size, of %d rows: plan no bound of a picture's rows (max_image_rows)",
         model.vision().tokens_per_view());
-  if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
-    return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
-  return {};
+  return check_clips(model, limits);
 }
 
 }  // namespace ocellus

@@ -47,16 +47,20 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
 /// with the most rows is as large as one of a single line of them.
 ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits, const DeviceTraits& device,
                         const PictureShape& pictures) {
-  if (vision.any_size) return {vision, 1, {static_cast<int32_t>(pictures.rows) * vision.row_side(), vision.row_side()}};
+  if (vision.any_size) {
+    const Size line = {static_cast<int32_t>(pictures.rows) * vision.row_side(), vision.row_side()};
+    return {vision, 1, line, pictures.clip_frames > 1 ? pictures.clip_group : 1};
+  }
   const int64_t all = int64_t{pictures.per_session} * pictures.views;
   const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
   return {vision, device.in_blocks() ? 1 : std::min(wanted, all), vision.view_size()};
 }
 
 void resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {
-  p->per_session = planned_images(limits);
+  p->per_session = planned_images(model, limits);
   if (!p->planned()) return;
   p->clip_frames = limits.max_clip_frames;
+  p->clip_group = clips_of(model.vision()).group;
   p->limits = image_limits(limits);
   p->device_limits = device_image_limits(limits);
   p->preprocess = preprocess_config(model.vision(), limits);

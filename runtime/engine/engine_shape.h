@@ -26,8 +26,9 @@ struct SessionShape {
 
 /// Pictures of a session.
 struct PictureShape {
-  int32_t per_session = 0;  // frames of clips included
+  int32_t per_session = 0;  // frames of clips, or groups of them, included
   int32_t clip_frames = 0;  // frames among them
+  int32_t clip_group = 1;   // frames that are one picture
   int32_t views = 0;        // maximum of a picture
   int64_t rows = 0;         // rows of these views
   int64_t delimiters = 0;   // text tokens around them

@@ -100,11 +100,11 @@ class Advisor {
 
   void advise() {
     make_lean();
-    if (planned_images(limits_) > 0 || limits_.synthetic_tokens > 0) {
+    if (planned_images(model_, limits_) > 0 || limits_.synthetic_tokens > 0) {
       reduce_bits();
       reduce_keep();
     }
-    const bool has_images = planned_images(limits_) > 0;
+    const bool has_images = planned_images(model_, limits_) > 0;
     if (has_images) {
       const int64_t tiles = image_bounds(model_, limits_).tiles;
       reduce(&ocellus_limits::max_tiles, "max_tiles", tiles, 1, "tiles per picture");

@@ -6,6 +6,7 @@
 
 #include "mm/pictures/frame.h"
 #include "mm/pictures/image_decode.h"
+#include "mm/views/clip_views.h"
 #include "mm/views/device_preprocess.h"
 #include "mm/views/image_hash.h"
 #include "mm/views/view_maker.h"
@@ -22,6 +23,11 @@ struct Picture {
   Orientation orientation = {};  // the stored rows are turned by it; width and height are those that are seen
   int32_t width = 0;
   int32_t height = 0;
+  bool is_of_clip = false;
+  TimePlace time = {};            // a clip's group in its block
+  const Picture* next = nullptr;  // the second of a pair of a clip's frames, whose size is the same
+
+  int32_t frame_count() const { return next == nullptr ? 1 : 2; }
 };
 
 /// Wraps encoded bytes that probe_image has accepted.

@@ -26,6 +26,11 @@ constexpr auto kLatest = [] {
 
 }  // namespace
 
+ClipRules clips_of(const VisionConfig& vision) {
+  const Family* const family = family_of(vision);
+  return family == nullptr ? ClipRules() : family->clips;
+}
+
 Status clip_rules(const Model& model, const ClipRules** out) {
   const Family* const family = model.has_vision() ? family_of(model.vision()) : nullptr;
   *out = family == nullptr ? nullptr : &family->clips;
@@ -46,13 +51,14 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
     return Status();
   };
   *out = 0;
+  for (const char* text : rules->after) OCELLUS_TRY(count(text, 1));
+  if (rules->write_before == nullptr) return {};
   ClipText before;
   rules->write_before(longest, 0, &before);
   OCELLUS_TRY(count(before.text, 1));
   rules->write_before(longest, frames - 1, &before);
-  if (frames > 1) OCELLUS_TRY(count(before.text, frames - 1));
-  for (const char* text : rules->after) OCELLUS_TRY(count(text, 1));
-  return {};
+  const int32_t others = rules->group_count(frames) - 1;
+  return others > 0 ? count(before.text, others) : Status();
 }
 
 Status sample_clip(const Model& model, int32_t frame_count, double duration, int32_t most, int32_t* indices,

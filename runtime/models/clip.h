@@ -1,5 +1,5 @@
 // Clips: frames of a video, with their times, in a prompt. A family's ClipRules choose the frames of a video and write
-// the words around them; the frames themselves are pictures of one view.
+// the words around them; a frame, or a group of consecutive ones, is a picture of one view.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@ namespace ocellus {
 
 class Model;
 struct ViewRules;
+struct VisionConfig;
 
 inline constexpr int32_t kMaxClipFrames = 999;
 inline constexpr double kMaxClipSeconds = 24.0 * 3600.0;  // times are less
@@ -28,14 +29,27 @@ struct ClipText {
 
 struct ClipRules {
   int32_t most_frames = 0;           // maximum frames of a clip; 0: the family takes no clips
-  const ViewRules* views = nullptr;  // rules that make a frame one view
+  int32_t group = 1;                 // frames that are one picture, 1 or 2; a last one without another is one, too
+  const ViewRules* views = nullptr;  // rules of all pictures if clips are planned; null: unchanged
+  const ViewRules* frame_views = nullptr;  // rules of frames alone; null: those of pictures
+  /// Returns the maximum rows of a frame of a clip of `frames` frames, in families whose views have any size.
+  int32_t (*rows)(int32_t frames) = nullptr;
   /// Writes the indices of at most `most` of `frame_count` frames that are evenly spaced in `duration` seconds; returns
   /// their number.
   int32_t (*sample)(int32_t frame_count, double duration, int32_t most, int32_t* indices) = nullptr;
-  /// Writes the text before a frame, which is tokenised by itself.
+  /// The pictures of a clip stand at the same lines and columns, as one block, at times this number of positions
+  /// apart. Null: each is as others.
+  int32_t (*time_step)(const ClipTimes& clip) = nullptr;
+  /// Writes the text before a frame that begins a group, which is tokenised by itself. Null: none.
   void (*write_before)(const ClipTimes& clip, int32_t frame, ClipText* out) = nullptr;
   const char* after[2] = {"", ""};  // texts after the last frame, each tokenised by itself
+
+  /// Returns the number of pictures that the frames of a clip are.
+  int32_t group_count(int32_t frames) const { return (frames + group - 1) / group; }
 };
+
+/// Returns the rules of a tower's family, or empty ones if it has none.
+ClipRules clips_of(const VisionConfig& vision);
 
 /// Finds the rules of the model's family. kUnsupported if it takes no clips.
 Status clip_rules(const Model& model, const ClipRules** out);

@@ -55,9 +55,13 @@ Status check_mark(const Model& model, std::string_view text) {
   return {};
 }
 
-ClipRules clips_of(const VisionConfig& vision) {
-  const Family* const family = family_of(vision);
-  return family == nullptr ? ClipRules() : family->clips;
+/// If no pictures are planned, none is larger than a frame.
+void set_clips(const ClipRules& clips, const ocellus_limits& limits, PreprocessConfig* config) {
+  if (clips.views != nullptr) config->rules = clips.views;
+  if (clips.rows == nullptr) return;
+  config->clip_views = clips.frame_views;
+  config->clip_rows = std::min(config->view_rows, clips.rows(limits.max_clip_frames));
+  if (limits.max_images == 0) config->view_rows = config->clip_rows;
 }
 
 /// Rows of a picture of any size, if the caller does not say: 1,280, as transformers' processors of Qwen2-VL.
@@ -197,6 +201,7 @@ Status Model::build_tokenizer() {
 
 void Model::describe(ocellus_model_facts* out) const {
   *out = {};
+  out->clip_group = 1;
   std::string_view name;
   // The name is optional: a file without one, or with one of another type, still runs.
   if (text_file_.read_string("general.name", &name).ok()) copy_text(out->name, name);
@@ -229,6 +234,7 @@ void Model::describe(ocellus_model_facts* out) const {
   out->any_image_size = vision_.any_size ? 1 : 0;
   out->max_views = max_view_count(preprocess_config(vision_, limits));
   out->clip_frames = clips_of(vision_).most_frames;
+  out->clip_group = clips_of(vision_).group;
   if (const Family* const family = family_of(vision_)) out->place_units = static_cast<int32_t>(family->places);
   out->has_vision = 1;
 }
@@ -248,8 +254,7 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.longest_edge = vision.longest_edge;
   config.min_tiles = vision.min_tiles;
   config.max_tiles = limits.max_tiles > 0 ? limits.max_tiles : vision.max_tiles;
-  const ViewRules* const frames = clips_of(vision).views;
-  if (limits.max_clip_frames > 0 && frames != nullptr) config.rules = frames;
+  if (limits.max_clip_frames > 0) set_clips(clips_of(vision), limits, &config);
   config.tiled_size_count = vision.tiled_size_count;
   std::copy_n(vision.tiled_sizes, vision.tiled_size_count, config.tiled_sizes);
   std::copy(vision.image_mean, vision.image_mean + 3, config.mean);

@@ -4,6 +4,7 @@
 // (DeepStack).
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "mm/views/smart_resize.h"
 #include "runtime/models/family.h"
@@ -22,13 +23,31 @@ SmartResize sizes_of(const PreprocessConfig& config) {
 }
 
 /// A row's line and column are its position, so that the longer side's rows are the positions of all.
-void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
-  const Size size = smart_size(sizes_of(config), plan->source);
+void plan_size(const PreprocessConfig& config, Size size, ViewPlan* plan) {
   const int32_t lines = size.height / config.row_side, cols = size.width / config.row_side;
   plan->overview = Canvas::stretched(size, Filter::kBicubic);
   plan->view_rows = lines * cols;
   plan->view_positions = std::max(lines, cols);
   plan->view_cols = cols;
+}
+
+void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
+  plan_size(config, smart_size(sizes_of(config), plan->source), plan);
+}
+
+/// A frame of Qwen3-VL's clips is enlarged if it is less than a row wide or high, and not to more pixels than a row
+/// has. Products and quotients stand in the order of the published code.
+void plan_frame(const PreprocessConfig& config, ViewPlan* plan) {
+  const double side = config.row_side;
+  const auto [width, height] = plan->source;
+  Size frame = plan->source;
+  if (width < config.row_side || height < config.row_side) {
+    const double scale = std::max(side / height, side / width);
+    frame = {static_cast<int32_t>(width * scale), static_cast<int32_t>(height * scale)};
+  }
+  SmartResize sizes = sizes_of(config);
+  sizes.min_pixels = int64_t{config.row_side} * config.row_side;
+  plan_size(config, smart_size(sizes, frame), plan);
 }
 
 /// Maximum rows of a picture within the limits: its sides are rounded up by half a row at most, and the sides of a
@@ -39,7 +58,8 @@ int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
   const double sides = std::min(static_cast<double>(max_side_sum(limits)) / side, std::sqrt(pixels) * stretch);
   const double least = static_cast<double>(config.min_pixels) / (side * side);
   const double rounded = pixels + sides / 2 + 0.25, enlarged = least + std::sqrt(least) * stretch + 1;
-  return std::min<int64_t>(config.view_rows, static_cast<int64_t>(std::max(rounded, enlarged)) + 1);
+  const double narrow = config.clip_rows > 0 ? limits.max_aspect : 0;  // a frame of a row
+  return std::min<int64_t>(config.view_rows, static_cast<int64_t>(std::max({rounded, enlarged, narrow})) + 1);
 }
 
 /// Maximum of the longer side, in rows, of a picture with this number of rows.
@@ -48,9 +68,9 @@ int64_t most_positions(int64_t rows, int32_t aspect) {
   return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(aspect * rows)) + rounding));
 }
 
-/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row. The first pass of a
-/// resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the reduction in
-/// both directions would leave.
+/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row; so is a frame's. The
+/// first pass of a resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the
+/// reduction in both directions would leave.
 ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
   const int64_t side = config.row_side;
   ViewBounds bounds;
@@ -58,7 +78,8 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
   bounds.positions = most_positions(bounds.rows, limits.max_aspect);
   bounds.view_pixels = bounds.rows * side * side;
   bounds.longest_side = static_cast<int32_t>(bounds.rows * side);
-  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(config.view_rows)));
+  const int32_t reduced_rows = config.clip_rows > 0 ? std::min(config.clip_rows, config.view_rows) : config.view_rows;
+  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(reduced_rows)));
   bounds.resize_bytes = resize_bound_bytes(longest_side(limits), least * side, bounds.longest_side);
   const auto pixels = static_cast<double>(std::max(limits.max_pixels, bounds.view_pixels));
   const auto reduced = static_cast<int64_t>(2 * std::sqrt(pixels * static_cast<double>(bounds.view_pixels)));
@@ -66,10 +87,69 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
   return bounds;
 }
 
-constexpr ViewRules kViews = {.name = "qwen-vl",
-                              .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
-                              .plan = plan_qwen,
-                              .bounds = qwen_bounds};
+constexpr ViewRules views_by(void (*plan)(const PreprocessConfig&, ViewPlan*)) {
+  return {.name = "qwen-vl",
+          .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
+          .plan = plan,
+          .bounds = qwen_bounds};
+}
+constexpr ViewRules kViews = views_by(plan_qwen), kFrameViews = views_by(plan_frame);
+
+/// Published bounds of a clip: frames, and rows of a frame and of all frames.
+constexpr int32_t kLeastFrames = 4, kMostFrames = 768, kMostFrameRows = 768, kMostClipRows = 24576;
+
+/// The frames of a longer clip are smaller. The published code divides by the number of frames that a clip has, here it
+/// is the number that was planned, so that the plan of a clip with fewer frames holds it.
+int32_t clip_rows(int32_t frames) {
+  return std::max(std::min(kMostFrameRows, kMostClipRows / (frames + frames % 2)), 1);
+}
+
+/// Samples as qwen-vl-utils and transformers' Qwen3VLVideoProcessor do: two frames a second, evenly spaced, an even
+/// number of them, which transformers does not demand.
+int32_t sample_qwen(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+  constexpr double kRate = 2;
+  const double wanted = std::floor(kRate * duration);
+  const int32_t bound = std::min({most, kMostFrames, frame_count});
+  auto count = static_cast<int32_t>(std::min(std::max<double>(wanted, kLeastFrames), static_cast<double>(bound)));
+  if (count > 1) count -= count % 2;
+  for (int32_t i = 0; i < count; ++i) {
+    const double step = count > 1 ? static_cast<double>(frame_count - 1) / (count - 1) : 0;
+    indices[i] = i > 0 && i == count - 1 ? frame_count - 1 : static_cast<int32_t>(std::nearbyint(i * step));
+  }
+  return count;
+}
+
+/// The mean of a pair's times. The last frame of an odd number is a pair with itself.
+void write_before_pair(const ClipTimes& clip, int32_t frame, ClipText* out) {
+  const double next = clip.seconds[std::min(frame + 1, clip.frame_count - 1)];
+  std::snprintf(out->text, sizeof out->text, "<%.1f seconds>", (clip.seconds[frame] + next) / 2);
+}
+
+/// Seconds from one pair to the next, cut to whole ones, at two positions a second. Times may be given without a
+/// duration.
+int32_t time_step_25(const ClipTimes& clip) {
+  constexpr int32_t kPositionsPerSecond = 2;
+  const double frames = clip.frame_count, passed = clip.seconds[clip.frame_count - 1] - clip.seconds[0];
+  const double each = clip.duration > 0 ? clip.duration / frames : passed / std::max(frames - 1, 1.0);
+  return kPositionsPerSecond * static_cast<int32_t>(2 * each);
+}
+
+int32_t time_step_2(const ClipTimes&) { return 1; }
+
+/// Clips whose pairs are pictures with their times before them.
+constexpr ClipRules kTimedPairs = {.most_frames = kMostFrames,
+                                   .group = 2,
+                                   .frame_views = &kFrameViews,
+                                   .rows = clip_rows,
+                                   .sample = sample_qwen,
+                                   .write_before = write_before_pair};
+
+/// Clips whose pairs are one block, at the same lines and columns. Text after it begins after the largest position in
+/// the block, as in Qwen's own code; transformers 5.17 lets it begin after the last line or column, so that it differs
+/// in long clips. The frames' sizes are bounded as Qwen3-VL's.
+constexpr ClipRules block_of_pairs(int32_t (*time_step)(const ClipTimes&)) {
+  return {.most_frames = kMostFrames, .group = 2, .rows = clip_rows, .sample = sample_qwen, .time_step = time_step};
+}
 
 constexpr const char* kGate = "v.blk.0.ffn_gate.weight";
 
@@ -335,7 +415,7 @@ constexpr ModelShape kQwen3Shapes[] = {
      .vision = qwen3_tower(1152, 4096)},
 };
 
-constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits places,
+constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits places, const ClipRules& clips,
                              std::span<const ModelShape> shapes) {
   return {.name = name,
           .vision = {.projector = projector,
@@ -345,13 +425,15 @@ constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits
                      .output_width_from = "the height of tensor 'mm.2.weight'"},
           .describe = describe_qwen,
           .picture_tokens = kTokens,
+          .clips = clips,
           .places = places,
           .shapes = shapes};
 }
 
 /// Its towers' files had Qwen2-VL's projector type at first.
 constexpr Family qwen25_family() {
-  Family family = qwen_family("Qwen2.5-VL", "qwen2.5vl_merger", PlaceUnits::kResizedPixels, kQwen25Shapes);
+  Family family = qwen_family("Qwen2.5-VL", "qwen2.5vl_merger", PlaceUnits::kResizedPixels,
+                              block_of_pairs(time_step_25), kQwen25Shapes);
   family.vision.old_projector = "qwen2vl_merger";
   family.vision.claims = has_gate;
   return family;
@@ -360,7 +442,9 @@ constexpr Family qwen25_family() {
 }  // namespace
 
 const Family kQwen25VlFamily = qwen25_family();
-const Family kQwen2VlFamily = qwen_family("Qwen2-VL", "qwen2vl_merger", PlaceUnits::kThousandths, kQwen2Shapes);
-const Family kQwen3VlFamily = qwen_family("Qwen3-VL", "qwen3vl_merger", PlaceUnits::kThousandths, kQwen3Shapes);
+const Family kQwen2VlFamily =
+    qwen_family("Qwen2-VL", "qwen2vl_merger", PlaceUnits::kThousandths, block_of_pairs(time_step_2), kQwen2Shapes);
+const Family kQwen3VlFamily =
+    qwen_family("Qwen3-VL", "qwen3vl_merger", PlaceUnits::kThousandths, kTimedPairs, kQwen3Shapes);
 
 }  // namespace ocellus

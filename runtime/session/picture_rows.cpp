@@ -22,7 +22,10 @@ void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_e
 
 Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan) {
   OCELLUS_TRY(check_image_size(shape.limits, "picture", picture.width, picture.height));
-  return plan_views(shape.preprocess, picture.width, picture.height, plan);
+  const PreprocessConfig& config = shape.preprocess;
+  OCELLUS_TRY(plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan));
+  if (picture.time.count > 1) place_in_time(picture.time, plan);
+  return {};
 }
 
 /// A full batch of views is encoded before the next view is rendered or, in its own memory, after all are rendered.
@@ -37,6 +40,14 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
   ImageScratch scratch;
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PictureSource source(engine.shape().pictures, plan, scratch, engine.memory().image_decoder, queue);
+  // The pixels of a pair's first frame are written before the scratch is used for the second one.
+  const auto render = [&](int32_t view, DeviceView<float> pixels) {
+    const int64_t rows = pixels.rows / picture.frame_count();
+    OCELLUS_TRY(source.render(view, pixels.slice_rows(0, rows)));
+    if (picture.next == nullptr) return Status();
+    OCELLUS_TRY(source.open(*picture.next));
+    return source.render(view, pixels.slice_rows(rows, rows));
+  };
   DelimiterTokens tokens;
   int64_t start = now_ns();
   {
@@ -60,12 +71,15 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
         start = now_ns();
       }
       const TraceRange range(engine.trace(), "preprocess");
-      const ViewBatch next(vision, 1, plan.view_size());
-      OCELLUS_TRY(source.render(view, waiting.next_pixels(next, scratch.vision)));
+      const ViewBatch next(vision, 1, plan.view_size(), picture.frame_count());
+      OCELLUS_TRY(render(view, waiting.next_pixels(next, scratch.vision)));
       place.first += first;
-      waiting.add({place, next.size});
+      waiting.add({place, next.size, next.frames});
     }
-    chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
+    if (picture.time.count > 1)
+      chunk.add_timed_rows(ordinal, piece.rows, piece.positions, piece.cols, plan.earlier, plan.time);
+    else
+      chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
     if (plan.rules->has_map)
       end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
   }

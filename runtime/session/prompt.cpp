@@ -176,7 +176,7 @@ void Prompt::forget() {
 Status Prompt::roll(const RowNeed& need) {
   if (!room_.can_roll(need, waiting())) return {};
   const bool reads_early = !room_.has(need, waiting()) || room_.begins(need, waiting());
-  if (reads_early && waiting().positions > 0) OCELLUS_TRY(read_and_borrow());
+  if (reads_early && !waiting().is_none()) OCELLUS_TRY(read_and_borrow());
   return room_.release(need);
 }
 
@@ -269,7 +269,7 @@ Status Prompt::prefill() {
 
 Status Prompt::read_to_answer() {
   OCELLUS_TRY(start());
-  if (waiting().positions == 0) give_back();
+  if (waiting().is_none()) give_back();
   return read();
 }
 

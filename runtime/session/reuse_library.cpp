@@ -195,6 +195,11 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   ImageHash hash;
   PictureSource source(shape.pictures, plan, scratch, engine.memory().image_decoder, engine.queue());
   OCELLUS_TRY(source.identify(picture, &hash));
+  if (picture.next != nullptr) {
+    ImageHash second;
+    OCELLUS_TRY(source.identify(*picture.next, &second));
+    hash = pair_hash(hash, second);
+  }
   conversation_.stats().preprocess_ms += elapsed_ms(start, now_ns());
   *facts = entry_facts(engine, plan.view_count(), plan.row_count());
   facts->content = {hash.high, hash.low};

@@ -18,6 +18,8 @@ struct RowNeed {
   int64_t text = 0;  // rows that go to text pages
   int32_t images = 0;
   int64_t positions = 0;  // taken by all of them, and by slots that are linked
+  /// Images may take no positions of their own.
+  bool is_none() const { return positions == 0 && images == 0; }
   static RowNeed of_text(int64_t rows) { return {.text = rows, .positions = rows}; }
 };
 

@@ -1,5 +1,6 @@
 // A prompt that is added as a whole: its pictures are known before the first one is computed, so that library entries
 // are read ahead.
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/engine/engine.h"
@@ -11,10 +12,13 @@
 namespace ocellus {
 namespace {
 
-/// "frame 3 of the clip: ..."
-Status name_frame(const Status& status, int32_t frame) {
-  char place[32];
-  std::snprintf(place, sizeof place, "frame %d of the clip", frame + 1);
+/// "frame 3 of the clip: ..." or "frames 3 and 4 of the clip: ..."
+Status name_frames(const Status& status, int32_t first, int32_t count = 1) {
+  char place[48];
+  if (count == 1)
+    std::snprintf(place, sizeof place, "frame %d of the clip", first + 1);
+  else
+    std::snprintf(place, sizeof place, "frames %d and %d of the clip", first + 1, first + 2);
   return prefix_failure(status, place);
 }
 
@@ -32,7 +36,7 @@ Status check_clip(const ocellus_clip* clip) {
     if (frame.kind != OCELLUS_PART_IMAGE && frame.kind != OCELLUS_PART_FRAME)
       return OCELLUS_FAIL(Code::kBadArgument, "frame %d of the clip is no picture but a part of kind %d", i + 1,
                           frame.kind);
-    OCELLUS_TRY(name_frame(check_part(frame), i));
+    OCELLUS_TRY(name_frames(check_part(frame), i));
   }
   return {};
 }
@@ -64,24 +68,95 @@ Status to_picture(const ocellus_part& part, const ImageLimits& limits, Frame* fr
   return {};
 }
 
-Status look_ahead(Session& session, const ocellus_part& part) {
-  if (part.kind == OCELLUS_PART_TEXT || !session.reuse().looks_ahead()) return {};
-  if (part.kind == OCELLUS_PART_CLIP) {
-    for (int32_t i = 0; i < part.clip->frame_count; ++i)
-      OCELLUS_TRY(name_frame(look_ahead(session, part.clip->frames[i]), i));
-    return {};
+/// Consecutive frames of a clip that are one picture; stays where it is.
+struct FrameGroup {
+  Frame frames[2];
+  Picture pictures[2];
+  int32_t count = 0;
+};
+
+Status read_group(const ocellus_clip& clip, int32_t first, const PictureShape& shape, FrameGroup* group) {
+  group->count = std::min(shape.clip_group, clip.frame_count - first);
+  for (int32_t i = 0; i < group->count; ++i) {
+    Picture& picture = group->pictures[i];
+    const Status status = to_picture(clip.frames[first + i], shape.limits, &group->frames[i], &picture);
+    OCELLUS_TRY(name_frames(status, first + i));
+    picture.is_of_clip = true;
   }
-  const PictureShape& pictures = session.engine().shape().pictures;
-  Frame frame;
-  Picture picture;
+  if (group->count > 1) group->pictures[0].next = &group->pictures[1];
+  return {};
+}
+
+/// The size is that of the clip's first frame, or none.
+Status check_sizes(const FrameGroup& group, int32_t first, Size size) {
+  for (int32_t i = 0; i < group.count; ++i) {
+    const Picture& frame = group.pictures[i];
+    if (size == Size{} || size == Size{frame.width, frame.height}) continue;
+    return OCELLUS_FAIL(Code::kBadImage,
+                        "frame %d of the clip is %d x %d pixels and frame 1 is %d x %d: this model takes clips with "
+                        "frames of one size",
+                        first + i + 1, frame.width, frame.height, size.width, size.height);
+  }
+  return {};
+}
+
+/// Calls use(group, index of its first frame) for the groups of a clip, and names the frames of a failure.
+template <class Use>
+Status for_each_group(const ocellus_clip& clip, const PictureShape& shape, Use use) {
+  Size size;
+  for (int32_t first = 0; first < clip.frame_count; first += shape.clip_group) {
+    FrameGroup group;
+    OCELLUS_TRY(read_group(clip, first, shape, &group));
+    if (shape.clip_group > 1 && first == 0) size = {group.pictures[0].width, group.pictures[0].height};
+    OCELLUS_TRY(check_sizes(group, first, size));
+    OCELLUS_TRY(name_frames(use(group.pictures[0], first), first, group.count));
+  }
+  return {};
+}
+
+Status look_ahead(Session& session, const Picture& picture) {
   ViewPlan plan;
   OCELLUS_TRY(session.stop_signal().check());
-  OCELLUS_TRY(to_picture(part, pictures.limits, &frame, &picture));
-  OCELLUS_TRY(plan_picture(pictures, picture, &plan));
+  OCELLUS_TRY(plan_picture(session.engine().shape().pictures, picture, &plan));
   return session.reuse().look_ahead(picture, plan);
 }
 
-Status add_clip(Session& session, const ocellus_clip& clip);
+Status look_ahead(Session& session, const ocellus_part& part) {
+  if (part.kind == OCELLUS_PART_TEXT || !session.reuse().looks_ahead()) return {};
+  const PictureShape& pictures = session.engine().shape().pictures;
+  if (part.kind == OCELLUS_PART_CLIP)
+    return for_each_group(*part.clip, pictures, [&](const Picture& picture, int32_t) {
+      return session.reuse().looks_ahead() ? look_ahead(session, picture) : Status();
+    });
+  Frame frame;
+  Picture picture;
+  OCELLUS_TRY(to_picture(part, pictures.limits, &frame, &picture));
+  return look_ahead(session, picture);
+}
+
+/// Adds the frames as pictures, between the family's texts.
+Status add_clip(Session& session, const ocellus_clip& clip) {
+  const ClipRules* rules = nullptr;
+  OCELLUS_TRY(clip_rules(session.engine().model(), &rules));
+  const PictureShape& pictures = session.engine().shape().pictures;
+  if (clip.frame_count > pictures.clip_frames)
+    return OCELLUS_FAIL(Code::kFull, "a clip has %d %s, and %d were planned: plan more frames of clips",
+                        clip.frame_count, clip.frame_count == 1 ? "frame" : "frames", pictures.clip_frames);
+  const ClipTimes times = times_of(clip);
+  const int32_t groups = rules->group_count(clip.frame_count);
+  const auto add_group = [&](Picture picture, int32_t first) {
+    if (rules->time_step != nullptr) picture.time = {first / rules->group, groups, rules->time_step(times)};
+    if (rules->write_before != nullptr) {
+      ClipText before;
+      rules->write_before(times, first, &before);
+      OCELLUS_TRY(session.add_text(before.text, true));
+    }
+    return session.prompt().add_picture(picture);
+  };
+  OCELLUS_TRY(for_each_group(clip, pictures, add_group));
+  for (const char* text : rules->after) OCELLUS_TRY(session.add_text(text, true));
+  return {};
+}
 
 Status add_part(Session& session, const ocellus_part& part) {
   const auto size = static_cast<size_t>(part.byte_count);
@@ -93,24 +168,6 @@ Status add_part(Session& session, const ocellus_part& part) {
   Picture picture;
   OCELLUS_TRY(to_picture(part, session.engine().shape().pictures.limits, &frame, &picture));
   return session.prompt().add_picture(picture);
-}
-
-/// Adds the frames as pictures, between the family's texts.
-Status add_clip(Session& session, const ocellus_clip& clip) {
-  const ClipRules* rules = nullptr;
-  OCELLUS_TRY(clip_rules(session.engine().model(), &rules));
-  const int32_t planned = session.engine().shape().pictures.clip_frames;
-  if (clip.frame_count > planned)
-    return OCELLUS_FAIL(Code::kFull, "a clip has %d %s, and %d were planned: plan more frames of clips",
-                        clip.frame_count, clip.frame_count == 1 ? "frame" : "frames", planned);
-  ClipText before;
-  for (int32_t i = 0; i < clip.frame_count; ++i) {
-    rules->write_before(times_of(clip), i, &before);
-    OCELLUS_TRY(session.add_text(before.text, true));
-    OCELLUS_TRY(name_frame(add_part(session, clip.frames[i]), i));
-  }
-  for (const char* text : rules->after) OCELLUS_TRY(session.add_text(text, true));
-  return {};
 }
 
 }  // namespace

@@ -9,6 +9,8 @@ from pictures import make_png
 from program import (BAD_INPUT, OVER_BUDGET, SOURCE, USAGE, FolderTest, board, run)
 
 JPEGS = [SOURCE / "apps" / "samples" / name for name in ("board_01.jpg", "board_04.jpg")]
+QWEN3 = SOURCE / "tests" / "data" / "families" / "qwen3-vl"
+PAIRS = ["-m", QWEN3 / "model.gguf", "--mmproj", QWEN3 / "mmproj.gguf"]  # takes frames in pairs
 LLAVA = SOURCE / "tests" / "data" / "families" / "llava-1.5"
 QUESTION = ["--prompt", "What is on the left?", "-n", 8]
 VIEW = 64  # rows of a view of the bundled model
@@ -95,6 +97,29 @@ class Clips(FolderTest):
         said = self.ask("--clip", self.boards("113", "063", "098"), *flags)
         self.assertEqual(said["arena_bytes"], planned["total_bytes"])
         self.assertIn("each with 0 pictures and 3 frames of clips", self.answer("plan", "--clip-frames", 3))
+
+    def test_two_frames_are_a_picture_for_models_that_take_pairs(self):
+        rows = 3 * 4  # of a frame of 64 x 48, 16 pixels a row
+        video = self.write("video.y4m", y4m(16, "5:1"))
+        said = self.ask("--clip", video, *PAIRS)
+        self.assertEqual(said["clip"]["seconds"], [0, 0.6, 1.2, 1.8, 2.4, 3])
+        self.assertEqual(said["image_tokens"], 3 * rows)
+        one = self.ask("--clip", self.write("one.y4m", y4m(1, "5:1")), *PAIRS)
+        self.assertEqual(one["image_tokens"], rows)
+        picture = self.write("a.png", make_png(64, 64, [b"\0\1\2" * 64] * 64))
+        self.assertEqual(self.ask("--clip", video, "--clip-frames", 2, *PAIRS, picture)["image_tokens"], rows + 16)
+        flags = ["--text-tokens", 64, "--image-pixels", "64x48", "--whole-pixels", 1, *PAIRS]
+        planned = self.objects("plan", "--clip-frames", 6, *flags)[0]
+        self.assertEqual(self.ask("--clip", video, *flags)["arena_bytes"], planned["total_bytes"])
+        self.assert_refused(["ask", *QUESTION, "--clip", self.sizes(), *PAIRS], BAD_INPUT,
+                            "frame 2 of the clip is 65 x 48 pixels and frame 1 is 64 x 48: .* with frames of one size")
+
+    def sizes(self):
+        folder = self.folder / "sizes"
+        folder.mkdir()
+        for i, width in enumerate((64, 65)):
+            (folder / f"{i}.png").write_bytes(make_png(width, 48, [b"\0\1\2" * width] * 48))
+        return folder
 
     def test_files_that_are_no_clip_are_refused(self):
         empty = self.folder / "empty"

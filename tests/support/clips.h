@@ -15,8 +15,8 @@ class TestClip {
   TestClip(const TestClip&) = delete;
   TestClip& operator=(const TestClip&) = delete;
 
-  void add_frame(double second, int width, int height) {
-    pictures_.emplace_back(width, height);
+  void add_frame(double second, int width, int height, int shift = 0) {
+    pictures_.emplace_back(width, height, shift);
     seconds.push_back(second);
   }
   /// Valid until frames are added.

@@ -19,11 +19,11 @@ inline std::vector<uint8_t> read_picture_file(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The picture that make_fixtures.py draws under the same name.
-inline std::vector<uint8_t> synthetic_pixels(int width, int height) {
+/// The picture that make_fixtures.py draws under the same name, from a column on.
+inline std::vector<uint8_t> synthetic_pixels(int width, int height, int shift = 0) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
+    for (int x = shift; x < shift + width; ++x) {
       for (int c = 0; c < 3; ++c) {
         pixels.push_back(
             static_cast<uint8_t>(x * 7 + y * 13 + c * 50 + ((x * x * 31 + y * y * 17 + x * y * 3 + c * 97) >> 3)));

@@ -22,7 +22,7 @@ inline constexpr TokenId kGlobal = 260;
 constexpr TokenId tile_token(int row, int col) { return 261 + 4 * row + col; }
 
 struct TestPicture {
-  TestPicture(int w, int h) : width(w), height(h), pixels(testing::synthetic_pixels(w, h)) {}
+  TestPicture(int w, int h, int shift = 0) : width(w), height(h), pixels(testing::synthetic_pixels(w, h, shift)) {}
   RgbImage image() const { return testing::view_of(pixels, width, height); }
   Frame frame() const {
     Frame frame;

@@ -3,6 +3,7 @@ import io
 import json
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,8 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
+from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as resize_picture
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize as resize_video
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import get_vision_window_index
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE, get_image_prompt_string
 
@@ -32,6 +35,7 @@ class Images:
     view_counts: list
     row_counts: list
     model_inputs: dict = field(default_factory=dict)
+    patches: tuple = ()  # views of any size: the tower's input, all in the order of the prompt, and their grids
 
 
 def train_byte_pair(pre, size):
@@ -89,6 +93,7 @@ class Recipe:
         self.tokenizer = self.make_tokenizer()
         self.processor = self.make_processor()
         self.image_token = self.tokenizer.convert_tokens_to_ids(self.image_text)
+        self.row_tokens = {self.image_token}
         self.vocabulary = (len(self.tokenizer) + 7) // 8 * 8  # embedding rows, some of them unused
 
     def save(self, model, folder):
@@ -456,24 +461,38 @@ class Llava15(Vicuna, Llava):
         return out.hidden_states[-2][:, 1:], torch.cat(list(out.pooler_output))
 
 
+def clip(width, height, *seconds, length=None):
+    """A clip, whose frames are different parts of one picture."""
+    return {"seconds": length or seconds[-1], "frames": [[second, width, height, 40 * i]
+                                                         for i, second in enumerate(seconds)]}
+
+
 class QwenVl(ChatMl):
     """Pictures of any size, cut into patches [height, width], which pixel_values hold in the order of merge blocks: the
     four patches of a row one after the other, each [3, 2 frames, patch, patch], blocks row by row. Rows of the tower are
-    in this order, too."""
+    in this order, too. A clip is {"seconds": its length, "frames": [second, width, height, shift] each}; in a prompt
+    its words are text, and its pairs of frames are pictures [[width, height, shift], ...], the last one of an odd number a
+    pair with itself."""
     seed = 11
     between = ""
     image_text = "<|image_pad|>"
     specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
                 "<|image_pad|>", "<|video_pad|>")
-    least_rows, most_rows = 4, 64
+    least_rows, most_rows, least_frame_rows = 4, 64, 4
     mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+
+    def __init__(self):
+        super().__init__()
+        self.frame_processor = self.make_processor(self.least_frame_rows)
+        self.video_token = self.tokenizer.convert_tokens_to_ids("<|video_pad|>")
+        self.row_tokens.add(self.video_token)
 
     def make_tokenizer(self):
         return make_qwen_tokenizer(self.specials, self.template)
 
-    def make_processor(self):
+    def make_processor(self, least_rows=None):
         pixels = (2 * self.patch) ** 2  # of a row
-        size = {"shortest_edge": self.least_rows * pixels, "longest_edge": self.most_rows * pixels}
+        size = {"shortest_edge": (least_rows or self.least_rows) * pixels, "longest_edge": self.most_rows * pixels}
         return transformers.Qwen2VLImageProcessorPil(size=size, patch_size=self.patch, image_mean=self.mean,
                                                      image_std=self.std)
 
@@ -490,12 +509,33 @@ class QwenVl(ChatMl):
         return {"least_rows": self.least_rows, "most_rows": self.most_rows}
 
     def process(self, pictures):
-        out = self.processor(pictures, return_tensors="pt")
-        grids = out["image_grid_thw"][:, 1:].tolist()
-        split = out["pixel_values"].split([height * width for height, width in grids])
-        planes = [self.unfold(patches.numpy(), *grid) for patches, grid in zip(split, grids)]
-        return Images(planes, [1] * len(grids), [height * width // 4 for height, width in grids],
-                      {"pixel_values": out["pixel_values"], "image_grid_thw": out["image_grid_thw"]})
+        """A picture is an image, or a tuple of one or two frames of a clip."""
+        planes, kinds, rows = [], {"image": [], "video": []}, []
+        for picture in pictures:
+            kind = "video" if isinstance(picture, tuple) else "image"
+            frames = [self.cut_patches(frame, kind) for frame in (picture if kind == "video" else (picture,))]
+            patches, (height, width) = frames[0]
+            planes += [self.unfold(frame.numpy(), height, width) for frame, _ in frames]
+            if len(frames) > 1:
+                patches = torch.where(self.is_second_frame(), frames[1][0], patches)
+            kinds[kind].append((patches, [1, height, width]))
+            rows.append((kind, height * width // 4, patches, [1, height, width]))
+        inputs = {}
+        for kind, values in (("image", "pixel_values"), ("video", "pixel_values_videos")):
+            if kinds[kind]:
+                inputs[values] = torch.cat([patches for patches, _ in kinds[kind]])
+                inputs[f"{kind}_grid_thw"] = torch.tensor([grid for _, grid in kinds[kind]])
+        in_order = torch.cat([row[2] for row in rows]), torch.tensor([row[3] for row in rows])
+        return Images(planes, [1] * len(rows), [row[:2] for row in rows], inputs, in_order)
+
+    def cut_patches(self, picture, kind):
+        """The patches of a picture, which is both frames of a pair, and their grid."""
+        processor = self.processor if kind == "image" else self.frame_processor
+        out = processor([picture], return_tensors="pt")
+        return out["pixel_values"], out["image_grid_thw"][0, 1:].tolist()
+
+    def is_second_frame(self):
+        return torch.arange(3 * 2 * self.patch ** 2) // self.patch ** 2 % 2 == 1
 
     def unfold(self, patches, height, width):
         """The picture [3, height, width] of its patches, whose two frames are the same."""
@@ -506,15 +546,36 @@ class QwenVl(ChatMl):
     def inputs(self, prompt, pictures):
         ids, images = super().inputs(prompt, pictures)
         if images:
-            images.model_inputs["mm_token_type_ids"] = torch.tensor([[int(i == self.image_token) for i in ids]])
+            types = {self.image_token: 1, self.video_token: 2}
+            images.model_inputs["mm_token_type_ids"] = torch.tensor([[types.get(i, 0) for i in ids]])
         return ids, images
 
+    def cases(self):
+        yield from super().cases()
+        yield from self.clips()
+
+    def prompt(self, turns):
+        parts = [[piece for part in turn for piece in (self.describe(part) if isinstance(part, dict) else [part])]
+                 for turn in turns]
+        return super().prompt(parts)
+
+    def describe(self, video):
+        """The pairs of a clip, and the words before them."""
+        seconds, frames = zip(*((frame[0], frame[1:]) for frame in video["frames"]))
+        self.check_size(*frames[0][:2], len(frames))
+        pairs = [list(frames[i:i + 2]) for i in range(0, len(frames), 2)]
+        self.seconds_per_pair = 2 * video["seconds"] / len(frames)
+        words = self.words_between(seconds)
+        assert len(words) == len(pairs)
+        return [part for word, pair in zip(words, pairs) for part in (word, pair) if part]
+
     def picture_text(self, rows):
-        return "<|vision_start|>" + self.image_text * rows + "<|vision_end|>"
+        kind, count = rows
+        return "<|vision_start|>" + f"<|{kind}_pad|>" * count + "<|vision_end|>"
 
     def vision_output(self, model, images):
-        inputs = images.model_inputs
-        return model.model.visual(inputs["pixel_values"], grid_thw=inputs["image_grid_thw"], return_dict=True)
+        patches, grids = images.patches
+        return model.model.visual(patches, grid_thw=grids, return_dict=True)
 
     def rows(self, model, images):
         out = self.vision_output(model, images)
@@ -525,6 +586,7 @@ class Qwen3Vl(QwenVl):
     """A table of 8 x 8 positions, which grids are smaller and larger than. Rows of the layers 0 and 2 of the tower join
     the first two layers of the text model."""
     patch = 8
+    least_frame_rows = 1
     mean = std = [0.5, 0.5, 0.5]
 
     def model(self):
@@ -538,6 +600,34 @@ class Qwen3Vl(QwenVl):
         return {"native": [64, 64], "wide": [100, 40], "tall": [30, 93], "tiny": [5, 3], "one pixel": [1, 1],
                 "half to even": [72, 56], "over the limit": [431, 57], "camera": [640, 480], "line": [300, 5]}
 
+    def clips(self):
+        yield "clip", [[clip(100, 40, 0, 0.5, 1, 1.5), QUESTION]]
+        yield "clip with one frame missing", [[clip(30, 93, 0.3, 0.84, 2.25, 3, 61.7), QUESTION]]
+        yield "one frame", [[clip(56, 40, 0.25), QUESTION]]
+        yield "large frames and a picture", [[clip(640, 480, 0, 0.5), [100, 40], QUESTION]]
+        yield "clip in the second turn", [["Hello, who are you?"], [clip(24, 17, 100.04, 100.07, 3600), QUESTION]]
+
+    def words_between(self, seconds):
+        """The words of transformers' processor before each pair."""
+        published = transformers.Qwen3VLProcessor
+        marks = {"vision_start_token": "<|vision_start|>", "video_token": "<|video_pad|>",
+                 "vision_end_token": "<|vision_end|>",
+                 "_calculate_timestamps": partial(published._calculate_timestamps, None),
+                 "video_processor": SimpleNamespace(merge_size=2, temporal_patch_size=2)}
+        inputs = {"video_grid_thw": np.array([[(len(seconds) + 1) // 2, 2, 2]]),
+                  "video_metadata": [SimpleNamespace(fps=1, frames_indices=list(seconds))]}
+        text = published.replace_video_token(SimpleNamespace(**marks), inputs, 0)
+        words = text.split(self.picture_text(("video", 1)))
+        assert not words[-1]
+        return words[:-1]
+
+    def check_size(self, width, height, count):
+        """Frames have the size that the published code gives them under the bounds of the frame processor."""
+        side, count = 2 * self.patch, count + count % 2
+        bounds = {"min_pixels": count * side ** 2, "max_pixels": count * self.most_rows * side ** 2}
+        size = resize_video(count, height, width, 2, side, **bounds)
+        assert size == resize_picture(height, width, side, side ** 2, self.most_rows * side ** 2)
+
     def deepstack_rows(self, model, images):
         return self.vision_output(model, images).deepstack_features
 
@@ -550,6 +640,39 @@ class Qwen25Vl(QwenVl):
     def opening(self):
         return f"<|im_start|>system\n{self.system}<|im_end|>\n"
 
+    def clips(self):
+        """Short ones: transformers has the text after longer ones at other positions than Qwen's own code."""
+        yield "clip", [[clip(252, 140, 0, 1, 2, 3, length=4), QUESTION]]
+        yield "clip with one frame missing", [[clip(60, 260, 0, 0.5, 1, 1.5, 2.3, length=5), QUESTION]]
+        yield "one frame", [[clip(56, 84, 0.25), QUESTION]]
+        yield "large frames and a picture", [[clip(640, 480, 0, 0.5), [100, 40], QUESTION]]
+        yield "clip in the second turn", [["Hello, who are you?"], [clip(140, 84, 0, 1, 2, length=3), QUESTION]]
+
+    def words_between(self, seconds):
+        return [""] * ((len(seconds) + 1) // 2)
+
+    def check_size(self, width, height, count):
+        pass  # as a picture
+
+    def process(self, pictures):
+        """All pairs of a prompt are one clip."""
+        images = super().process(pictures)
+        inputs, places = images.model_inputs, [i for i, row in enumerate(images.row_counts) if row[0] == "video"]
+        for i in places:
+            images.row_counts[i] += (i == places[0], i == places[-1])
+        if places:
+            _, height, width = inputs["video_grid_thw"][0].tolist()
+            inputs["video_grid_thw"] = torch.tensor([[len(places), height, width]])
+            inputs |= self.times()
+        return images
+
+    def times(self):
+        return {"second_per_grid_ts": [self.seconds_per_pair]}
+
+    def picture_text(self, rows):
+        kind, count, opens, closes = rows if len(rows) == 4 else (*rows, True, True)
+        return "<|vision_start|>" * opens + f"<|{kind}_pad|>" * count + "<|vision_end|>" * closes
+
     def text_keys(self):
         ids = [self.tokenizer.convert_tokens_to_ids(text) for text in ("<|endoftext|>", "<|im_end|>")]
         return dict(rope_parameters={"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]},
@@ -557,7 +680,7 @@ class Qwen25Vl(QwenVl):
 
     def model(self):
         vision = dict(hidden_size=32, intermediate_size=44, depth=4, num_heads=2, patch_size=self.patch, window_size=112,
-                      fullatt_block_indexes=[1, 3], out_hidden_size=32)
+                      fullatt_block_indexes=[1, 3], out_hidden_size=32, tokens_per_second=2)
         return self.build(transformers.Qwen2_5_VLConfig, transformers.Qwen2_5_VLForConditionalGeneration, vision,
                           self.text_keys())
 
@@ -569,13 +692,16 @@ class Qwen25Vl(QwenVl):
     def rows(self, model, images):
         """The tower's rows in the order of patches: it computes them window by window."""
         tower, projected = super().rows(model, images)
-        windows, _ = get_vision_window_index(images.model_inputs["image_grid_thw"], spatial_merge_size=2,
+        windows, _ = get_vision_window_index(images.patches[1], spatial_merge_size=2,
                                              window_size=112, patch_size=self.patch)
         return tower.unflatten(0, (-1, 4))[torch.argsort(windows)].flatten(0, 1), projected
 
 
 class Qwen2Vl(Qwen25Vl):
     seed = 13
+
+    def times(self):
+        return {}
 
     def model(self):
         vision = dict(embed_dim=32, mlp_ratio=2, depth=2, num_heads=2, patch_size=self.patch, hidden_size=32)

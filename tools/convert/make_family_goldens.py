@@ -6,7 +6,7 @@ needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece pro
 Pillow 13 resizes some tall pictures in another order than Pillow 3 to 12.
 
 goldens.json: the paths of the two files, the text before the first turn (`system`), then one case a line.
-  turns     lists of texts and pictures [width, height], which synthetic() paints
+  turns     lists of texts, pictures [width, height], which synthetic() paints, and clips: see family_recipes.py
   prompt    the same in one list, with the texts around turns; `ids` in it: of an answer that the model did not give
   ids       of the whole prompt; -N stands for N rows of a picture
   views     of each picture
@@ -43,11 +43,16 @@ ROWS = ("cls_token", "class_embedding", "position_embedding", "pos_embed", "embe
 GAINS = {"patch": 2, "q_proj": 1.5, "o_proj": 3, "down_proj": 3, "lm_head": 3}
 
 
-def synthetic(width, height):
-    """The picture that tests/support/pictures.h paints."""
-    x, y = np.meshgrid(np.arange(width), np.arange(height))
+def synthetic(width, height, shift=0):
+    """The picture that tests/support/pictures.h paints, from a column on."""
+    x, y = np.meshgrid(np.arange(shift, shift + width), np.arange(height))
     planes = [(x * 7 + y * 13 + c * 50 + ((x * x * 31 + y * y * 17 + x * y * 3 + c * 97) >> 3)) & 255 for c in range(3)]
     return Image.fromarray(np.stack(planes, -1).astype(np.uint8))
+
+
+def paint(part):
+    """A picture, or a tuple of the frames of a pair."""
+    return tuple(synthetic(*frame) for frame in part) if isinstance(part[0], list) else synthetic(*part)
 
 
 def fnv(data):
@@ -94,11 +99,11 @@ def seen_bytes(planes, processor):
     return rounded.astype(np.uint8).transpose(1, 2, 0)
 
 
-def collapse(ids, image_token):
-    """Runs of image tokens as negative counts."""
+def collapse(ids, row_tokens):
+    """Runs of these tokens as negative counts."""
     out = []
     for token in ids:
-        if token != image_token:
+        if token not in row_tokens:
             out.append(token)
         elif out and out[-1] < 0:
             out[-1] -= 1
@@ -123,7 +128,7 @@ def facts_of_sizes(recipe, model, images):
     """What is golden only in families whose pictures have any size."""
     deepstack = [sample(rows) for rows in recipe.deepstack_rows(model, images)]
     sizes = [[planes.shape[2], planes.shape[1]] for planes in images.pixel_values]
-    facts = {} if "image_grid_thw" not in images.model_inputs else {"sizes": sizes}
+    facts = {"sizes": sizes} if images.patches else {}
     return facts | ({"deepstack": deepstack} if deepstack else {})
 
 
@@ -147,9 +152,9 @@ def kept_positions(model):
 
 def run_case(recipe, model, name, turns):
     prompt = recipe.prompt(turns)
-    pictures = [synthetic(*part) for part in prompt if isinstance(part, list)]
+    pictures = [paint(part) for part in prompt if isinstance(part, list)]
     ids, images = recipe.inputs(prompt, pictures)
-    case = {"name": name, "turns": turns, "prompt": prompt, "ids": collapse(ids, recipe.image_token)}
+    case = {"name": name, "turns": turns, "prompt": prompt, "ids": collapse(ids, recipe.row_tokens)}
     inputs = {"input_ids": torch.tensor([ids])}
     if pictures:
         tower, projected = recipe.rows(model, images)

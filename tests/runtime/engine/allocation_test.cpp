@@ -392,12 +392,15 @@ TEST_CASE("pictures of every family that has tiles, or takes them at any size, a
   }
 }
 
-TEST_CASE("clips allocate nothing either, nor do those that are refused") {
+namespace {
+
+/// Adds clips of three frames of one picture, and ones that are refused.
+void check_clips(const ModelPair& pair) {
   ocellus_limits limits = small_limits();
   limits.max_images = 0;
   limits.max_clip_frames = 3;
   limits.max_text_tokens = 64;
-  const OneSession opened(bundled_pair(), limits);
+  const OneSession opened(pair, limits);
   ocellus_session* const session = opened.session;
   const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
   const ocellus_part frame = {OCELLUS_PART_IMAGE, 0, picture.data(), std::ssize(picture), nullptr, nullptr};
@@ -426,6 +429,14 @@ TEST_CASE("clips allocate nothing either, nor do those that are refused") {
   CHECK(work.failures == 0);
   CHECK(work.refusals == 6);
   CHECK(work.tokens == 36);
+}
+
+}  // namespace
+
+TEST_CASE("clips allocate nothing either, nor do those that are refused") {
+  const std::string pairs = kSourceDir + "/tests/data/families/qwen3-vl";
+  check_clips(bundled_pair());
+  check_clips({pairs + "/model.gguf", pairs + "/mmproj.gguf"});
 }
 
 TEST_CASE("images that the library's memory tier holds allocate nothing, however they are added") {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "mm/tower/vision_tower.h"
+#include "mm/views/clip_views.h"
 #include "tests/support/clips.h"
 #include "tests/support/tiled_pictures.h"
 
@@ -36,10 +37,26 @@ struct Bounds {
 constexpr Bounds kCpu = {.rows = 5e-4, .logits = 1.5e-3, .gap = 1e-2};
 constexpr Bounds kCuda = {.rows = 1e-2, .logits = 2e-2, .gap = 2e-1};
 
-std::vector<TestPicture> pictures_of(const json& golden) {
-  std::vector<TestPicture> pictures;
-  for (const json& part : golden["prompt"])
-    if (part.is_array()) pictures.emplace_back(part[0], part[1]);
+/// A picture of a prompt, or a pair of frames of a clip.
+struct Shown {
+  std::vector<TestPicture> frames;
+  bool is_of_clip = false;
+};
+
+TestPicture picture_of(const json& part) { return {part[0], part[1], part.size() > 2 ? part[2].get<int>() : 0}; }
+
+/// [width, height] or, in families that take frames in pairs, [[width, height, shift], ...].
+std::vector<Shown> pictures_of(const json& golden) {
+  std::vector<Shown> pictures;
+  for (const json& part : golden["prompt"]) {
+    if (!part.is_array()) continue;
+    Shown shown;
+    shown.is_of_clip = part[0].is_array();
+    if (!shown.is_of_clip) shown.frames.push_back(picture_of(part));
+    for (const json& frame : part)
+      if (shown.is_of_clip) shown.frames.push_back(picture_of(frame));
+    pictures.push_back(shown);
+  }
   return pictures;
 }
 
@@ -91,10 +108,11 @@ std::string hash_pixels(const std::vector<float>& planes, const PreprocessConfig
   return text;
 }
 
-/// Rows of patches that the tower gives for a view, without the class row, in the order in which they are joined.
-std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes, Size size) {
+/// Rows of patches that the tower gives for a view of one or two frames, without the class row, in the order in which
+/// they are joined.
+std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes, Size size, int32_t frames) {
   const VisionModel& vision = engine.vision();
-  const ViewBatch batch(vision.config, 1, size);
+  const ViewBatch batch(vision.config, 1, size, frames);
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
   REQUIRE(engine.take_scratch(&scratch).ok());
@@ -120,18 +138,27 @@ std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes, 
 
 /// Pixels, which are the same bits as Pillow's, and the rows of the tower.
 void check_views(Engine& engine, const json& golden, double bound) {
-  const PreprocessConfig& config = engine.shape().pictures.preprocess;
   std::vector<int> view_counts;
   std::vector<std::string> hashes;
   std::vector<float> pixels, tower;
-  for (const TestPicture& picture : pictures_of(golden)) {
-    const std::vector<testing::Planes> views = testing::render_views(config, picture.image());
+  for (const Shown& shown : pictures_of(golden)) {
+    const PreprocessConfig& all = engine.shape().pictures.preprocess;
+    const PreprocessConfig config = shown.is_of_clip ? of_clip(all) : all;
+    std::vector<std::vector<float>> views;  // of all frames
+    for (const TestPicture& frame : shown.frames) {
+      const std::vector<testing::Planes> planes = testing::render_views(config, frame.image());
+      views.resize(std::max(views.size(), planes.size()));
+      for (size_t i = 0; i < planes.size(); ++i) {
+        hashes.push_back(hash_pixels(planes[i], config));
+        views[i].insert(views[i].end(), planes[i].begin(), planes[i].end());
+      }
+    }
     view_counts.push_back(static_cast<int>(views.size()));
+    const RgbImage first = shown.frames[0].image();
+    const Size size = testing::plan_of(config, first.width, first.height).view_size();
     for (const std::vector<float>& view : views) {
-      hashes.push_back(hash_pixels(view, config));
       pixels.insert(pixels.end(), view.begin(), view.end());
-      const Size size = testing::plan_of(config, picture.image().width, picture.image().height).view_size();
-      const std::vector<float> rows = tower_rows(engine, view, size);
+      const std::vector<float> rows = tower_rows(engine, view, size, static_cast<int32_t>(shown.frames.size()));
       tower.insert(tower.end(), rows.begin(), rows.end());
     }
   }
@@ -166,10 +193,11 @@ void check_tokens(Session& session, const json& golden, double least_gap) {
   }
 }
 
-/// A video's frames, as {"seconds": its length, "frames": [second, width, height] each}.
+/// A video's frames, as {"seconds": its length, "frames": [second, width, height] or with a shift each}.
 Status add_clip(Session& session, const json& video) {
   test::TestClip clip;
-  for (const json& frame : video["frames"]) clip.add_frame(frame[0], frame[1], frame[2]);
+  for (const json& frame : video["frames"])
+    clip.add_frame(frame[0], frame[1], frame[2], frame.size() > 3 ? frame[3].get<int>() : 0);
   clip.duration = video["seconds"];
   int32_t failed = 0;
   return session.add_parts(&clip.part(), 1, &failed);
@@ -210,12 +238,12 @@ bool has_clip(const json& golden) {
   return false;
 }
 
-void check_case(Engine& engine, Session& session, const json& golden, const Bounds& bounds) {
+void check_case(Engine& engine, Session& session, const std::string& system, const json& golden, const Bounds& bounds) {
   const auto name = golden["name"].get<std::string>();
   CAPTURE(name);
   session.reset();
   if (has_clip(golden))
-    add_turns(session, "", golden);
+    add_turns(session, system, golden);
   else
     add_prompt(session, golden);
   CHECK(waiting_ids(engine) == test::expanded_ids(golden));
@@ -253,10 +281,9 @@ struct LoadedFamily {
     ocellus_limits limits = test::picture_limits(2, 256);
     limits.max_image_pixels = 640 * 480;
     limits.max_image_rows = family.value("most_rows", 0);
-    if (has_clip(goldens[0])) {
-      limits.max_images = 0;
-      limits.max_clip_frames = 12;
-    }
+    for (const json& golden : goldens)
+      if (has_clip(golden)) limits.max_clip_frames = 12;
+    if (has_clip(goldens[0])) limits.max_images = 0;  // all are clips
     engine = test::make_engine(model, limits);
     session = &test::open_session(*engine);
   }
@@ -277,7 +304,7 @@ TEST_CASE("every family reads prompts, pictures and turns as transformers does")
     Engine& engine = *family.engine;
     REQUIRE(family.goldens.size() >= 4);
     for (const json& golden : family.goldens)
-      check_case(engine, *family.session, golden, engine.queue().on_cuda() ? kCuda : kCpu);
+      check_case(engine, *family.session, family.system, golden, engine.queue().on_cuda() ? kCuda : kCpu);
   }
 }
 
