@@ -6,7 +6,7 @@ namespace ocellus {
 namespace {
 
 Status clear_rows(const DeviceView<float>& rows, Queue& queue) {
-  return queue.cuda()->fill(rows.data, 0, rows.rows * rows.cols * static_cast<int64_t>(sizeof(float)));
+  return queue.cuda()->fill(rows.data, 0, rows.rows * rows.stride * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace

@@ -201,7 +201,8 @@ class TreeTest(ReadmeTest):
         models = ROOT / "runtime" / "models"
         sources = "".join(path.read_text() for path in sorted(models.glob("*.cpp")))
         architectures = re.findall(r'\{\.name = "(.+?)"', (models / "text_architecture.h").read_text())
-        for row, names in (("text models", architectures), ("vision", re.findall(r'\.projector = "(.+?)"', sources))):
+        projectors = re.findall(r'(?:\.projector = |qwen_family\("\S+", )"(.+?)"', sources)
+        for row, names in (("text models", architectures), ("vision", projectors)):
             with self.subTest(row=row):
                 (line,) = re.findall(rf"^\| {row} \| (.+) \|$", README, re.MULTILINE)
                 named = {name for name in re.findall(r"`(.+?)`", line) if not name.startswith("--")}
