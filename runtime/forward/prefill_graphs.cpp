@@ -5,6 +5,7 @@
 namespace ocellus {
 namespace {
 
+/// Clears the rows of a chunk and what joins them after the first layers, which lies between them.
 Status clear_rows(const DeviceView<float>& rows, Queue& queue) {
   return queue.cuda()->fill(rows.data, 0, rows.rows * rows.stride * static_cast<int64_t>(sizeof(float)));
 }

@@ -116,13 +116,14 @@ void check_plan(const Model& model, const ocellus_limits& limits, PictureFor pic
 void check_plan(const Model& model, const ocellus_limits& limits) { check_plan(model, limits, largest_picture); }
 
 /// Limits that may make a plan or not.
-ocellus_limits random_limits(test::Random& random) {
+ocellus_limits random_limits(const Model& model, test::Random& random) {
   ocellus_limits limits = family_limits(static_cast<int32_t>(random.integer(1, 3)), 160);
   const auto one_of = [&](auto... values) {
     const std::common_type_t<decltype(values)...> list[] = {values...};
     return list[random.integer(0, std::ssize(list) - 1)];
   };
-  limits.max_image_rows = static_cast<int32_t>(random.integer(1, 90));
+  if (model.vision().any_size) limits.max_image_rows = static_cast<int32_t>(random.integer(1, 90));
+  if (!model.vision().any_size) limits.max_tiles = static_cast<int32_t>(random.integer(0, 6));
   limits.max_image_pixels = random.integer(1, 200) * random.integer(1, 200);
   limits.max_prompt_rows = static_cast<int32_t>(one_of(0, 0, 40, 200));
   limits.max_sessions = static_cast<int32_t>(random.integer(1, 2));
@@ -144,26 +145,25 @@ TestPicture random_picture(const ocellus_limits& limits, test::Random& random) {
 
 }  // namespace
 
-TEST_CASE("the arena of a family with pictures of any size is what the plan says, whatever the rows and the methods") {
-  for (const std::string name : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl"}) {
-    CAPTURE(name);
-    const std::unique_ptr<Model> model = test::open_tiny_family(name);
+TEST_CASE("the arena of any family is what the plan says, whatever the pictures, their rows and the methods" *
+          doctest::test_suite("long")) {
+  test::for_each_tiny_family([](const Model& model) {
     test::Random random(20261124);
     int made = 0;
     for (int i = 0; made < 200; ++i) {
       REQUIRE(i < 2000);
-      const ocellus_limits limits = random_limits(random);
+      const ocellus_limits limits = random_limits(model, random);
       ocellus_plan plan;
-      const Status status = plan_memory(*model, limits, &plan);
+      const Status status = plan_memory(model, limits, &plan);
       if (!status.ok()) {
         REQUIRE((status.code() == Code::kBadArgument || status.code() == Code::kUnsupported));
         continue;
       }
       CAPTURE(i);
-      check_plan(*model, limits, [&](const Engine&) { return random_picture(limits, random); });
+      check_plan(model, limits, [&](const Engine&) { return random_picture(limits, random); });
       ++made;
     }
-  }
+  });
 }
 
 TEST_CASE("pictures of any family whose rows are all read in place are as if they had never been linked") {
