@@ -103,8 +103,11 @@ void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensor
   const ShapeText at("v.blk.%d.", layer);
   const bool biased = !c.rms_norms;
   tensors->norm(at, "ln1", c.width, biased);
-  for (const char* part : {"attn_q", "attn_k", "attn_v"})
-    tensors->matrix(at, part, c.width, c.width, !c.normalises_heads);
+  if (family_of(c)->joins_attention_maps)
+    tensors->matrix(at, "attn_qkv", 3 * int64_t{c.width}, c.width, true);
+  else
+    for (const char* part : {"attn_q", "attn_k", "attn_v"})
+      tensors->matrix(at, part, c.width, c.width, !c.normalises_heads);
   if (c.normalises_heads)
     for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.width);
   tensors->matrix(at, "attn_out", c.width, c.width, true);

@@ -430,6 +430,12 @@ constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits
           .shapes = shapes};
 }
 
+constexpr Family qwen3_family() {
+  Family family = qwen_family("Qwen3-VL", "qwen3vl_merger", PlaceUnits::kThousandths, kTimedPairs, kQwen3Shapes);
+  family.joins_attention_maps = true;
+  return family;
+}
+
 /// Its towers' files had Qwen2-VL's projector type at first.
 constexpr Family qwen25_family() {
   Family family = qwen_family("Qwen2.5-VL", "qwen2.5vl_merger", PlaceUnits::kResizedPixels,
@@ -444,7 +450,6 @@ constexpr Family qwen25_family() {
 const Family kQwen25VlFamily = qwen25_family();
 const Family kQwen2VlFamily =
     qwen_family("Qwen2-VL", "qwen2vl_merger", PlaceUnits::kThousandths, block_of_pairs(time_step_2), kQwen2Shapes);
-const Family kQwen3VlFamily =
-    qwen_family("Qwen3-VL", "qwen3vl_merger", PlaceUnits::kThousandths, kTimedPairs, kQwen3Shapes);
+const Family kQwen3VlFamily = qwen3_family();
 
 }  // namespace ocellus
