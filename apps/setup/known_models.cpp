@@ -7,7 +7,7 @@
 namespace ocellus::app {
 namespace {
 
-// Shorter pieces that two names share say nothing.
+// Shorter beginnings of a name say nothing.
 constexpr size_t kLeastLikeness = 5;
 
 std::string letters_and_digits(const std::string& text) {
@@ -18,11 +18,10 @@ std::string letters_and_digits(const std::string& text) {
   return kept;
 }
 
-// Length of the longest piece that stands in both.
-size_t likeness(const std::string& a, const std::string& b) {
+// Length of the longest beginning of `name` that stands in `text`.
+size_t likeness(const std::string& text, const std::string& name) {
   size_t longest = 0;
-  for (size_t from = 0; from < a.size(); ++from)
-    while (from + longest < a.size() && b.find(a.substr(from, longest + 1)) != std::string::npos) ++longest;
+  while (longest < name.size() && text.find(name.substr(0, longest + 1)) != std::string::npos) ++longest;
   return longest;
 }
 

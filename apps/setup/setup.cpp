@@ -48,7 +48,7 @@ int32_t planned_image_rows(const Model& model, const CommonOptions& options, con
                            const ocellus_limits& limits) {
   if (model.facts.any_image_size == 0) return 0;
   const int64_t known = static_cast<int64_t>(needs.largest.each.size());
-  const bool are_all = limits.max_images + needs.clip_frames == known && options.cache.library_path.empty();
+  const bool are_all = limits.max_images == known && needs.clip_frames == 0 && options.cache.library_path.empty();
   if (options.image_rows > 0 || !are_all) return options.image_rows;
   int32_t most = 0;
   for (const auto& [width, height] : needs.largest.each) {
