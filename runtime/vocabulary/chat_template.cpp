@@ -61,7 +61,8 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
 std::string_view default_system_prompt(std::string_view jinja) {
   constexpr std::string_view kOpen = "<|im_start|>system", kClose = "<|im_end|>";
   for (size_t at = jinja.find(kOpen); at != jinja.npos; at = jinja.find(kOpen, at + 1)) {
-    std::string_view rest = jinja.substr(at + kOpen.size());
+    std::string_view rest = jinja;
+    rest.remove_prefix(at + kOpen.size());
     const size_t line_break = rest.starts_with("\n") ? 1 : rest.starts_with("\\n") ? 2 : 0;
     rest.remove_prefix(line_break);
     const std::string_view prompt = rest.substr(0, rest.find(kClose));
