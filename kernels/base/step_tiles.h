@@ -32,9 +32,10 @@ struct WindowStart {
   int32_t slot = 0;
 };
 OCELLUS_EVERYWHERE inline WindowStart window_start(int32_t window, int32_t new_tile, int32_t new_slot) {
-  const int32_t hidden = new_tile * kTileSlots + new_slot + 1 - window;
-  if (window == 0 || hidden <= 0) return {};
-  return {hidden / kTileSlots, hidden % kTileSlots};
+  if (window == 0) return {};
+  const int64_t hidden = int64_t{new_tile} * kTileSlots + new_slot + 1 - window;  // inactive rows have any numbers
+  if (hidden <= 0) return {};
+  return {static_cast<int32_t>(hidden / kTileSlots), static_cast<int32_t>(hidden % kTileSlots)};
 }
 
 /// Maximum number of tiles that a row with a window sees.
