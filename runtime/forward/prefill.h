@@ -132,6 +132,8 @@ void end_layer(const LayerPass& pass, int64_t rows, Queue& queue);
 
 /// Rows of a chunk from `first` on: those of one block.
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first);
+/// Fills rows with zeros, and what lies between them.
+void clear_rows(const ActivationView& rows, Queue& queue);
 /// The plain steps of a block before its attention: its rows' keys and values are known then.
 void prepare_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
 

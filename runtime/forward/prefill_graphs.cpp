@@ -3,15 +3,6 @@
 #include <algorithm>
 
 namespace ocellus {
-namespace {
-
-/// Clears the rows of a chunk and what joins them after the first layers, which lies between them.
-Status clear_rows(const DeviceView<float>& rows, Queue& queue) {
-  return queue.cuda()->fill(rows.data, 0, rows.rows * rows.stride * static_cast<int64_t>(sizeof(float)));
-}
-
-}  // namespace
-
 /// Returns 16, 32, 64, ... and the maximum of rows at once.
 int64_t PrefillGraphs::rows_of(int32_t shape) const { return std::min(kLeastRows << shape, scratch_.rows_at_once); }
 
@@ -44,7 +35,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
 Status PrefillGraphs::record_shape(const TextModel& model, int32_t row_shape, Queue& queue) {
   const int32_t layers = model.config.layer_count;
   const DeviceView<float> rows = hidden_.slice_rows(0, rows_of(row_shape));
-  OCELLUS_TRY(clear_rows(rows, queue));
+  clear_rows(rows, queue);
   // Run once before recording: a library's choices and loads at a first call cannot be recorded.
   OCELLUS_TRY(prefill_rows(model, rows, {}, scratch_, nullptr, queue));
   for (int32_t p = 0; p < past_shapes_; ++p) {
@@ -63,7 +54,7 @@ Status PrefillGraphs::record_shape(const TextModel& model, int32_t row_shape, Qu
 Status PrefillGraphs::record_long(const TextModel& model, Queue& queue) {
   const int32_t layers = model.config.layer_count;
   const int64_t parts = part_count_of_layer(), rows = scratch_.rows_at_once;
-  OCELLUS_TRY(clear_rows(hidden_, queue));
+  clear_rows(hidden_, queue);
   OCELLUS_TRY(long_parts_.allocate(kLongPastShapes, long_part(layers, 0)));
   for (int32_t p = 0; p < kLongPastShapes; ++p) {
     const PrefillPlan seen{.past_tiles = p == 0 ? 0 : scratch_.past.host.cols};
@@ -89,7 +80,7 @@ void PrefillGraphs::upload_lists(int64_t rows, int64_t padded, int64_t past_tile
   queue.upload(scratch_.slots, padded);
   scratch_.positions.upload(padded, queue);
   queue.upload(scratch_.past, past);
-  if (padded > rows && queue.ok()) queue.fail(clear_rows(hidden_.slice_rows(rows, padded - rows), queue));
+  if (padded > rows && queue.ok()) clear_rows(hidden_.slice_rows(rows, padded - rows), queue);
 }
 
 void PrefillGraphs::run_layer(int32_t rows_shape, int32_t past_shape, int32_t layer, int64_t rows, Queue& queue) const {

@@ -1,6 +1,5 @@
 // Staged images among the rows of their prompt.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kernels/cache/expand_kv.h"
@@ -54,16 +53,6 @@ class JoinList {
   KvRun own_;
 };
 
-/// Queries of rows that are not computed are read, too, and must be finite.
-void clear_queries(const ActivationView& queries, Queue& queue) {
-  const int64_t bytes = queries.rows * queries.stride * queries.value_bytes();
-  if (bytes == 0) return;
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(queries.data, 0, bytes));
-  else
-    std::memset(queries.data, 0, static_cast<size_t>(bytes));
-}
-
 }  // namespace
 
 Status JoinScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, RowSink& sink) {
@@ -105,7 +94,8 @@ void plan_join(const PromptChunk& chunk, int32_t kv_heads, const PrefillScratch&
   queue.upload(join.slots, rows);
   join.positions.upload(rows, queue);
   queue.upload(join.readers, rows + 1);
-  if (plan->compress.lists_rows) clear_queries(s.compress.last_queries.slice_rows(0, plan->compress.observed), queue);
+  // Queries of rows that are not computed are read, too, and must be finite.
+  if (plan->compress.lists_rows) clear_rows(s.compress.last_queries.slice_rows(0, plan->compress.observed), queue);
 }
 
 void join_rows(const LayerPass& pass, Queue& q) {

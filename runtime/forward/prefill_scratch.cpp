@@ -1,9 +1,20 @@
 // The memory of a prefill, and the choice of its extra steps.
+#include <cstring>
+
 #include "kernels/attention/attend_rows.h"
 #include "kernels/rows/rope.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
+
+void clear_rows(const ActivationView& rows, Queue& queue) {
+  const int64_t bytes = rows.rows * rows.stride * rows.value_bytes();
+  if (bytes == 0) return;
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(rows.data, 0, bytes));
+  else
+    std::memset(rows.data, 0, static_cast<size_t>(bytes));
+}
 
 Status RowPositions::lay_out(const RopeParams& rope, int64_t rows, const char* name, RowSink& sink) {
   coordinates = rope.coordinates();

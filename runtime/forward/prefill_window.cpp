@@ -1,7 +1,6 @@
 // Layers in which a row sees only the newest positions. The part of the past that the chunk's first rows see there is
 // copied before the chunk's own rows, so that attention reads one list of rows, from each row's own beginning on.
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/attention/attend_rows.h"
 #include "kernels/base/step_tiles.h"
@@ -14,15 +13,6 @@ namespace {
 
 /// Attention's blocks of rows begin at multiples of this.
 constexpr int64_t kRowUnit = 64;
-
-/// Rows before those in use are read, too, and must be finite.
-void clear(DeviceView<Half> rows, Queue& queue) {
-  const int64_t bytes = rows.rows * rows.cols * static_cast<int64_t>(sizeof(Half));
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(rows.data, 0, bytes));
-  else
-    std::memset(static_cast<void*>(rows.data), 0, static_cast<size_t>(bytes));
-}
 
 }  // namespace
 
@@ -55,8 +45,9 @@ void plan_window(const SessionCache* cache, const PrefillScratch& s, Queue& queu
     const int64_t own = w.past_rows + t, sees = std::min<int64_t>(past + t + 1, w.positions);
     w.seen.host.data[t] = {static_cast<int32_t>(own + 1 - sees), static_cast<int32_t>(own + 1)};
   }
-  clear(s.keys, queue);
-  clear(s.values, queue);
+  // Rows before those in use are read, too, and must be finite.
+  clear_rows(s.keys, queue);
+  clear_rows(s.values, queue);
   queue.upload(w.runs, w.runs.host.cols);
   queue.upload(w.first_rows, w.first_rows.host.cols);
   queue.upload(w.seen, w.seen.host.cols);
