@@ -60,17 +60,9 @@ void PromptChunk::add_text(const int32_t* tokens, int64_t count) {
   position_count += count;
 }
 
-void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols) {
+void PromptChunk::add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, const PositionSpan& span) {
   std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kImage, count, next_span(count, positions, cols), image_ordinal, 0);
-  position_count += positions;
-}
-
-void PromptChunk::add_timed_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols, int32_t earlier,
-                                 int32_t time) {
-  std::fill_n(token_ids.host.data + row_count, count, kSkippedRow);
-  add_piece(RowKind::kImage, count, PositionSpan::of_grid(position_count - earlier, count, cols, time), image_ordinal,
-            0);
+  add_piece(RowKind::kImage, count, span, image_ordinal, 0);
   position_count += positions;
 }
 

@@ -88,10 +88,8 @@ struct PromptChunk {
     return cols > 0 ? PositionSpan::of_grid(position_count, rows, cols)
                     : PositionSpan::of(position_count, rows, positions);
   }
-  void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols = 0);
-  /// Adds rows of an image that form a grid at this time, whose first line and column are `earlier` positions back.
-  void add_timed_rows(int32_t image_ordinal, int64_t count, int64_t positions, int32_t cols, int32_t earlier,
-                      int32_t time);
+  /// `positions`: taken by the rows, beyond those that rows before them take.
+  void add_image_rows(int32_t image_ordinal, int64_t count, int64_t positions, const PositionSpan& span);
   /// Adds rows of a linked image of the chunk whose embeddings are the linked rows from `source_row` on. The caller
   /// counts its positions.
   void add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span);

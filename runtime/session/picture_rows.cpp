@@ -76,10 +76,11 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
       place.first += first;
       waiting.add({place, next.size, next.frames});
     }
-    if (picture.time.count > 1)
-      chunk.add_timed_rows(ordinal, piece.rows, piece.positions, piece.cols, plan.earlier, plan.time);
-    else
-      chunk.add_image_rows(ordinal, piece.rows, piece.positions, piece.cols);
+    // A clip's block: its first line and column are those of the pictures before.
+    const PositionSpan span = picture.time.count > 1 ? PositionSpan::of_grid(chunk.position_count - plan.earlier,
+                                                                             piece.rows, piece.cols, plan.time)
+                                                     : chunk.next_span(piece.rows, piece.positions, piece.cols);
+    chunk.add_image_rows(ordinal, piece.rows, piece.positions, span);
     if (plan.rules->has_map)
       end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
   }
