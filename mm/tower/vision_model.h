@@ -91,11 +91,10 @@ struct VisionConfig {
   bool has_windows(int32_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
   int32_t joined_width() const { return width * scale_factor * scale_factor; }  // input width of the projector
   bool has_joined_norm() const { return normalises_joined || deepstack_count > 0; }
+  /// Maximum width between a projector's two maps; 0: none has two.
+  int64_t middle_width() const { return std::max(projector_width, deepstack_count > 0 ? joined_width() : 0); }
   /// Number of intermediate values per row in a projector.
-  int64_t projector_values() const {
-    return std::max(projector_width, deepstack_count > 0 ? joined_width() : 0) +
-           (has_joined_norm() ? joined_width() : 0);
-  }
+  int64_t projector_values() const { return middle_width() + (has_joined_norm() ? joined_width() : 0); }
   /// Values of a view's row in the language model, those for its first layers included.
   int64_t row_width() const { return int64_t{output_width} * (1 + deepstack_count); }
   /// Values of a layer's MLP per row; rows of f16 start on 16 bytes.

@@ -11,12 +11,11 @@ namespace {
 int64_t matmul_bytes(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device) {
   const BlockRows blocks(most, device);
   const int64_t tokens = device.block_rows(most.tokens());
-  const int64_t middle = std::max(c.projector_width, c.deepstack_count > 0 ? c.joined_width() : 0);
   return std::max({matmul_scratch_bytes(blocks.others, std::max(c.patch_values(), c.width), c.width, device),
                    matmul_scratch_bytes(blocks.mlp, c.width, c.mlp_width, device),
                    matmul_scratch_bytes(blocks.mlp, c.mlp_width, c.width, device),
-                   matmul_scratch_bytes(tokens, std::max<int64_t>(c.joined_width(), middle),
-                                        std::max<int64_t>(middle, c.output_width), device)});
+                   matmul_scratch_bytes(tokens, std::max<int64_t>(c.joined_width(), c.middle_width()),
+                                        std::max<int64_t>(c.middle_width(), c.output_width), device)});
 }
 
 /// Consecutive pieces of a row of memory. Without memory it only counts.

@@ -9,11 +9,13 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/engine/picture_source.h"
 #include "runtime/models/clip.h"
 #include "runtime/models/model_shapes.h"
 #include "runtime/models/random_weights.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/api_frame.h"
+#include "runtime/session/picture_rows.h"
 #include "runtime/session/session.h"
 
 struct ocellus_model {
@@ -271,11 +273,12 @@ ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const 
   OCELLUS_REQUIRE(rows);
   if (!model->model.has_vision())
     return result(OCELLUS_FAIL(Code::kBadArgument, "the model was opened without its vision part"));
+  ocellus::PictureShape pictures;
+  pictures.limits = ocellus::image_limits(*limits);
+  pictures.preprocess = ocellus::preprocess_config(model->model.vision(), *limits);
   ocellus::ViewPlan plan;
   Status status = check_limits(model->model, *limits);
-  if (status.ok()) status = check_image_size(ocellus::image_limits(*limits), "picture", width, height);
-  if (status.ok())
-    status = plan_views(ocellus::preprocess_config(model->model.vision(), *limits), width, height, &plan);
+  if (status.ok()) status = plan_picture(pictures, {.width = width, .height = height}, &plan);
   if (!status.ok()) return result(status);
   *rows = static_cast<int32_t>(plan.row_count());
   return OCELLUS_OK;
@@ -324,11 +327,10 @@ ocellus_status ocellus_engine_resized_size(const ocellus_engine* engine, int32_t
   const ocellus::PictureShape& pictures = engine->engine->shape().pictures;
   if (!pictures.planned()) return result(OCELLUS_FAIL(Code::kBadArgument, "the engine was created without pictures"));
   ocellus::ViewPlan plan;
-  Status status = check_image_size(pictures.limits, "picture", width, height);
-  if (status.ok()) status = plan_views(pictures.preprocess, width, height, &plan);
+  const Status status = plan_picture(pictures, {.width = width, .height = height}, &plan);
   if (!status.ok()) return result(status);
-  *resized_width = plan.overview.size.width;
-  *resized_height = plan.overview.size.height;
+  *resized_width = plan.view_size().width;
+  *resized_height = plan.view_size().height;
   return OCELLUS_OK;
 }
 
