@@ -9,6 +9,26 @@
 namespace ocellus {
 namespace {
 
+struct Gemma3Text {
+  int32_t layers, width, mlp_width;
+};
+
+/// The sizes below 4B.
+constexpr TextConfig gemma3_text(const Gemma3Text& t) {
+  return {.architecture = find_text_architecture("gemma3"),
+          .layer_count = t.layers,
+          .width = t.width,
+          .query_heads = 4,
+          .kv_heads = 1,
+          .head_dim = 256,
+          .mlp_width = t.mlp_width,
+          .vocabulary = 262144,
+          .context_length = 32768,
+          .epsilon = 1e-6f,
+          .rope = {.base = 1000000.0f},
+          .local = {.window = 512}};
+}
+
 // Values from config.json of the published model. The dynamic rope scaling of InternLM2.5 starts beyond the
 // context length given here, so it is omitted.
 constexpr ModelShape kTextShapes[] = {
@@ -42,33 +62,11 @@ constexpr ModelShape kTextShapes[] = {
      .tied = true},
     {.name = "Gemma3-270M",
      .published = "google/gemma-3-270m-it",
-     .text = {.architecture = find_text_architecture("gemma3"),
-              .layer_count = 18,
-              .width = 640,
-              .query_heads = 4,
-              .kv_heads = 1,
-              .head_dim = 256,
-              .mlp_width = 2048,
-              .vocabulary = 262144,
-              .context_length = 32768,
-              .epsilon = 1e-6f,
-              .rope = {.base = 1000000.0f},
-              .local = {.window = 512}},
+     .text = gemma3_text({.layers = 18, .width = 640, .mlp_width = 2048}),
      .tied = true},
     {.name = "Gemma3-1B",
      .published = "google/gemma-3-1b-it",
-     .text = {.architecture = find_text_architecture("gemma3"),
-              .layer_count = 26,
-              .width = 1152,
-              .query_heads = 4,
-              .kv_heads = 1,
-              .head_dim = 256,
-              .mlp_width = 6912,
-              .vocabulary = 262144,
-              .context_length = 32768,
-              .epsilon = 1e-6f,
-              .rope = {.base = 1000000.0f},
-              .local = {.window = 512}},
+     .text = gemma3_text({.layers = 26, .width = 1152, .mlp_width = 6912}),
      .tied = true},
 };
 
