@@ -15,6 +15,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/partial_file.h"
 #include "apps/base/sizes.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
@@ -85,77 +86,50 @@ class NewFolders {
   std::vector<std::string> missing_;  // the innermost first
 };
 
-// A file that gets its name when it is complete. Until then it has a temporary name in the same folder, and is removed
-// if it is not published.
+// A file that gets its name when it is complete.
 class NewFile {
  public:
-  explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + "." + std::to_string(::getpid())) {
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) throw failure(errno);
+  explicit NewFile(const std::string& path) : file_(path) {
+    if (has_failed()) throw failure(file_.error());
   }
-  ~NewFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    ::unlink(temporary_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
 
   // Returns false if the system refused; finish() then returns why.
-  bool append(const void* bytes, int64_t count) {
-    const char* from = static_cast<const char*>(bytes);
-    while (count > 0) {
-      const ssize_t written = ::write(descriptor_, from, static_cast<size_t>(count));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) {
-        error_ = written < 0 ? errno : ENOSPC;
-        return false;
-      }
-      from += written;
-      count -= written;
-      bytes_ += written;
-    }
-    return true;
-  }
+  bool append(const void* bytes, int64_t count) { return file_.append(bytes, count); }
   void finish() {
-    if (error_ == 0 && ::fsync(descriptor_) != 0) error_ = errno;
-    if (::close(std::exchange(descriptor_, -1)) != 0 && error_ == 0) error_ = errno;
-    if (error_ != 0) throw failure(error_);
+    file_.finish();
+    if (has_failed()) throw failure(file_.error());
   }
   // Gives the file its name. A file that it replaces has the other name then, and is removed with this object.
   void publish(bool replaces) {
-    if (rename(temporary_, path_, RENAME_NOREPLACE)) {
+    if (rename(file_.temporary(), path(), RENAME_NOREPLACE)) {
       withdrawal_ = RENAME_NOREPLACE;
-    } else if (errno == EEXIST && replaces && rename(temporary_, path_, RENAME_EXCHANGE)) {
+    } else if (errno == EEXIST && replaces && rename(file_.temporary(), path(), RENAME_EXCHANGE)) {
       withdrawal_ = RENAME_EXCHANGE;
     } else if (errno == EINVAL) {  // the file system knows neither
-      check_path(path_, replaces);
-      if (std::rename(temporary_.c_str(), path_.c_str()) != 0) throw failure(errno);
+      check_path(path(), replaces);
+      if (std::rename(file_.temporary().c_str(), path().c_str()) != 0) throw failure(errno);
     } else {
-      throw errno == EEXIST ? exists_failure(path_) : failure(errno);
+      throw errno == EEXIST ? exists_failure(path()) : failure(errno);
     }
   }
   // Undoes publish().
   void withdraw() {
-    if (withdrawal_ == RENAME_NOREPLACE) rename(path_, temporary_, RENAME_NOREPLACE);
-    if (withdrawal_ == RENAME_EXCHANGE) rename(temporary_, path_, RENAME_EXCHANGE);
+    if (withdrawal_ == RENAME_NOREPLACE) rename(path(), file_.temporary(), RENAME_NOREPLACE);
+    if (withdrawal_ == RENAME_EXCHANGE) rename(file_.temporary(), path(), RENAME_EXCHANGE);
   }
 
-  bool has_failed() const { return error_ != 0; }
-  const std::string& path() const { return path_; }
-  int64_t bytes() const { return bytes_; }
+  bool has_failed() const { return file_.error() != 0; }
+  const std::string& path() const { return file_.path(); }
+  int64_t bytes() const { return file_.bytes(); }
 
  private:
-  Failure failure(int error) const { return write_failure(path_, std::strerror(error)); }
+  Failure failure(int error) const { return write_failure(path(), std::strerror(error)); }
   static bool rename(const std::string& from, const std::string& to, unsigned flags) {
     return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) == 0;
   }
 
-  std::string path_;
-  std::string temporary_;
+  PartialFile file_;
   unsigned withdrawal_ = 0;  // flag with which renameat2 undoes publish(); 0: it cannot be undone
-  int descriptor_ = -1;
-  int error_ = 0;
-  int64_t bytes_ = 0;
 };
 
 struct Writing {

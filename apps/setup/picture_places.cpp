@@ -1,6 +1,5 @@
 #include "apps/setup/picture_places.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <filesystem>
 
 #include "apps/base/failure.h"
+#include "apps/base/partial_file.h"
 #include "apps/base/plain_text.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/picture_encode.h"
@@ -44,39 +44,13 @@ Failure drawing_failure(const std::string& path, int error) {
                  "--draw " + path + " cannot be written: " + std::strerror(error) + "; give another place.");
 }
 
-// A file that gets its name when it is complete, and is removed otherwise.
-class Drawing {
- public:
-  explicit Drawing(const std::string& path) : path_(path), temporary_(path + "." + std::to_string(::getpid())) {
-    struct stat facts;
-    const bool exists = ::stat(path.c_str(), &facts) == 0;
-    if (exists && !S_ISREG(facts.st_mode)) throw drawing_failure(path, S_ISDIR(facts.st_mode) ? EISDIR : EEXIST);
-    if (exists && ::access(path.c_str(), W_OK) != 0) throw drawing_failure(path, errno);
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) throw drawing_failure(path, errno);
-  }
-  ~Drawing() {
-    ::close(descriptor_);
-    ::unlink(temporary_.c_str());
-  }
-  Drawing(const Drawing&) = delete;
-  Drawing& operator=(const Drawing&) = delete;
-
-  void write(const std::vector<uint8_t>& bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
-    for (size_t done = 0; done < bytes.size();) {
-      const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw drawing_failure(path_, written < 0 ? errno : ENOSPC);
-      done += static_cast<size_t>(written);
-    }
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw drawing_failure(path_, errno);
-  }
-
- private:
-  const std::string path_, temporary_;
-  int descriptor_;
-};
+// Throws unless the file may be made, or replaced.
+void check_place(const std::string& path) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) != 0) return;
+  if (!S_ISREG(facts.st_mode)) throw drawing_failure(path, S_ISDIR(facts.st_mode) ? EISDIR : EEXIST);
+  if (::access(path.c_str(), W_OK) != 0) throw drawing_failure(path, errno);
+}
 
 }  // namespace
 
@@ -121,7 +95,8 @@ void check_drawing(const std::string& path, const std::vector<std::string>& inpu
       throw Failure(kExitUsage, "--draw " + path + " would overwrite an input; give another name.");
     }
   }
-  const Drawing writable(path);
+  check_place(path);
+  if (const PartialFile file(path); file.error() != 0) throw drawing_failure(path, file.error());
 }
 
 void write_drawing(const std::string& path, const ImageFile& image, const std::vector<Place>& places) {
@@ -135,7 +110,12 @@ void write_drawing(const std::string& path, const ImageFile& image, const std::v
                            ? encode_png(picture.pixels.data(), picture.width, picture.height, &file)
                            : encode_jpeg(picture.pixels.data(), picture.width, picture.height, kQuality, &file);
   if (!encoded) throw drawing_failure(path, ENOMEM);
-  Drawing(path).write(file);
+  check_place(path);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
+  PartialFile drawing(path);
+  if (drawing.error() == 0) drawing.append(file.data(), std::ssize(file));
+  if (drawing.error() != 0) throw drawing_failure(path, drawing.error());
+  if (::rename(drawing.temporary().c_str(), path.c_str()) != 0) throw drawing_failure(path, errno);
 }
 
 }  // namespace ocellus::app
