@@ -12,6 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "apps/base/clock.h"
@@ -57,8 +60,22 @@ std::string event_head(const std::string& name, const char* phase, pid_t thread)
 
 }  // namespace
 
+// Throws if the file exists and is no trace: it may be a picture, or a model. A trace begins with a thread's name, or
+// has no events.
+void TraceFile::check_place() const {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path_, ignored) || std::filesystem::file_size(path_, ignored) == 0) return;
+  char begin[64] = {};
+  std::ifstream(path_, std::ios::binary).read(begin, sizeof begin - 1);
+  const std::string_view text = begin;
+  const std::string named = kBegin + ("{\"name\":" + quoted("thread_name")), empty = std::string(kBegin) + kEnd;
+  if (text.starts_with(named) || text == empty) return;
+  throw Failure(kExitUsage, "--trace " + path_ + " exists and is no trace: give another name.");
+}
+
 void TraceFile::open() {
   if (file_ >= 0) return;
+  check_place();
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) {
     throw Failure(kExitRuntime,

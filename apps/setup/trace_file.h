@@ -26,7 +26,7 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // Throws a Failure if the file cannot be created. Does nothing when called again.
+  // Throws a Failure if the file cannot be created, or exists and is no trace. Does nothing when called again.
   void open();
   // Writes waiting events and the end; the file is then a JSON array of events. Later ranges are dropped.
   void close();
@@ -37,6 +37,7 @@ class TraceFile {
   static void receive(void* self, const char* name, int64_t begin_ns, int64_t end_ns);
 
  private:
+  void check_place() const;
   struct Range {
     const char* name;
     int64_t begin_ns;

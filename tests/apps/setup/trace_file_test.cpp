@@ -115,5 +115,29 @@ TEST_CASE("a place that cannot be written to is refused before anything is done"
   CHECK_THROWS_AS(file.open(), Failure);
 }
 
+TEST_CASE("only a trace is replaced by a trace") {
+  const Folder folder;
+  const std::string path = folder.path + "/file";
+  const auto write = [&](const std::string& text) { std::ofstream(path, std::ios::binary) << text; };
+  const auto text = [&] {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  for (const std::string theirs : {"GGUF", "[\n1]\n", "[", "\xFF\xD8\xFF"}) {
+    write(theirs);
+    TraceFile file(path, [](const std::string&) {});
+    CHECK_THROWS_AS(file.open(), Failure);
+    CHECK(text() == theirs);
+  }
+  write("");
+  for (const int32_t ranges : {0, 1, 0, 0}) {  // over an empty file, and over traces without events and with some
+    TraceFile file(path, [](const std::string&) {});
+    file.open();
+    for (int32_t i = 0; i < ranges; ++i) TraceFile::receive(&file, "work", 1, 2);
+    file.close();
+    CHECK(nlohmann::json::parse(text()).size() == static_cast<size_t>(2 * ranges));
+  }
+}
+
 }  // namespace
 }  // namespace ocellus::app
