@@ -113,8 +113,8 @@ void ThreadPool::wait_for_workers() {
     pause_cpu();
     if (spin < kSpins) continue;
     // Sequentially consistent, as is leaving: either this thread sees that the last worker has left, or the worker sees
-    // that the caller sleeps.
-    caller_sleeps_.store(1);
+    // that the caller sleeps. An exchange is so under QEMU, too, which on x86 lets a load overtake a store of aarch64.
+    (void)caller_sleeps_.exchange(1);
     if ((state_.load() & kInsideMask) != 0) call_futex(&caller_sleeps_, FUTEX_WAIT, 1);
     caller_sleeps_.store(0);
   }

@@ -25,7 +25,7 @@ fi
 
 # The C library is the cross compiler's own; what the unpacked libraries need in turn lies beside them.
 libraries=$sysroot/usr/lib/aarch64-linux-gnu
-run() { qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$libraries" "$@"; }
+run() { timeout 600 qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$libraries" "$@"; }
 
 sh tools/build.sh aarch64 ocellus_shared -DOCELLUS_WERROR=ON -DCMAKE_CXX_FLAGS=-Wno-error=restrict
 cmake --build --preset aarch64 --parallel "$(nproc)" \
