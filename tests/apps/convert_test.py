@@ -24,6 +24,11 @@ QWEN_FILES = {
     "qwen3-vl": ("qwen3vl_merger", ["v.patch_embd.bias", "v.blk.1.attn_qkv.bias", "v.position_embd.weight",
                                     "v.deepstack.0.norm.bias", "v.deepstack.0.fc2.weight"]),
 }
+GEMMA_TEXT_FACTS = {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2, "rope.freq_base": 1e6,
+                    "rope.freq_base_swa": 1e4, "rope.scaling.type": "linear", "rope.scaling.factor": 8,
+                    "attention.key_length": 16, "attention.value_length": 16}
+GEMMA_NORMS = ["output_norm", *(f"blk.2.{norm}" for norm in ("attn_norm", "attn_q_norm", "attn_k_norm", "ffn_norm",
+                                                            "post_attention_norm", "post_ffw_norm"))]
 NAMES = ["mmproj-tiny-f16.gguf", "tiny-f16.gguf"]
 
 
@@ -102,6 +107,22 @@ BAD_FOLDERS = [
     ("qwen2.5-vl", changed("vision_config", temporal_patch_size=1), "temporal_patch_size is 1, but must be 2"),
     ("qwen3-vl", changed("vision_config", depth=3), "has no tensor vision.blocks.2"),
     ("qwen3-vl", changed("vision_config", deepstack_visual_indexes=[]), r"\d+ tensors are not part of the layout"),
+    ("gemma3", lacking("vision_config"), "config.json has no vision_config"),
+    ("gemma3", changed("text_config", query_pre_attn_scalar=24), "query_pre_attn_scalar is 24, but readers .* take 16"),
+    ("gemma3", changed("text_config", hidden_activation="silu"), "text_config: the activation silu is not supported"),
+    ("gemma3", changed("text_config", attn_logit_softcapping=50), "attn_logit_softcapping is not supported"),
+    ("gemma3", changed("text_config", use_bidirectional_attention=True), "use_bidirectional_attention is not supported"),
+    ("gemma3", changed("text_config", layer_types=["full_attention", "sliding_attention", "full_attention"]),
+     "layer_types are irregular: of every n layers the last must be full_attention"),
+    ("gemma3", changed("text_config", rope_scaling={"rope_type": "yarn"}), "scaling yarn of full_attention is not"),
+    ("gemma3", changed("text_config", rope_parameters={"sliding_attention": {"rope_type": "linear", "factor": 8}}),
+     "the rope scaling linear of sliding_attention is not supported"),
+    ("gemma3", changed("text_config", sliding_window=0), "sliding_window is 0, but must be a whole number"),
+    ("gemma3", changed("vision_config", hidden_act="gelu"), "the vision activation gelu is not supported"),
+    ("gemma3", changed(mm_tokens_per_image="4"), "mm_tokens_per_image is '4', but must be a whole number"),
+    ("gemma3", changed(mm_tokens_per_image=8), "4 patches a side cannot become 8 rows of equal squares"),
+    ("gemma3", changed(mm_tokens_per_image=9), "4 patches a side cannot become 9 rows of equal squares"),
+    ("gemma3", replaced("preprocessor_config.json", b'{"do_pan_and_scan": true}'), "do_pan_and_scan cuts pictures"),
 ]
 
 
@@ -125,9 +146,11 @@ class ConverterTest(FolderTest):
                     done = self.convert(self.folder / family)
                     self.assertEqual(done.returncode, 0, done.stderr)
                 mmproj, model = [self.folder / "out" / name for name in NAMES]
-                (plan,) = self.objects("plan", "-m", model, "--mmproj", mmproj, "--images", 1)
-                self.assertEqual(plan["images"], 1)
-                self.assertEqual(list(self.out()), NAMES)
+                images = int(mmproj.exists())
+                pair = ["-m", model, "--mmproj", mmproj] if images else ["-m", model]
+                (plan,) = self.objects("plan", *pair, "--images", images)
+                self.assertEqual(plan["images"], images)
+                self.assertEqual(list(self.out()), NAMES[1:] if family == "gemma3-text" else NAMES)
                 shutil.rmtree(self.folder / "out")
 
     def test_qwen_files_have_the_tensors_that_readers_ask_for(self):
@@ -142,6 +165,35 @@ class ConverterTest(FolderTest):
                 self.assertLessEqual(set(tensors), {tensor.name for tensor in mmproj.tensors})
                 sections = next(model.fields[key] for key in model.fields if key.endswith(".rope.dimension_sections"))
                 self.assertEqual(sections.contents(), [3, 3, 2, 0])
+
+    def test_gemma_files_hold_windows_rotations_and_whole_norms(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        for family in ("gemma3", "gemma3-text"):
+            write_folder(self.folder / family, family)
+            done = self.convert(self.folder / family, "--outtype", "f32")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            model = GGUFReader(self.folder / "out" / "tiny-f32.gguf")
+            facts = {key: model.fields[f"gemma3.{key}"].contents() for key in GEMMA_TEXT_FACTS}
+            self.assertEqual(facts, GEMMA_TEXT_FACTS)
+            tensors = {tensor.name: tensor.data for tensor in model.tensors}
+            self.assertNotIn("output.weight", tensors)
+            for norm in GEMMA_NORMS:  # weights near 0 plus 1
+                self.assertAlmostEqual(float(tensors[f"{norm}.weight"].mean()), 1, delta=0.2)
+        mmproj = GGUFReader(self.folder / "out" / "mmproj-tiny-f32.gguf")
+        self.assertEqual(mmproj.fields["clip.projector_type"].contents(), "gemma3")
+        self.assertEqual(mmproj.fields["clip.vision.projector.scale_factor"].contents(), 2)
+        tensors = {tensor.name: tensor for tensor in mmproj.tensors}
+        self.assertEqual(tensors["mm.input_projection.weight"].tensor_type.name, "F16")
+        self.assertAlmostEqual(float(tensors["mm.soft_emb_norm.weight"].data.mean()), 1, delta=0.2)
+        self.assertIn("v.post_ln.bias", tensors)
+
+    def test_gemma_files_name_the_scale_of_their_projector_only_if_it_is_unusual(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        write_folder(self.folder / "gemma3", "gemma3")
+        changed(mm_tokens_per_image=1)(self.folder / "gemma3")
+        done = self.convert(self.folder / "gemma3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("clip.vision.projector.scale_factor", GGUFReader(self.folder / "out" / NAMES[0]).fields)
 
     def test_a_bad_folder_gets_one_sentence_and_replaces_nothing(self):
         (self.folder / "out").mkdir()

@@ -12,6 +12,8 @@ TEXT = {"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": MLP, "
         "tie_word_embeddings": True}
 VISION = {"hidden_size": WIDTH, "intermediate_size": MLP, "num_hidden_layers": 2, "num_attention_heads": 2,
           "image_size": SIDE, "patch_size": PATCH}
+GEMMA_TEXT = {**TEXT, "model_type": "gemma3_text", "num_hidden_layers": 3, "head_dim": 16, "query_pre_attn_scalar": 16,
+              "sliding_window": 8, "sliding_window_pattern": 2, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}
 CONFIGS = {
     "smolvlm": {"model_type": "smolvlm", "scale_factor": 2},
     "llava-1.6": {"model_type": "llava_next", "vision_feature_layer": -2, "image_grid_pinpoints": [[28, 56], [56, 28]]},
@@ -19,6 +21,8 @@ CONFIGS = {
     "qwen2-vl": {"model_type": "qwen2_vl"},
     "qwen2.5-vl": {"model_type": "qwen2_5_vl"},
     "qwen3-vl": {"model_type": "qwen3_vl"},
+    "gemma3": {"model_type": "gemma3", "mm_tokens_per_image": 4},
+    "gemma3-text": GEMMA_TEXT,
 }
 QWEN_VISION = {"depth": 2, "num_heads": 2, "patch_size": PATCH, "hidden_size": WIDTH}
 # What is not as in TEXT and VISION.
@@ -31,12 +35,17 @@ PARTS = {
 for qwen, kind in (("qwen2-vl", "qwen2_vl_text"), ("qwen2.5-vl", "qwen2_5_vl_text"), ("qwen3-vl", "qwen3_vl_text")):
     rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [3, 3, 2]}
     PARTS[qwen]["text_config"] = {**TEXT, "model_type": kind, "rope_parameters": rope}
+QWEN = tuple(PARTS)
+PARTS["gemma3"] = {"text_config": GEMMA_TEXT}
+PARTS["gemma3-text"] = {"text_config": None, "vision_config": None}
+GEMMA_TOKENS = ["<bos>", "<end_of_turn>", "<start_of_turn>", "<start_of_image>", "<end_of_image>"]
 SPECIAL_TOKENS = {
     "smolvlm": ["<|im_start|>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<image>",
                 *(f"<row_{row}_col_{col}>" for row in range(1, 4) for col in range(1, 4))],
     "llava-1.6": ["<s>", "</s>", "<image>"],
     "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
-    **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"] for family in PARTS},
+    **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"] for family in QWEN},
+    "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS,
 }
 
 
@@ -49,8 +58,12 @@ def norm(name, width=WIDTH):
 
 
 def text_tensors(prefix):
-    layer = f"{prefix}layers.0."
-    shapes = {f"{prefix}embed_tokens.weight": (VOCABULARY, WIDTH), f"{prefix}norm.weight": (WIDTH,)}
+    return {f"{prefix}embed_tokens.weight": (VOCABULARY, WIDTH), f"{prefix}norm.weight": (WIDTH,),
+            **text_layer_tensors(f"{prefix}layers.0.")}
+
+
+def text_layer_tensors(layer):
+    shapes = {}
     for name in ("input_layernorm", "post_attention_layernorm"):
         shapes[f"{layer}{name}.weight"] = (WIDTH,)
     for name, rows, cols in [("self_attn.q_proj", WIDTH, WIDTH), ("self_attn.k_proj", WIDTH // 2, WIDTH),
@@ -151,8 +164,29 @@ def qwen3_tensors():
             **qwen_merger(deepstack, norm(f"{deepstack}norm", 4 * WIDTH), "linear_fc1", "linear_fc2")}
 
 
+def gemma_text_tensors(prefix):
+    shapes = text_tensors(prefix)
+    for number in range(GEMMA_TEXT["num_hidden_layers"]):
+        layer = f"{prefix}layers.{number}."
+        shapes |= {**text_layer_tensors(layer), **scale(f"{layer}pre_feedforward_layernorm"),
+                   **scale(f"{layer}post_feedforward_layernorm")}
+        shapes |= {f"{layer}self_attn.{part}_norm.weight": (GEMMA_TEXT["head_dim"],) for part in "qk"}
+    return shapes
+
+
+def gemma_tensors():
+    """In the layout of the published files, with the head that only other models use."""
+    tower, projector = "vision_tower.vision_model.", "multi_modal_projector."
+    return {**gemma_text_tensors("language_model.model."), **tower_tensors(tower), **norm(f"{tower}post_layernorm"),
+            f"{tower}embeddings.patch_embedding.bias": (WIDTH,),
+            f"{tower}embeddings.position_embedding.weight": (PATCHES, WIDTH), f"{tower}head.probe": (1, 1, WIDTH),
+            f"{projector}mm_soft_emb_norm.weight": (WIDTH,),
+            f"{projector}mm_input_projection_weight": (WIDTH, WIDTH)}
+
+
 TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
-           "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors}
+           "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors,
+           "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
 
 
 def write_safetensors(path, shapes):
@@ -178,7 +212,7 @@ def write_folder(folder, family):
     config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True,
               **PARTS.get(family, {})}
     processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
-    if family in PARTS:  # in pixels of the picture there
+    if family in QWEN:  # in pixels of the picture there
         processor["size"] = {"shortest_edge": SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
     texts = byte_texts()
     added = [{"id": 257 + i, "content": text, "special": True} for i, text in enumerate(SPECIAL_TOKENS[family])]

@@ -107,12 +107,16 @@ class Recipe:
     def facts(self):
         return {}
 
+    def norm_mean(self, name):
+        """Mean of the weights of a norm."""
+        return 1
+
     def deepstack_rows(self, model, images):
         """[rows of pictures, D] for each of the first layers of the text model that adds some."""
         return []
 
     def cases(self):
-        """(name, turns)"""
+        """(name, turns) or (name, turns, what prompt() takes beside turns)"""
         sizes = self.pictures()
         pictures = list(sizes.values())
         for name, picture in sizes.items() if self.full_cases else [("wide", pictures[1])]:
@@ -815,9 +819,141 @@ class SmolVlm2Video(SmolVlm):
         return [part for frame, word in zip(frames, words) for part in (word, frame[1:])] + words[-1:]
 
 
+class Gemma3(Recipe):
+    """Two of six layers see all positions, the others the newest 12. Rows of a picture see each other in all of them.
+    Texts are trimmed, and words around pictures are joined with their line breaks before they become tokens."""
+    seed = 39
+    adds_bos = True
+    between = ""
+    image_text = "<image_soft_token>"
+    user_later = "\n<start_of_turn>user\n"
+    user_close = "<end_of_turn>\n<start_of_turn>model\n"
+    answer_end = "<end_of_turn>"
+    side, patch, rows_per_picture, window = 56, 14, 4, 12
+    template = ("{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
+                "{% set system = messages[0]['content'] + '\\n\\n' %}{% set turns = messages[1:] %}"
+                "{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}{% for turn in turns %}"
+                "{{ '<start_of_turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\\n' }}"
+                "{{ system if loop.first else '' }}{% for part in turn['content'] %}"
+                "{{ '<start_of_image>' if part['type'] == 'image' else part['text'] | trim }}{% endfor %}"
+                "{{ '<end_of_turn>\\n' }}{% endfor %}"
+                "{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}")
+    long_texts = ("The quick brown fox jumps over the lazy dog by the old river.",
+                  "Where is it now, and what did it see on the way?")
+
+    def __init__(self):
+        super().__init__()
+        self.published = transformers.Gemma3Processor(self.processor, self.tokenizer,
+                                                      image_seq_length=self.rows_per_picture)
+
+    def make_tokenizer(self):
+        """As Gemma's: runs of line breaks and of spaces are found before pieces are merged, and the words of turns are
+        pieces."""
+        runs = ["\n" * count for count in range(1, 7)] + ["\u2581" * count for count in range(2, 5)]
+        trained = sentencepiece_model_pb2.ModelProto.FromString(train_sentence_piece(
+            350, add_dummy_prefix=False, pad_id=0, eos_id=1, bos_id=2, unk_id=3, bos_piece="<bos>", eos_piece="<eos>",
+            control_symbols=["<mask>", "<start_of_turn>", "<end_of_turn>"],
+            user_defined_symbols=[*runs, "<start_of_image>", "<end_of_image>"]))
+        for text in ("us", "er", "user", "mo", "de", "del", "model"):
+            trained.pieces.add(piece=text, score=trained.pieces[-1].score - 1)
+        self.pieces = trained.SerializeToString()
+        tokens = {"image_token": self.image_text, "boi_token": "<start_of_image>", "eoi_token": "<end_of_image>"}
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "tokenizer.model").write_bytes(self.pieces)
+            tokenizer = transformers.GemmaTokenizer.from_pretrained(folder, add_bos_token=True,
+                                                                    extra_special_tokens=tokens)
+        tokenizer.chat_template = self.template
+        return tokenizer
+
+    def make_processor(self):
+        return transformers.Gemma3ImageProcessorPil(size={"height": self.side, "width": self.side})
+
+    def save(self, model, folder):
+        super().save(model, folder)
+        (folder / "tokenizer.model").write_bytes(self.pieces)
+
+    def model(self):
+        vision = dict(hidden_size=24, intermediate_size=64, num_hidden_layers=2, num_attention_heads=3,
+                      image_size=self.side, patch_size=self.patch, vision_use_head=False)
+        text = {**TEXT, "num_hidden_layers": 6, "head_dim": 32, "query_pre_attn_scalar": 32,
+                "vocab_size": self.vocabulary, "sliding_window": self.window, "sliding_window_pattern": 3,
+                "rope_theta": 1e6, "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "rope_local_base_freq": 1e4}
+        config = transformers.Gemma3Config(
+            vision_config=vision, text_config=text, mm_tokens_per_image=self.rows_per_picture,
+            image_token_index=self.image_token, boi_token_index=self.tokenizer.boi_token_id,
+            eoi_token_index=self.tokenizer.eoi_token_id)
+        config._attn_implementation = "eager"
+        return transformers.Gemma3ForConditionalGeneration(config)
+
+    def norm_mean(self, name):
+        """Gemma's own are stored minus 1. Those of branches are large, so that a row is more than its embedding."""
+        is_branch = "post_attention_layernorm" in name or "post_feedforward_layernorm" in name
+        return 5 if is_branch else 1 if "vision_tower" in name else 0
+
+    def pictures(self):
+        return {"native": [56, 56], "wide": [100, 41], "tall": [41, 100], "tiny": [5, 3], "one pixel": [1, 1],
+                "line": [431, 20], "camera": [640, 480]}
+
+    def cases(self):
+        for name, turns in super().cases():
+            yield name, [[part.strip() if isinstance(part, str) else part for part in turn] for turn in turns]
+        before, after = self.long_texts
+        system = {"system": "You are a helpful assistant."}
+        yield "long text", [[before + " " + after]]
+        yield "long texts around a picture", [[before, [100, 41], after]]
+        yield "long texts around two pictures", [["a", [100, 41], before, [41, 100], after]]
+        yield "half a picture in the window", [[before, [100, 41], "box"]]
+        yield "picture at the end", [["Go:", [41, 100]]]
+        yield "line breaks and spaces", [["One  line\n\n\nand   two", [5, 3], "yes\n\nno"]]
+        yield "system and a picture", [[[100, 41], QUESTION]], system
+        yield "system and text", [["Hello"], [[41, 100], "a"]], system
+
+    def prompt(self, turns, system=""):
+        self.user_first = "<start_of_turn>user\n" + (system + "\n\n" if system else "")
+        joined = super().prompt(turns)
+        assert self.as_text(joined) == self.tokenizer.apply_chat_template(
+            self.messages(turns, system), tokenize=False, add_generation_prompt=True)
+        return joined
+
+    def messages(self, turns, system):
+        messages = [{"role": "system", "content": system}] if system else []
+        for i, turn in enumerate(turns):
+            if i > 0:
+                messages.append({"role": "assistant", "content": [{"type": "text", "text": self.answer}]})
+            parts = [{"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in turn]
+            messages.append({"role": "user", "content": parts})
+        return messages
+
+    def as_text(self, prompt):
+        """The prompt as its template gives it, with one mark a picture."""
+        return "<bos>" + "".join(part if isinstance(part, str) else "<start_of_image>" if isinstance(part, list)
+                                 else self.answer + self.answer_end for part in prompt)
+
+    def inputs(self, prompt, pictures):
+        ids, images = super().inputs(prompt, pictures)
+        theirs = self.published(images=pictures or None, text=self.as_text(prompt), add_special_tokens=False)
+        assert theirs["input_ids"][0] == ids
+        if images:
+            images.model_inputs["token_type_ids"] = torch.tensor([theirs["token_type_ids"][0]])
+        return ids, images
+
+    def process(self, pictures):
+        values = np.asarray(self.processor(pictures, return_tensors="np")["pixel_values"], dtype=np.float32)
+        counts = [1] * len(pictures)
+        rows = [self.rows_per_picture] * len(pictures)
+        return Images(values, counts, rows, {"pixel_values": torch.from_numpy(values)})
+
+    def picture_text(self, rows):
+        return "\n\n<start_of_image>" + self.image_text * rows + "<end_of_image>\n\n"
+
+    def rows(self, model, images):
+        out = model.model.get_image_features(images.model_inputs["pixel_values"], return_dict=True)
+        return out.last_hidden_state, out.pooler_output
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
     "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
-    "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl,
+    "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "gemma3": Gemma3,
 }

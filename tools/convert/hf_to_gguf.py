@@ -1,8 +1,9 @@
 """Converts a Hugging Face folder of a vision-language model into a GGUF pair: text model and mmproj.
 
 Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5; Qwen2-VL, Qwen2.5-VL and
-Qwen3-VL. Text: llama, mistral, qwen2, qwen3, internlm2, qwen2vl, qwen3vl. Writes OUT/NAME-TYPE.gguf and OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings stay
-F32; with q8_0, tensors whose rows are no multiple of 32 become F16. Files of these names are replaced once both new
+Qwen3-VL; Gemma 3. Text: llama, mistral, qwen2, qwen3, internlm2, qwen2vl, qwen3vl, gemma3. Writes OUT/NAME-TYPE.gguf
+and, unless the model is Gemma 3 without a vision part, OUT/mmproj-NAME-TYPE.gguf. Norms, biases and position embeddings
+stay F32; with q8_0, tensors whose rows are no multiple of 32 become F16. Files of these names are replaced once all new
 ones are whole. What cannot be converted is told in one sentence, with exit code 1.
 """
 import argparse
@@ -28,7 +29,8 @@ def open_source(folder):
         raise SystemExit(f"{path} says model_type {kind}: expected one of {', '.join(FAMILIES)}")
     family = FAMILIES[kind]
     arrange = getattr(family, "arrange", lambda config: config)
-    return Source(folder, arrange(config), family.PREFIXES, family.VISION_DEFAULTS), family
+    has_vision = kind not in getattr(family, "TEXT_ONLY", ())
+    return Source(folder, arrange(config), family.PREFIXES, family.VISION_DEFAULTS if has_vision else None), family
 
 
 def write_vision_model(source, family, path, title, args):
@@ -52,12 +54,13 @@ def parse_arguments():
 
 
 def convert(args):
-    """Writes both files under other names and renames them at the end: a failure replaces nothing."""
+    """Writes the files under other names and renames them at the end: a failure replaces nothing."""
     source, family = open_source(args.model)
     name = args.name or source.folder.resolve().name
     title = args.title or name
     out = Path(args.out)
-    paths = [out / f"{name}-{args.outtype}.gguf", out / f"mmproj-{name}-{args.outtype}.gguf"]
+    kinds = ("", "mmproj-") if source.vision else ("",)
+    paths = [out / f"{kind}{name}-{args.outtype}.gguf" for kind in kinds]
     out.mkdir(parents=True, exist_ok=True)
     for path in paths:
         if path.is_dir():
@@ -65,7 +68,8 @@ def convert(args):
     unfinished = [path.with_name(f"{path.name}.{os.getpid()}") for path in paths]
     try:
         write_text_model(source, unfinished[0], title, args)
-        write_vision_model(source, family, unfinished[1], title, args)
+        if source.vision:
+            write_vision_model(source, family, unfinished[1], title, args)
         source.check_all_used()
         for written, path in zip(unfinished, paths):
             written.replace(path)

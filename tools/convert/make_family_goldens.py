@@ -5,7 +5,8 @@ usage: make_family_goldens.py OUT [NAME...]      OUT: tests/data/families; NAME:
 needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece protobuf num2words
 Pillow 13 resizes some tall pictures in another order than Pillow 3 to 12.
 
-goldens.json: the paths of the two files, the text before the first turn (`system`), then one case a line.
+goldens.json: the paths of the two files, the text before the first turn (`system`, which a case may have of its own),
+then one case a line.
   turns     lists of texts, pictures [width, height], which synthetic() paints, and clips: see family_recipes.py
   prompt    the same in one list, with the texts around turns; `ids` in it: of an answer that the model did not give
   ids       of the whole prompt; -N stands for N rows of a picture
@@ -70,15 +71,15 @@ def sample(rows, count=SAMPLES):
     return {"shape": list(rows.shape), "stride": stride, "values": [float(f"{value:.6g}") for value in flat[::stride]]}
 
 
-def randomise(model, seed):
+def randomise(model, recipe):
     """Every parameter drawn, so that none can be left out unnoticed, and representable in half precision. By names, so
-    that the same tower has the same weights before whichever text model; `seed` is that of the text model."""
+    that the same tower has the same weights before whichever text model; the recipe's seed is that of the text model."""
     for name, parameter in model.named_parameters():
         is_text = "language_model" in name or "text_model" in name or "lm_head" in name
-        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + (seed if is_text else 0))
+        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + (recipe.seed if is_text else 0))
         noise = torch.randn(parameter.shape, generator=generator)
         if "norm" in name or "layrnorm" in name or "ln_q" in name or "lambda" in name:
-            value = 0.2 * noise + (0 if name.endswith("bias") else 1)
+            value = 0.2 * noise + (0 if name.endswith("bias") else recipe.norm_mean(name))
         elif name.endswith("bias"):
             value = 0.2 * noise
         elif parameter.ndim < 2 or any(part in name for part in ROWS):
@@ -150,11 +151,13 @@ def kept_positions(model):
     handle.remove()
 
 
-def run_case(recipe, model, name, turns):
-    prompt = recipe.prompt(turns)
+def run_case(recipe, model, name, turns, told=None):
+    """`told`: what the case says before its turns, if not what all cases do."""
+    told = told or {}
+    prompt = recipe.prompt(turns, **told)
     pictures = [paint(part) for part in prompt if isinstance(part, list)]
     ids, images = recipe.inputs(prompt, pictures)
-    case = {"name": name, "turns": turns, "prompt": prompt, "ids": collapse(ids, recipe.row_tokens)}
+    case = {"name": name, **told, "turns": turns, "prompt": prompt, "ids": collapse(ids, recipe.row_tokens)}
     inputs = {"input_ids": torch.tensor([ids])}
     if pictures:
         tower, projected = recipe.rows(model, images)
@@ -193,7 +196,7 @@ def make(name, out):
     out.mkdir(parents=True, exist_ok=True)
     recipe = RECIPES[name]()
     model = recipe.model()
-    randomise(model, recipe.seed)
+    randomise(model, recipe)
     model.eval()
     with tempfile.TemporaryDirectory() as folder:
         recipe.save(model, Path(folder))

@@ -47,15 +47,18 @@ def read_json(path):
 
 class Source:
     """Tensors are called `text.`, `lm_head.`, `vision.` and `projector.` something, whatever prefixes the folder uses:
-    `prefixes` translates them, the first that fits."""
+    `prefixes` translates them, the first that fits. `vision_defaults` is None if there is no vision part."""
 
     def __init__(self, folder, config, prefixes, vision_defaults):
         self.folder = Path(folder)
         self.config = config
-        text, vision = config.part("text_config", "llm_config"), config.part("vision_config")
+        text = config.part("text_config", "llm_config")
         self.text = Facts(text.place, {**TEXT_DEFAULTS, **text})
-        self.vision = Facts(vision.place, {**vision_defaults, **vision})
-        for facts in (self.text, self.vision):
+        self.vision = None
+        if vision_defaults is not None:
+            vision = config.part("vision_config")
+            self.vision = Facts(vision.place, {**vision_defaults, **vision})
+        for facts in filter(None, (self.text, self.vision)):
             for key in WIDTHS:
                 facts.count(key, 1, MOST_WIDTH)
         processor = read_json(self.folder / "preprocessor_config.json")

@@ -1,13 +1,14 @@
 """The text half of a conversion: llama and its like."""
 import numpy as np
 
+from gemma3_text import add_text_facts as add_gemma3_facts
 from gguf_file import add_linear, add_tensor, close_writer, open_writer
 from vocabulary import add_vocabulary
 
 # config.json's model_type: the architecture's name in GGUF.
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2",
                  "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl",
-                 "qwen3_vl_text": "qwen3vl"}
+                 "qwen3_vl_text": "qwen3vl", "gemma3_text": "gemma3"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -29,7 +30,15 @@ INTERNLM2_LAYER_TENSORS = {
     "feed_forward.w3": "ffn_up",
     "feed_forward.w2": "ffn_down",
 }
+GEMMA3_LAYER_TENSORS = {
+    **LAYER_TENSORS,
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+OWN_LAYER_TENSORS = {"internlm2": INTERNLM2_LAYER_TENSORS, "gemma3": GEMMA3_LAYER_TENSORS}
 ROTATES_NEIGHBOURS = ("llama", "internlm2")
+HAS_WINDOWS = ("gemma3_text",)
 OPTIONAL = ("attn_q_norm", "attn_k_norm")
 
 
@@ -37,7 +46,7 @@ def architecture_of(source):
     kind = source.text.get("model_type", "llama")
     if kind not in ARCHITECTURES:
         raise SystemExit(f"the text model is {kind}: only {', '.join(ARCHITECTURES)} are supported")
-    window = source.text.get("sliding_window")
+    window = source.text.get("sliding_window") if kind not in HAS_WINDOWS else None
     if window and source.text.get("use_sliding_window", True) and window < source.text["max_position_embeddings"]:
         raise SystemExit(f"the text model attends to a window of {window} tokens, which is not supported")
     return ARCHITECTURES[kind]
@@ -56,24 +65,31 @@ def split_groups(weight, kv_heads, head_dim):
     return [np.ascontiguousarray(part).reshape(-1, *weight.shape[1:]) for part in parts]
 
 
+def norm_change(architecture):
+    """How weights of norms change: Gemma's are stored minus 1."""
+    return lambda weight: weight + 1 if architecture == "gemma3" else weight
+
+
 def add_layer(writer, source, layer, architecture, outtype):
     text = source.text
     heads = text["num_attention_heads"]
     kv_heads = text.get("num_key_value_heads") or heads
     turned = {"attn_q": heads, "attn_k": kv_heads} if architecture in ROTATES_NEIGHBOURS else {}
 
-    def turn(ours):
+    def change(ours):
+        if "norm" in ours:
+            return norm_change(architecture)
         return lambda array: interleave_rotary_rows(array, turned[ours]) if ours in turned else array
 
     if architecture == "internlm2":
         joined = source.read(f"text.layers.{layer}.attention.wqkv.weight")
         parts = split_groups(joined, kv_heads, text["hidden_size"] // heads)
         for ours, part in zip(("attn_q", "attn_k", "attn_v"), parts):
-            add_tensor(writer, f"blk.{layer}.{ours}.weight", turn(ours)(part), outtype)
-    for theirs, ours in (INTERNLM2_LAYER_TENSORS if architecture == "internlm2" else LAYER_TENSORS).items():
+            add_tensor(writer, f"blk.{layer}.{ours}.weight", change(ours)(part), outtype)
+    for theirs, ours in OWN_LAYER_TENSORS.get(architecture, LAYER_TENSORS).items():
         name = f"text.layers.{layer}.{theirs}"
         if ours not in OPTIONAL or source.has(f"{name}.weight"):
-            add_linear(writer, source, name, f"blk.{layer}.{ours}", outtype, turn(ours))
+            add_linear(writer, source, name, f"blk.{layer}.{ours}", outtype, change(ours))
 
 
 def embedding_name(architecture):
@@ -91,7 +107,10 @@ def add_facts(writer, source, architecture, rows):
     writer.add_head_count(heads)
     writer.add_head_count_kv(text.get("num_key_value_heads") or heads)
     writer.add_layer_norm_rms_eps(text["rms_norm_eps"])
-    writer.add_rope_freq_base(source.rope_theta())
+    if architecture == "gemma3":
+        add_gemma3_facts(writer, text)
+    else:
+        writer.add_rope_freq_base(source.rope_theta())
     writer.add_rope_dimension_count(head_dim)
     writer.add_vocab_size(rows)
     if source.rope_sections():  # readers take four
@@ -99,7 +118,7 @@ def add_facts(writer, source, architecture, rows):
     if architecture == "qwen3vl":
         deepstack = source.vision["deepstack_visual_indexes"]
         writer.add_uint32("qwen3vl.n_deepstack_layers", len(deepstack))
-    if head_dim * heads != width or architecture in ("qwen3", "qwen3vl"):
+    if head_dim * heads != width or architecture in ("qwen3", "qwen3vl", "gemma3"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
 
@@ -112,7 +131,7 @@ def write_text_model(source, path, title, args):
     add_facts(writer, source, architecture, rows)
     add_vocabulary(writer, source, architecture, rows, args.pre_tokenizer)
     add_tensor(writer, "token_embd.weight", source.read(embedding), args.outtype)
-    add_tensor(writer, "output_norm.weight", source.read("text.norm.weight"), args.outtype)
+    add_linear(writer, source, "text.norm", "output_norm", args.outtype, norm_change(architecture))
     if not source.tied():
         add_tensor(writer, "output.weight", source.read("lm_head.weight"), args.outtype)
     for layer in range(source.text["num_hidden_layers"]):

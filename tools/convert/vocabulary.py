@@ -160,6 +160,9 @@ def add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows):
     # internlm2 has a piece of the byte 0, which texts in C end at, and pieces that stand for nothing.
     pieces = [("\U0001f409" if text == "\0" else text, score, TokenType.UNUSED if text.startswith("[UNUSED") else kind)
               for text, score, kind in pieces]
+    # Pieces that are found in a text before it is merged: there spaces are spaces.
+    pieces = [(text.replace("\u2581", " ") if kind == TokenType.USER_DEFINED else text, score, kind)
+              for text, score, kind in pieces]
     writer.add_tokenizer_model("llama")
     writer.add_tokenizer_pre("default")
     writer.add_token_list([text for text, _, _ in pieces])
