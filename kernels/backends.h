@@ -42,7 +42,8 @@
   OP(attend_step, AttendStepArgs)           \
   OP(sample_tokens, SampleTokensArgs)       \
   OP(cut_patches, CutPatchesArgs)           \
-  OP(shuffle_pixels, ShufflePixelsArgs)     \
+  OP(shuffle_pixels, JoinPatchesArgs)       \
+  OP(average_patches, JoinPatchesArgs)      \
   OP(place_class_rows, PlaceClassRowsArgs)  \
   OP(add_positions, AddPositionsArgs)       \
   OP(grid_angles, GridAnglesArgs)           \

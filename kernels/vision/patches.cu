@@ -62,6 +62,24 @@ __global__ void join_rows(const float* input, int64_t input_stride, PatchGrid gr
   }
 }
 
+/// One output row a block: the mean of its s x s patches.
+__global__ void average_rows(const float* input, int64_t input_stride, PatchGrid grid, int scale, int lead, int cols,
+                             float* output, int64_t output_stride) {
+  const int across = grid.cols / scale, cells = grid.count() / (scale * scale);
+  const int cell = static_cast<int>(blockIdx.x) % cells, view = static_cast<int>(blockIdx.x) / cells;
+  const int top = cell / across * scale, left = cell % across * scale;
+  input += (int64_t{view} * (lead + grid.count()) + lead) * input_stride;
+  output += blockIdx.x * output_stride;
+  wait_for_inputs();
+  let_next_start();
+  for (int col = static_cast<int>(threadIdx.x); col < cols; col += static_cast<int>(blockDim.x)) {
+    float sum = 0;
+    for (int i = 0; i < scale * scale; ++i)
+      sum += input[grid.index({top + i / scale, left + i % scale}) * input_stride + col];
+    output[col] = sum / static_cast<float>(scale * scale);
+  }
+}
+
 template <int kWide>
 void cut(const CutPatchesArgs& args, Queue& queue) {
   const int64_t units = divide_up(args.output.cols, kWide);
@@ -73,7 +91,7 @@ void cut(const CutPatchesArgs& args, Queue& queue) {
 }
 
 template <class Out, int kWide>
-void join(const ShufflePixelsArgs& args, Queue& queue) {
+void join(const JoinPatchesArgs& args, Queue& queue) {
   const RowPieces pieces(args.views * args.grid.count(), args.input.cols / kWide);
   launch<join_rows<Out, kWide>>(queue, "shuffle_pixels", {.grid = pieces.blocks, .threads = pieces.threads},
                                 args.input.data, args.input.stride, args.grid, args.scale, args.lead, args.input.cols,
@@ -81,7 +99,7 @@ void join(const ShufflePixelsArgs& args, Queue& queue) {
 }
 
 template <class Out>
-void join_wide(const ShufflePixelsArgs& args, Queue& queue) {
+void join_wide(const JoinPatchesArgs& args, Queue& queue) {
   if (args.input.cols % kWideHalves == 0 && takes_wide(args.input, kWideHalves) && takes_wide(args.output, kWideHalves))
     join<Out, kWideHalves>(args, queue);
   else
@@ -103,11 +121,19 @@ void cut_patches(const CutPatchesArgs& args, Queue& queue) {
     cut<1>(args, queue);
 }
 
-void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
+void shuffle_pixels(const JoinPatchesArgs& args, Queue& queue) {
   if (args.output.type == ActivationType::kF16)
     join_wide<__half>(args, queue);
   else
     join_wide<float>(args, queue);
+}
+
+void average_patches(const JoinPatchesArgs& args, Queue& queue) {
+  const int64_t threads = std::min(kMaxPatchThreads, divide_up(args.input.cols, kWarp) * kWarp);
+  launch<average_rows>(queue, "average_patches",
+                       {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
+                       args.input.data, args.input.stride, args.grid, args.scale, args.lead,
+                       static_cast<int>(args.input.cols), static_cast<float*>(args.output.data), args.output.stride);
 }
 
 }  // namespace cuda

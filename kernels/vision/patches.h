@@ -34,7 +34,7 @@ void cut_patches(const CutPatchesArgs& args, Queue& queue);
 ///           out [views * patches / s^2, s * s * D]
 /// Types     x f32; out f32 or activations
 /// Aliasing  none
-struct ShufflePixelsArgs {
+struct JoinPatchesArgs {
   DeviceView<const float> input;
   int64_t views = 1;
   PatchGrid grid;
@@ -42,6 +42,9 @@ struct ShufflePixelsArgs {
   int32_t lead = 0;
   ActivationView output;
 };
-void shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue);
+void shuffle_pixels(const JoinPatchesArgs& args, Queue& queue);
+
+/// Average pooling: the mean of the same s x s rows, summed line by line in f32; out [views * patches / s^2, D] f32.
+void average_patches(const JoinPatchesArgs& args, Queue& queue);
 
 }  // namespace ocellus

@@ -26,19 +26,40 @@ void cpu::cut_patches(const CutPatchesArgs& args, Queue& queue) {
   });
 }
 
-void cpu::shuffle_pixels(const ShufflePixelsArgs& args, Queue& queue) {
-  const int32_t scale = args.scale, across = args.grid.cols / scale;
-  const int64_t patches = args.grid.count(), cells = patches / (scale * scale), width = args.input.cols;
-  const int64_t grain = rows_per_piece(args.output.cols, 65536);
+namespace {
+
+/// Calls add(row of patches, output row, its number among those that are joined) for all patches of all views.
+template <class Add>
+void for_each_joined(const JoinPatchesArgs& args, Queue& queue, Add add) {
+  const int32_t scale = args.scale, across = args.grid.cols / scale, joined = scale * scale;
+  const int64_t patches = args.grid.count(), cells = patches / joined;
+  const int64_t grain = rows_per_piece(args.input.cols * joined, 65536);
   queue.parallel(args.views * cells, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       const auto cell = static_cast<int32_t>(row % cells);
       const int32_t top = cell / across * scale, left = cell % across * scale;
       const int64_t first = row / cells * (args.lead + patches) + args.lead;
-      float* out = args.output.row(row);
-      for (int32_t dy = 0; dy < scale; ++dy)
-        for (int32_t dx = 0; dx < scale; ++dx, out += width)
-          std::copy_n(args.input.row(first + args.grid.index({top + dy, left + dx})), width, out);
+      for (int32_t i = 0; i < joined; ++i)
+        add(args.input.row(first + args.grid.index({top + i / scale, left + i % scale})), args.output.row(row), i);
+    }
+  });
+}
+
+}  // namespace
+
+void cpu::shuffle_pixels(const JoinPatchesArgs& args, Queue& queue) {
+  const int64_t width = args.input.cols;
+  for_each_joined(args, queue,
+                  [&](const float* patch, float* out, int32_t i) { std::copy_n(patch, width, out + i * width); });
+}
+
+void cpu::average_patches(const JoinPatchesArgs& args, Queue& queue) {
+  const int64_t width = args.input.cols;
+  const int32_t joined = args.scale * args.scale;
+  for_each_joined(args, queue, [&](const float* patch, float* out, int32_t i) {
+    for (int64_t col = 0; col < width; ++col) {
+      const float sum = i == 0 ? patch[col] : out[col] + patch[col];
+      out[col] = i + 1 == joined ? sum / static_cast<float>(joined) : sum;
     }
   });
 }

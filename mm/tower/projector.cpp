@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/linear/matmul.h"
-#include "kernels/rows/layernorm.h"
 #include "kernels/vision/patches.h"
 
 namespace ocellus {
@@ -32,12 +31,7 @@ void project_block(const Projector& p, const VisionScratch& s, ActivationView jo
   const ProjectorRows rows(p, s, joined);
   const bool has_two = p.second.weight.rows > 0;
   if (p.joined_norm.weight != nullptr) {
-    layernorm({.input = {joined.row(0), joined.rows, joined.cols, joined.stride},
-               .weight = p.joined_norm.weight,
-               .bias = p.joined_norm.bias,
-               .epsilon = p.epsilon,
-               .output = rows.normed()},
-              q);
+    apply_norm(p.joined_norm, p.epsilon, {joined.row(0), joined.rows, joined.cols, joined.stride}, rows.normed(), q);
     joined = rows.normed();
   }
   matmul({.input = joined,
@@ -64,13 +58,14 @@ void project_rows(const VisionModel& m, const Projector& p, const ViewBatch& bat
   // A norm reads f32.
   const ActivationType type = p.joined_norm.weight != nullptr ? ActivationType::kF32 : s.wide.type;
   const ActivationView joined(s.joined.data, rows, cols, cols, type);
-  shuffle_pixels({.input = s.hidden.slice_rows(0, batch.rows()),
-                  .views = batch.views,
-                  .grid = batch.grid,
-                  .scale = batch.scale,
-                  .lead = batch.lead,
-                  .output = joined},
-                 q);
+  const auto join = m.config.averages_patches ? average_patches : shuffle_pixels;
+  join({.input = s.hidden.slice_rows(0, batch.rows()),
+        .views = batch.views,
+        .grid = batch.grid,
+        .scale = batch.scale,
+        .lead = batch.lead,
+        .output = joined},
+       q);
   for (int64_t first = 0; first < rows; first += block) {
     const int64_t count = std::min(block, rows - first);
     project_block(p, s, joined.slice_rows(first, count), out.slice_rows(first, count), q);

@@ -5,9 +5,10 @@
 
 namespace ocellus {
 
-/// Joins scale x scale neighbouring patches of each view (pixel shuffle), without the class row; normalises the joined
-/// rows if the projector has a norm for them; then applies one linear map or two, with GELU (exact) between them. Reads
-/// scratch.hidden [views * R, D]; writes out [tokens, output_width]; uses scratch.joined and scratch.wide.
+/// Joins scale x scale neighbouring patches of each view (pixel shuffle, or their mean), without the class row;
+/// normalises the joined rows if the projector has a norm for them; then applies one linear map or two, with GELU
+/// (exact) between them. Reads scratch.hidden [views * R, D]; writes out [tokens, output_width]; uses scratch.joined
+/// and scratch.wide.
 void project_rows(const VisionModel& model, const Projector& projector, const ViewBatch& batch,
                   const VisionScratch& scratch, DeviceView<float> out, Queue& queue);
 

@@ -31,6 +31,9 @@ struct VisionFamily {
   /// Binds tensors other than patch embedding, positions and layers.
   Status (*bind)(const TensorBinder& binder, VisionModel* model) = nullptr;
   const ViewRules* views = nullptr;
+  /// Name of a matrix that files of this family hold by columns, of whole numbers of bytes; "": none. It is turned when
+  /// it is loaded.
+  const char* turned_matrix = "";
   const char* output_width_from = "";  // origin of output_width in a file, for sentences
 };
 
@@ -60,7 +63,8 @@ struct VisionConfig {
   int32_t deepstack_layers[kMaxDeepStack] = {};  // tower layers of these rows, ascending
   int64_t min_pixels = 0;                        // views of any size: smaller ones are enlarged
   int64_t max_pixels = 0;                        // larger ones are reduced
-  int32_t scale_factor = 1;                      // pixel shuffle joins scale x scale patches
+  int32_t scale_factor = 1;                      // scale x scale patches are joined
+  bool averages_patches = false;                 // their mean is taken, else they stand side by side (pixel shuffle)
   bool normalises_joined = false;                // joined rows are normalised before the projector's first map
   bool ends_lines = false;                       // lines of a picture's rows end with row_end: see TileMap
   int32_t projector_width = 0;                   // width between the projector's two maps; 0: it has one
@@ -89,7 +93,9 @@ struct VisionConfig {
   }
   int32_t row_side() const { return patch_size * scale_factor; }  // pixels of joined patches
   bool has_windows(int32_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
-  int32_t joined_width() const { return width * scale_factor * scale_factor; }  // input width of the projector
+  int32_t joined_width() const {  // input width of the projector
+    return averages_patches ? width : width * scale_factor * scale_factor;
+  }
   bool has_joined_norm() const { return normalises_joined || deepstack_count > 0; }
   /// Maximum width between a projector's two maps; 0: none has two.
   int64_t middle_width() const { return std::max(projector_width, deepstack_count > 0 ? joined_width() : 0); }

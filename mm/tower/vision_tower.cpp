@@ -19,11 +19,7 @@ namespace {
 /// Applies a norm of the layers or, in place, one before or after them.
 void normalise(const TowerPass& pass, const NormWeights& norm, DeviceView<const float> rows, ActivationView output,
                Queue& q) {
-  const float epsilon = pass.model.config.epsilon;
-  if (norm.bias == nullptr)
-    rmsnorm({.input = rows, .weight = norm.weight, .epsilon = epsilon, .output = output}, q);
-  else
-    layernorm({.input = rows, .weight = norm.weight, .bias = norm.bias, .epsilon = epsilon, .output = output}, q);
+  apply_norm(norm, pass.model.config.epsilon, rows, output, q);
 }
 
 void normalise_rows(const TowerPass& pass, const NormWeights& norm, int64_t first, int64_t count, Queue& q) {
@@ -250,6 +246,13 @@ void project_inner_rows(const TowerPass& pass, int32_t layer, DeviceView<float> 
 }
 
 }  // namespace
+
+void apply_norm(const NormWeights& norm, float epsilon, DeviceView<const float> rows, ActivationView output, Queue& q) {
+  if (norm.bias == nullptr)
+    rmsnorm({.input = rows, .weight = norm.weight, .epsilon = epsilon, .output = output}, q);
+  else
+    layernorm({.input = rows, .weight = norm.weight, .bias = norm.bias, .epsilon = epsilon, .output = output}, q);
+}
 
 void embed_views(const VisionModel& m, DeviceView<const float> pixels, const ViewBatch& batch, const VisionScratch& s,
                  Queue& q) {

@@ -63,6 +63,10 @@ void embed_views(const VisionModel& model, DeviceView<const float> pixels, const
                  const VisionScratch& scratch, Queue& queue);
 void encode_layers(const VisionModel& model, const LayerRange& range, const ViewBatch& batch,
                    const VisionScratch& scratch, DeviceView<float> out, const StopSignal* stop, Queue& queue);
+/// Normalises rows, with the arithmetic that the norm's weights tell.
+void apply_norm(const NormWeights& norm, float epsilon, DeviceView<const float> rows, ActivationView output,
+                Queue& queue);
+
 void normalise_views(const VisionModel& model, const ViewBatch& batch, const VisionScratch& scratch, Queue& queue);
 
 /// Reads the pixels of a batch, writes the projector's input to scratch.hidden [views * R, D], and rows of inner layers

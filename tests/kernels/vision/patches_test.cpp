@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <vector>
+
 #include "tests/support/device.h"
 #include "tests/support/guard.h"
+#include "tests/support/random.h"
 
 namespace ocellus {
 namespace {
@@ -121,6 +125,43 @@ void check_shuffle(const PatchGrid& grid, int32_t scale, int64_t width, int64_t 
       }
     }
   }
+}
+
+TEST_CASE("average_patches takes the mean of neighbouring rows") {
+  test::for_each_backend([](Queue& queue) {
+    const auto check = [&](const PatchGrid& grid, int32_t scale, int64_t width, int64_t views, int32_t lead) {
+      CAPTURE(grid.lines);
+      CAPTURE(scale);
+      CAPTURE(width);
+      const int64_t cells = grid.count() / (scale * scale), view_rows = lead + grid.count();
+      Guarded<float> input(views * view_rows, width, width + 3), out(views * cells, width, width + 5);
+      test::Random random(static_cast<uint64_t>(width));
+      for (int64_t row = 0; row < views * view_rows; ++row)
+        for (int64_t c = 0; c < width; ++c) input.at(row, c) = random.normal();
+      average_patches(
+          {.input = input.view(), .views = views, .grid = grid, .scale = scale, .lead = lead, .output = out.view()},
+          queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(out.intact());
+      std::vector<double> sums(static_cast<size_t>(views * cells * width));
+      for (int64_t view = 0; view < views; ++view)
+        for (int32_t i = 0; i < grid.count(); ++i) {
+          const PatchGrid::Place at = grid.place(i);
+          const int64_t row = view * cells + at.line / scale * (grid.cols / scale) + at.col / scale;
+          for (int64_t c = 0; c < width; ++c)
+            sums[static_cast<size_t>(row * width + c)] += static_cast<double>(input.at(view * view_rows + lead + i, c));
+        }
+      for (int64_t row = 0; row < views * cells; ++row)
+        for (int64_t c = 0; c < width; ++c)
+          REQUIRE(std::abs(static_cast<double>(out.at(row, c)) -
+                           sums[static_cast<size_t>(row * width + c)] / (scale * scale)) < 1e-6);
+    };
+    check(PatchGrid::square(4), 2, 1, 1, 0);
+    check(PatchGrid::square(64), 4, 1152, 1, 0);
+    check(PatchGrid::square(6), 3, 37, 3, 1);
+    check({.lines = 4, .cols = 10, .merge = 2}, 2, 24, 2, 0);
+    check(PatchGrid::square(5), 1, 700, 2, 2);
+  });
 }
 
 TEST_CASE("shuffle_pixels joins neighbouring rows in the order of the formula") {
