@@ -251,7 +251,7 @@ typedef struct ocellus_plan {
   int64_t budget_bytes;
   int64_t shortfall_bytes;      /* 0 if it fits */
   int64_t kv_bytes_per_image;   /* as stored; 0 if it shares a budget with the text around it */
-  int64_t kv_bytes_per_token;   /* one text token */
+  int64_t kv_bytes_per_token;   /* one text token, without layers that see the newest rows only */
   int64_t kv_bytes_per_session; /* the whole cache of one session, as allocated; without shared images */
   int64_t kv_bytes_shared;      /* limits.shared_images of all sessions together */
   int32_t images_in_budget;     /* maximum images per session within the budget, or frames if only clips are planned;

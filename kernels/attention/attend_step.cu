@@ -45,7 +45,7 @@ class TileWalk {
  public:
   __device__ TileWalk(const StepParams& p, const StepPiece& piece, int warp, int lane)
       : p_(&p),
-        tiles_(p.tiles.runs + piece.row * p.tiles.per_row),
+        row_(piece.row),
         kv_head_(piece.kv_head),
         new_tile_(piece.new_tile),
         new_slot_(piece.new_slot),
@@ -86,7 +86,7 @@ class TileWalk {
   __device__ void read_entries() {
     mine_ = Slots{};
     if (lane_tile_ < end_) {
-      const KvRun& run = tiles_[lane_tile_];
+      const KvRun& run = p_->tiles.at(row_, lane_tile_);
       mine_.keys = keys_of(run, p_->layer.index, kv_head_);
       mine_.value_offset = __ldcg(&run.value_offset);
       mine_.shift = __ldcg(&run.position_shift);
@@ -112,9 +112,8 @@ class TileWalk {
   }
 
   const StepParams* p_;
-  const KvRun* tiles_;
-  int kv_head_, new_tile_, new_slot_;
-  WindowStart start_;
+  int row_, kv_head_, new_tile_, new_slot_;
+  StepSlot start_;
   int end_, lane_tile_;
   Slots mine_;
 };

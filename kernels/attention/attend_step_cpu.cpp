@@ -19,11 +19,11 @@ namespace {
 void store_new_slots(const AttendStepArgs& args) {
   const int64_t dim = args.heads.dim;
   for (int64_t b = 0; b < args.query.rows; ++b) {
-    const StepRow& step = args.tiles.steps[b];
-    if (step.active == 0) continue;
-    const KvRun& tile = args.tiles.runs[b * args.tiles.per_row + step.new_tile];
+    if (args.tiles.steps[b].active == 0) continue;
+    const StepSlot newest = args.tiles.new_slot(b);
+    const KvRun& tile = args.tiles.at(b, newest.tile);
     for (int64_t head = 0; head < args.heads.kv; ++head) {
-      const int64_t to = step.new_slot * dim;
+      const int64_t to = newest.slot * dim;
       round_to_halves(args.key.row(b) + head * dim, dim, run_keys(tile, args.layer.index, head) + to);
       round_to_halves(args.value.row(b) + head * dim, dim, run_values(tile, args.layer.index, head) + to);
     }
@@ -64,20 +64,30 @@ void rotate_active(const AttendStepArgs& args, const ActivationView& values, Que
   }
 }
 
-int64_t live_tiles(const StepRow& step) { return step.active == 0 ? 0 : int64_t{step.new_tile} + 1; }
+/// Numbers of the tiles that a row sees.
+struct SeenTiles {
+  StepSlot first, newest;
+  int64_t count = 0;
+
+  SeenTiles(const StepTiles& tiles, int64_t row) {
+    if (tiles.steps[row].active == 0) return;
+    newest = tiles.new_slot(row);
+    first = window_start(tiles.window, newest);
+    count = newest.tile + 1 - first.tile;
+  }
+};
 
 void list_live(const AttendStepArgs& args, KvRun* runs, int32_t* begin) {
   int32_t count = 0;
   for (int64_t b = 0; b < args.query.rows; ++b) {
-    const StepRow& step = args.tiles.steps[b];
     begin[b] = count;
-    const WindowStart start = window_start(args.tiles.window, step.new_tile, step.new_slot);
-    for (int64_t i = start.tile; i < live_tiles(step); ++i) runs[count++] = args.tiles.runs[b * args.tiles.per_row + i];
-    if (live_tiles(step) == 0) continue;
-    runs[count - 1].slots = step.new_slot + 1;
+    const SeenTiles seen(args.tiles, b);
+    for (int32_t i = 0; i < seen.count; ++i) runs[count++] = args.tiles.at(b, seen.first.tile + i);
+    if (seen.count == 0) continue;
+    runs[count - 1].slots = seen.newest.slot + 1;
     runs[count - 1].counts = nullptr;
     KvRun& first = runs[begin[b]];
-    if (start.slot > 0) first = slice_run(first, start.slot, first.slots - start.slot, args.heads.dim);
+    if (seen.first.slot > 0) first = slice_run(first, seen.first.slot, first.slots - seen.first.slot, args.heads.dim);
   }
   begin[args.query.rows] = count;
 }
@@ -98,7 +108,7 @@ void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
   if (!queue.ok()) return;
   const int64_t rows = args.query.rows;
   int64_t run_count = 0;
-  for (int64_t b = 0; b < rows; ++b) run_count += live_tiles(args.tiles.steps[b]);
+  for (int64_t b = 0; b < rows; ++b) run_count += SeenTiles(args.tiles, b).count;
   const ListBytes list(run_count, rows);
   const int64_t given = args.scratch.rows * args.scratch.cols;
   if (given < list.total()) {

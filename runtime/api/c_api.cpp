@@ -445,7 +445,7 @@ ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, 
       return OCELLUS_FAIL(Code::kBadArgument, "there is no room for %d values of NCAR", capacity);
     const ocellus::NcarState* ncar = s.ncar();
     *switch_layer = ncar == nullptr ? ocellus::NcarState::kNotYet : ncar->switch_layer;
-    *count = ncar == nullptr ? 0 : ncar->layers(s.engine().text().config.layer_count);
+    *count = ncar == nullptr ? 0 : ncar->layers(s.engine().text().config.global_layers());
     if (ncar != nullptr) std::copy_n(ncar->theta, std::min(*count, capacity), theta);
     return {};
   });

@@ -45,6 +45,11 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
                          int64_t{shape.layer_count} * shape.kv_heads);
 }
 
+void SessionCache::attach(KvPools* pools, int64_t session) {
+  pools_ = pools;
+  if (pools->shape.local.window > 0) ring_.attach(pools->shape.local, pools->rings.row(session));
+}
+
 Status SessionCache::reserve_text(int64_t count) {
   const int64_t pages_needed = blocks_of(text_slots_ + count, kPageSlots);
   while (page_count_ < pages_needed) {
@@ -381,8 +386,17 @@ void SessionCache::drop_uncommitted() {
   while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
 }
 
+SessionCache::Mark SessionCache::mark() const {
+  return {text_slots_, image_count_, eviction_count_, replaced_rows_, text_block_count_, ring_.rows()};
+}
+
+bool SessionCache::can_rewind(const Mark& mark) const {
+  return pools_->shape.local.window == 0 || ring_.still_has(mark.ring_rows);
+}
+
 void SessionCache::rewind(const Mark& mark) {
   drop_uncommitted();
+  ring_.rewind(mark.ring_rows);
   replaced_rows_ = mark.replaced_rows;
   text_slots_ = mark.text_slots;
   while (text_block_count_ > mark.text_block_count) pools_->blocks.release(text_blocks_.data[--text_block_count_]);
@@ -436,9 +450,12 @@ CacheBytes SessionCache::bytes() const {
   bytes.payload += in_blocks;
   bytes.scales = used_blocks * shape.scale_bytes();
   bytes.blocks = in_blocks + bytes.scales;
+  const int64_t in_ring = shape.local.window > 0 ? ring_.live_bytes() : 0;
+  bytes.payload += in_ring;
   const int64_t pages = page_count_ + evicted_page_count_;
   const int64_t blocks = block_count_ + text_block_count_;
-  bytes.waste = pages * shape.page_bytes() + blocks * shape.block_bytes() - bytes.payload - bytes.scales;
+  bytes.waste = pages * shape.page_bytes() + blocks * shape.block_bytes() + shape.local.ring_bytes() - bytes.payload -
+                bytes.scales;
   return bytes;
 }
 

@@ -21,9 +21,11 @@ namespace ocellus {
 class SessionCache {
  public:
   Status lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink);
-  void attach(KvPools* pools) { pools_ = pools; }
+  /// `session`: number of its ring.
+  void attach(KvPools* pools, int64_t session = 0);
   const KvShape& shape() const { return pools_->shape; }
   const SlotLedger& ledger() const { return pools_->ledger; }
+  LocalRing& ring() { return ring_; }
 
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
@@ -35,7 +37,7 @@ class SessionCache {
   int64_t live_slots() const;
   CacheBytes bytes() const;
   /// Bytes of the same rows as f16, nothing evicted.
-  int64_t full_bytes() const { return rows() * pools_->shape.slot_bytes(); }
+  int64_t full_bytes() const { return rows() * (pools_->shape.slot_bytes() + pools_->shape.local.slot_bytes()); }
 
   /// Makes room for text slots [text_slots(), text_slots() + count). kFull if the pages are used up.
   Status reserve_text(int64_t count);
@@ -116,15 +118,10 @@ class SessionCache {
   void commit_evicted();
   /// Releases all that holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();
-  /// The committed state, to return to while nothing is reserved.
-  struct Mark {
-    int64_t text_slots = 0;
-    int32_t image_count = 0;
-    int32_t eviction_count = 0;
-    int64_t replaced_rows = 0;
-    int32_t text_block_count = 0;
-  };
-  Mark mark() const { return {text_slots_, image_count_, eviction_count_, replaced_rows_, text_block_count_}; }
+  using Mark = CacheMark;
+  Mark mark() const;
+  /// False if rows that came after the mark have taken the place of rows before it: see LocalRing.
+  bool can_rewind(const Mark& mark) const;
   void rewind(const Mark& mark);
   void reset() { rewind({}); }
 
@@ -169,6 +166,7 @@ class SessionCache {
   int32_t first_block_count(int32_t eviction) const;  // row of counts_
 
   KvPools* pools_ = nullptr;
+  LocalRing ring_;
   HostView<TextPage> pages_;         // text pages, in order
   HostView<int32_t> evicted_pages_;  // pages of survivors
   HostView<int32_t> text_blocks_;    // blocks of text packed after it was read, in order

@@ -26,6 +26,9 @@ Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   const char* const blocks_name = shape.owns_images() ? "kv image blocks" : "kv shared images";
   OCELLUS_TRY(blocks.lay_out(blocks_name, "kv free blocks", shape.block_bytes(), shape.block_count, sink));
   if (shape.shared_images > 0) OCELLUS_TRY(shared.lay_out(shape.shared_images, shape.blocks_per_image(), sink));
+  if (shape.local.window > 0)
+    OCELLUS_TRY(take_rows(sink, "kv layers with a window", Lifetime::kSession, Phase::kNone, shape.local.rings,
+                          shape.local.ring_bytes(), &rings));
   if (!shape.has_ledger) return {};
   const int64_t in_pages = shape.page_count * kPageSlots;
   const int64_t in_blocks = shape.counts_blocks() ? shape.block_count * shape.block_slots : 0;

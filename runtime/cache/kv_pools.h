@@ -11,6 +11,7 @@
 #include "platform/round_up.h"
 #include "platform/status.h"
 #include "runtime/cache/kv_formats.h"
+#include "runtime/cache/local_ring.h"
 #include "runtime/cache/shared_places.h"
 
 namespace ocellus {
@@ -49,7 +50,7 @@ void visit_pieces(const KvRun& run, const TileLimits& limits, int32_t head_dim, 
 
 /// Layout of a cache slot, and the sizes of the pools.
 struct KvShape {
-  int32_t layer_count = 0;
+  int32_t layer_count = 0;  // without layers with a window
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
   KvFormat format = KvFormat::kF16;  // format of image blocks; if layers differ, the one with most bits
@@ -63,6 +64,7 @@ struct KvShape {
   bool has_sums = false;
   KvFormatList layer_formats = {};
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
+  LocalShape local = {};                   // the layers with a window
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
@@ -133,6 +135,7 @@ struct KvPools {
   BlockPool blocks;
   SharedPlaces shared;
   SlotLedger ledger;
+  DeviceView<std::byte> rings;  // [sessions, bytes of a ring]
 
   Status lay_out(const KvShape& shape_, RowSink& sink);
   /// Lays out image blocks alone, for staged images.
@@ -141,7 +144,8 @@ struct KvPools {
   KvRun page_run(int32_t page) const;
   KvRun block_run(int32_t block) const;
   int64_t used_bytes() const {
-    return pages.taken_count() * shape.page_bytes() + blocks.taken_count() * shape.block_bytes();
+    return pages.taken_count() * shape.page_bytes() + blocks.taken_count() * shape.block_bytes() +
+           rings.rows * rings.cols;
   }
 };
 

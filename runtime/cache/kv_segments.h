@@ -29,6 +29,16 @@ struct SessionLimits {
   bool staged = false;      // images are only reserved, and there is nothing else
 };
 
+/// A committed state of a session's cache, to return to while nothing is reserved.
+struct CacheMark {
+  int64_t text_slots = 0;
+  int32_t image_count = 0;
+  int32_t eviction_count = 0;
+  int64_t replaced_rows = 0;
+  int32_t text_block_count = 0;
+  int64_t ring_rows = 0;
+};
+
 /// Bytes of a session's live slots, by the plan's formulas, and the overhead of its pages and blocks.
 struct CacheBytes {
   int64_t payload = 0;         // keys and values

@@ -79,12 +79,6 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (planned_images(model, limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
-  if (limits.synthetic_tokens > 0 && model.text().local.window > 0)
-    return OCELLUS_FAIL(
-        Code::kUnsupported,
-        "synthetic tokens have no positions, and this model has layers that see the newest %d only: plan "
-        "no synthetic tokens",
-        model.text().local.window);
   if (limits.max_image_rows > 0 && model.has_vision() && !model.vision().any_size)
     return OCELLUS_FAIL(
         Code::kBadArgument,

@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 
+#include "runtime/engine/load_weights.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/warm_up.h"
 #include "runtime/models/random_weights.h"
@@ -97,23 +98,6 @@ Status hash_files(const GgufFile& model, uint64_t* hash) {
   return {};
 }
 
-/// Loads a file's tensor section into memory that the queue's device reads.
-Status load_file(const GgufFile& file, DeviceView<std::byte> out, Queue& queue) {
-  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out.data, queue);
-  if (!queue.on_cuda()) return file.read_data(0, out.data, file.data_bytes());
-  constexpr int64_t kPieceBytes = int64_t{8} << 20;
-  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[static_cast<size_t>(kPieceBytes)]);
-  if (piece == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
-  for (int64_t done = 0; done < file.data_bytes();) {
-    const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
-    OCELLUS_TRY(file.read_data(done, piece.get(), count));
-    queue.copy(out.data + done, piece.get(), count);
-    OCELLUS_TRY(queue.finish());
-    done += count;
-  }
-  return {};
-}
-
 }  // namespace
 
 Status Engine::create(const Model& model, const ocellus_engine_config& config, std::unique_ptr<Engine>* out) {
@@ -152,7 +136,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
                                                engine->log_));
   engine->memory_.shared_images.attach(engine->memory_.shared_image_memory, &engine->memory_.pools);
   engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
-  for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools);
+  for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools, i);
   engine->memory_.staged.images.attach(&engine->memory_.staged.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
@@ -276,12 +260,14 @@ Status Engine::lay_out_memory(int32_t extent_count) {
 Status Engine::load_weights() {
   const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
-  OCELLUS_TRY(load_file(text, memory_.text_weights, queue_));
+  OCELLUS_TRY(load_tensors(text, memory_.text_weights, queue_));
   OCELLUS_TRY(
       bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(load_file(vision, memory_.vision_weights, queue_));
+  OCELLUS_TRY(load_tensors(vision, memory_.vision_weights, queue_));
+  if (const char* const turned = model_->vision().family->turned_matrix; turned[0] != '\0')
+    OCELLUS_TRY(turn_matrix(vision, turned, memory_.vision_weights, queue_));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),
                            &vision_);
 }

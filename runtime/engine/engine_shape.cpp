@@ -103,11 +103,6 @@ void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, c
 
 /// Checks that this build, this model and this device support the policy.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
-  if (text.local.window > 0 && s.policy.compresses())
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s models have layers that see the newest %d positions only, which packing and eviction do "
-                        "not know yet: plan 16 bits and no eviction",
-                        text.architecture->name, text.local.window);
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
     return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
                         kValueGroup, text.head_dim);
@@ -118,9 +113,9 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (listed > 0 && listed != text.layer_count)
     return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,
                         listed);
-  if (s.policy.lists_rows() && text.layer_count > NcarState::kMaxLayers)
+  if (s.policy.lists_rows() && text.global_layers() > NcarState::kMaxLayers)
     return OCELLUS_FAIL(Code::kUnsupported, "eviction is made for at most %d layers, not %d", NcarState::kMaxLayers,
-                        text.layer_count);
+                        text.global_layers());
   return {};
 }
 
@@ -148,8 +143,13 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
 }
 
 /// Linked images were read alone, and not with their prompt.
-Status check_links(const EngineShape& s) {
+Status check_links(const EngineShape& s, const TextConfig& text) {
   if (!s.reuse.links()) return {};
+  if (text.local.window > 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s models have layers that see the newest %d positions only, where linked images have no "
+                        "place yet: plan no reuse",
+                        text.architecture->name, text.local.window);
   if (s.policy.evicts_images())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a linked image is not read in its prompt, so no rows there rank its own when it ends: evict "
@@ -284,14 +284,33 @@ void size_staged(EngineShape* s) {
   kv.block_count = s->pictures.per_session;
 }
 
+/// Sizes the slots of layers with a window.
+void size_rings(const TextConfig& text, EngineShape* s) {
+  s->kv.local = {.layers = text.local.before(text.layer_count),
+                 .window = text.local.window,
+                 .kv_heads = text.kv_heads,
+                 .head_dim = text.head_dim,
+                 .slots = LocalShape::slots_for(text.local.window, s->stored_rows),
+                 .rings = s->sessions};
+}
+
+/// Layers with a window pack nothing.
+KvFormatList formats_of_global_layers(const KvFormatList& all, const TextConfig& text) {
+  KvFormatList global;
+  for (int32_t layer = 0; layer < all.count; ++layer)
+    if (!text.local.has(layer)) global.formats[global.count++] = all.formats[layer];
+  return global;
+}
+
 /// Sizes the cache of all sessions. The products of a crafted model's numbers and of large limits can exceed 63 bits.
 /// The cache is the largest of them: if it stays in bounds, so does everything else.
 Status size_cache(const TextConfig& text, EngineShape* s) {
   const CachePolicy& policy = s->policy;
   KvShape& kv = s->kv;
-  kv = {.layer_count = text.layer_count, .kv_heads = text.kv_heads, .head_dim = text.head_dim};
+  kv = {.layer_count = text.global_layers(), .kv_heads = text.kv_heads, .head_dim = text.head_dim};
   kv.format = policy.format;
-  kv.layer_formats = policy.layer_formats;
+  kv.layer_formats = formats_of_global_layers(policy.layer_formats, text);
+  if (text.local.window > 0) size_rings(text, s);
   kv.scales = policy.scales;
   kv.has_ledger = policy.evicts_answers();
   kv.has_sums = kv.has_ledger && policy.evict->answers(policy.options).by_attention;
@@ -303,7 +322,8 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   if (s->reuse.staged) size_staged(s);
   const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
   const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);
-  const double bytes = slots * static_cast<double>(kv.slot_bytes());
+  const double bytes = slots * static_cast<double>(kv.slot_bytes()) +
+                       static_cast<double>(kv.local.ring_bytes()) * static_cast<double>(kv.local.rings);
   if (bytes <= kMaxCacheBytes && kv.page_count <= INT32_MAX) return {};
   return OCELLUS_FAIL(
       Code::kBadArgument,
@@ -379,7 +399,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
   size_chunk(limits, &s);
-  OCELLUS_TRY(check_links(s));
+  OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)
     OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));

@@ -304,7 +304,8 @@ Status plan_memory(const Model& model, const ocellus_limits& limits, ocellus_pla
   out->kv_bytes_per_image = shape.kv.image_bytes();
   out->kv_bytes_per_token = shape.kv.slot_bytes();
   const int64_t own_blocks = shape.kv.owns_images() ? shape.session.blocks : 0;
-  out->kv_bytes_per_session = shape.session.pages * shape.kv.page_bytes() + own_blocks * shape.kv.block_bytes();
+  out->kv_bytes_per_session =
+      shape.session.pages * shape.kv.page_bytes() + own_blocks * shape.kv.block_bytes() + shape.kv.local.ring_bytes();
   out->kv_bytes_shared = shape.kv.shared_images * shape.kv.image_bytes();
   out->budget_bytes = limits.budget_bytes;
   out->images_in_budget = -1;

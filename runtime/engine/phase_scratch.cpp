@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-PrefillLimits prefill_limits(const EngineShape& shape) {
+PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
   const SessionShape& session = shape.session;
   PrefillLimits limits;
   limits.rows = shape.prompt_rows;
@@ -25,6 +25,7 @@ PrefillLimits prefill_limits(const EngineShape& shape) {
   limits.links = shape.link_limits();
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
   limits.kv = shape.kv;
+  limits.mutual_pictures = shape.pictures.planned() && text.architecture->has_mutual_pictures;
   if (!shape.device.is_cuda()) return limits;
   // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
   const KvShape& staged = shape.staged_kv;
@@ -69,7 +70,7 @@ Status PhaseScratch::take(VisionScratch* out) const {
 Status PhaseScratch::take(PrefillScratch* out) const {
   out->join.images = &memory_.staged.images;
   out->join.prompt = &memory_.staged.prompt;
-  return out->lay_out(model_.text(), prefill_limits(shape_), shape_.device, sink_);
+  return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }
 
 Status PhaseScratch::take(StepScratch* out) const {

@@ -43,9 +43,18 @@ StepTiles tiles_of(const TextConfig& c, const StepShape& shape, const StepScratc
                      .per_row = s.tiles.device.cols,
                      .most = shape.most_tiles};
   if (!c.local.has(layer)) return tiles;
+  tiles.runs = s.local_tiles.device.data;
+  tiles.per_row = s.local_tiles.device.cols;
+  tiles.most = most_window_tiles(c.local.window);
   tiles.window = c.local.window;
-  tiles.most = std::min(tiles.most, most_window_tiles(c.local.window));
+  tiles.ring_starts = s.ring_starts.device.data;
   return tiles;
+}
+
+/// A layer in the cache of its kind.
+KvLayer cached_layer(const TextConfig& c, const StepScratch& s, int32_t layer) {
+  const int32_t index = c.cache_layer(layer);
+  return c.local.has(layer) ? KvLayer{.index = index} : s.kv.layer(index);
 }
 
 EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
@@ -56,7 +65,7 @@ EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepSc
                     .per_row = s.tiles.device.cols,
                     .most = shape.most_tiles},
           .rows = shape.rows,
-          .layer = s.kv.layer(layer),
+          .layer = cached_layer(c, s, layer),
           .calibration = s.calibration,
           .ledger = s.ledger,
           .scratch = s.evict_scratch};
@@ -88,11 +97,16 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   kv = limits.kv;
   calibration = limits.calibration;
   const int64_t rows = most_step_rows(limits.sessions, device);
-  const int64_t tiles_per_session = limits.tiles_per_session;
-  const int64_t attend_bytes = attend_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
-                                                         c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
+  const int64_t tiles_per_session = limits.tiles_per_session, ring_tiles = kv.local.slots / kTileSlots;
+  const int64_t attend_bytes = attend_step_scratch_bytes(rows, std::max(limits.slots_per_session, kv.local.slots),
+                                                         std::max(tiles_per_session, ring_tiles), c.query_heads,
+                                                         c.kv_heads, c.head_dim, kv.format, device);
   OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
   OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
+  if (ring_tiles > 0) {
+    OCELLUS_TRY(local_tiles.lay_out(sink, "runs of local layers", kLife, kPhase, rows, ring_tiles));
+    OCELLUS_TRY(ring_starts.lay_out(sink, "starts of rings", kLife, kPhase, 1, rows));
+  }
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
   OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
@@ -110,6 +124,11 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(packing.lay_out(kv, kPhase, sink));
   return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
                    &sample_scratch);
+}
+
+void list_ring(const LocalRing& ring, int64_t row, const StepScratch& s) {
+  for (int32_t i = 0; i < ring.tiles(); ++i) s.local_tiles.host.row(row)[i] = ring.tile(i);
+  s.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
 }
 
 void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
@@ -154,7 +173,7 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
     const TextLayer& w = m.layers[layer];
     const bool is_local = c.local.has(layer);
     project_qkv(c, w, hidden, rows, q);
-    if (s.ledger.kept()) evict(c, shape, s, rows, angles, layer, q);
+    if (s.ledger.kept() && !is_local) evict(c, shape, s, rows, angles, layer, q);
     attend_step({.query = rows.query,
                  .key = rows.key,
                  .value = rows.value,
@@ -162,7 +181,7 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .rope = c.rope_of(layer),
                  .angles = is_local ? local_angles : angles,
                  .tiles = tiles_of(c, shape, s, layer),
-                 .layer = s.kv.layer(layer),
+                 .layer = cached_layer(c, s, layer),
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
                  // with eviction during answers.
@@ -180,6 +199,7 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
 
 Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepScratch& s, Queue& q) {
   for (int32_t layer = 0; layer < m.config.layer_count; ++layer) {
+    if (m.config.local.has(layer)) continue;
     EvictStepArgs args = eviction(m.config, shape, s, layer);
     args.settle_only = true;
     evict_step(args, q);

@@ -44,15 +44,17 @@ struct StepLimits {
 
 /// Buffers of a step, one row per session of the batch.
 struct StepScratch {
-  StagedRows<StepRow> steps;       // [1, B]
-  StagedRows<KvRun> tiles;         // [B, tiles per row]
-  HostView<StepResult> results;    // [kResultSteps, B], written by the device
-  HostView<int32_t> forced;        // [kResultSteps, B], read by the device: tokens of forced rows
-  DeviceView<float> hidden;        // [B, D]
-  DeviceView<float> angles;        // [B, rotated]
-  DeviceView<float> local_angles;  // [B, rotated] of layers with a window, if there are any
-  LayerScratch layer;              // B rows
-  DeviceView<float> logits;        // [B, V]
+  StagedRows<StepRow> steps;        // [1, B]
+  StagedRows<KvRun> tiles;          // [B, tiles per row]
+  StagedRows<KvRun> local_tiles;    // [B, tiles of a ring] of layers with a window, if there are any
+  StagedRows<int32_t> ring_starts;  // [1, B] see StepTiles
+  HostView<StepResult> results;     // [kResultSteps, B], written by the device
+  HostView<int32_t> forced;         // [kResultSteps, B], read by the device: tokens of forced rows
+  DeviceView<float> hidden;         // [B, D]
+  DeviceView<float> angles;         // [B, rotated]
+  DeviceView<float> local_angles;   // [B, rotated] of layers with a window, if there are any
+  LayerScratch layer;               // B rows
+  DeviceView<float> logits;         // [B, V]
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> evict_scratch;
   DeviceView<std::byte> sample_scratch;
@@ -64,6 +66,9 @@ struct StepScratch {
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
 };
+
+/// Lists a session's ring for row `row` of the step, whose token stands at its position.
+void list_ring(const LocalRing& ring, int64_t row, const StepScratch& scratch);
 
 /// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the
 /// row's new slot, samples the next token, and advances the row. All values that differ from step to step are in

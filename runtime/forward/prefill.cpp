@@ -29,25 +29,31 @@ void rotate(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const LayerRows& rows = block.rows;
   const PrefillScratch& s = pass.scratch;
   const RopeParams& rope = c.rope_of(pass.layer);
-  const DeviceView<float> all = c.local.has(pass.layer) ? s.window.angles : s.angles;
+  const DeviceView<float> all = pass.is_local() ? s.window.angles : s.angles;
   const DeviceView<float> angles = all.slice_rows(block.first, block.hidden.rows);
   ocellus::rotate({.values = rows.query, .head_dim = c.head_dim, .params = rope, .angles = angles}, q);
   ocellus::rotate({.values = rows.key, .head_dim = c.head_dim, .params = rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = block.first, .out = pass.own_rows()}, q);
 }
 
+/// True if the keys of all rows are known before the first block attends. Recordings know nothing of a chunk's rows.
+bool sees_ahead(const LayerPass& pass, const Queue& q) {
+  return pass.scratch.window.mutual() && (q.traits().is_cuda() || pass.plan.sees_ahead);
+}
+
 void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config();
-  if (c.local.has(pass.layer)) return attend_window(pass, block, q);
+  if (pass.is_local()) return attend_window(pass, block, q);
   attend_rows({.query = block.rows.query,
                .query_heads = c.query_heads,
                .rows = pass.own_rows(),
                .first_row = block.first,
-               .row_count = block.first + block.hidden.rows,
+               .row_count = known_rows(pass, block, q),
+               .bounds = s.window.global_bounds(block.first),
                .past = {.runs = s.past.device.data,
                         .count = static_cast<int32_t>(pass.plan.past_tiles),
-                        .layer = s.kv.layer(pass.layer),
+                        .layer = s.kv.layer(pass.cache_layer()),
                         .rope = c.rope,
                         .calibration = s.compress.policy.calibration},
                .calibration_scratch = s.expand.calibration.slice_rows(0, block.hidden.rows),
@@ -69,7 +75,7 @@ void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
   rotate(pass, block, q);
   for (const auto step : pass.scratch.extra.before_attention)
-    if (step != nullptr) step(pass, block, q);
+    if (step != nullptr && !pass.is_local()) step(pass, block, q);
   attend(pass, block, q);
   add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
@@ -83,11 +89,15 @@ Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const Pref
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
   for (int32_t layer = 0; layer < layers && q.ok(); ++layer) {
     const LayerPass pass{model, plan, s, layer};
-    if (s.extra.before_layer != nullptr) s.extra.before_layer(pass, q);
+    if (const auto step = pass.step(s.extra.before_layer)) step(pass, q);
     enqueue_layer(pass, hidden, stop, q);
-    if (s.extra.after_layer != nullptr) s.extra.after_layer(pass, q);
+    if (const auto step = pass.step(s.extra.after_layer)) step(pass, q);
   }
   return q.status();
+}
+
+int64_t known_rows(const LayerPass& pass, const RowBlock& block, const Queue& q) {
+  return sees_ahead(pass, q) ? block.chunk_rows : block.first + block.hidden.rows;
 }
 
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first) {
@@ -98,15 +108,20 @@ RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
   return {.first = first, .chunk_rows = hidden.rows, .hidden = hidden.slice_rows(first, count), .rows = rows};
 }
 
-void prepare_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
-  project(pass, block, q);
-  rotate(pass, block, q);
+void prepare_blocks(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
+  for (int64_t first = 0; first < hidden.rows;) {
+    const RowBlock block = block_from(pass, hidden, first);
+    project(pass, block, q);
+    rotate(pass, block, q);
+    first += block.hidden.rows;
+  }
 }
 
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) find_angles(pass, hidden.rows, q);
-  if (pass.config().local.has(pass.layer)) copy_window(pass, q);
-  if (pass.scratch.extra.before_blocks != nullptr) pass.scratch.extra.before_blocks(pass, hidden, q);
+  if (pass.is_local()) copy_window(pass, q);
+  if (hidden.rows > pass.scratch.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
+  if (const auto step = pass.step(pass.scratch.extra.before_blocks)) step(pass, hidden, q);
 }
 
 bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t first, int64_t end, const StopSignal* stop,
@@ -121,7 +136,8 @@ bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
 }
 
 void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
-  store_kv({.rows = pass.own_rows(), .count = rows, .slots = pass.scratch.slots.device.data, .layer = pass.layer}, q);
+  const StagedRows<KvSlot>& slots = pass.is_local() ? pass.scratch.window.slots : pass.scratch.slots;
+  store_kv({.rows = pass.own_rows(), .count = rows, .slots = slots.device.data, .layer = pass.cache_layer()}, q);
 }
 
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {

@@ -49,7 +49,8 @@ struct PrefillLimits {
   int64_t expanded_tiles = 0;  // CUDA: packed or shifted ones among them
   CompressLimits compress;     // includes the rows stored with a chunk
   LinkLimits links;
-  KvShape kv;  // storage of visual slots
+  KvShape kv;                    // storage of visual slots
+  bool mutual_pictures = false;  // rows of a picture see each other
 
   int64_t block_rows(const DeviceTraits& device) const {
     return device.block_rows(device.in_blocks() ? rows : rows_at_once);
@@ -64,6 +65,7 @@ struct PrefillPlan {
   int64_t expanded_tiles = 0;       // runs copied first
   int64_t carried_images = 0;       // linked images whose change is carried
   int64_t joined_runs = 0;          // runs that make up the prompt's rows; 0: nothing is joined
+  bool sees_ahead = false;          // a picture whose rows see each other lies in several blocks
   int32_t most_layers = INT32_MAX;  // maximum of layers to run, from the first on
   CompressPlan compress = {};
 };
@@ -116,6 +118,14 @@ struct LayerPass {
 
   const TextConfig& config() const { return model.config; }
   const TextLayer& weights() const { return model.layers[layer]; }
+  /// The step, unless the layer has a window: extras are for the others.
+  template <class Step>
+  Step step(Step extra) const {
+    return is_local() ? nullptr : extra;
+  }
+  bool is_local() const { return model.config.local.has(layer); }
+  /// Its index in the cache of its kind.
+  int32_t cache_layer() const { return model.config.cache_layer(layer); }
   /// The chunk's own keys and values.
   KvLayerRows own_rows() const { return scratch.layer_rows(model.config); }
 };
@@ -134,7 +144,9 @@ void end_layer(const LayerPass& pass, int64_t rows, Queue& queue);
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first);
 /// Fills rows with zeros, and what lies between them.
 void clear_rows(const ActivationView& rows, Queue& queue);
-/// The plain steps of a block before its attention: its rows' keys and values are known then.
-void prepare_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
+/// Finds keys and values of all rows before the first block attends. The blocks find them once more, with the queries.
+void prepare_blocks(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
+/// Rows of the chunk, from the first on, whose keys are known when a block attends.
+int64_t known_rows(const LayerPass& pass, const RowBlock& block, const Queue& queue);
 
 }  // namespace ocellus

@@ -58,7 +58,7 @@ void carry_layer(const LayerPass& pass, Queue& q) {
                 .images = carry.images.device.data,
                 .image_count = static_cast<int32_t>(carried_images(pass, q)),
                 .rows_in_place = carry.rows_in_place.device.data,
-                .layer = pass.layer,
+                .layer = pass.cache_layer(),
                 .rope = pass.config().rope,
                 .angles = pass.scratch.angles,
                 .slot_angles = carry.slot_angles,
@@ -114,11 +114,7 @@ void find_slot_angles(const LayerPass& pass, Queue& q) {
 
 void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (carried_images(pass, q) == 0 || pass.scratch.block_rows >= hidden.rows) return;
-  for (int64_t first = 0; first < hidden.rows;) {
-    const RowBlock block = block_from(pass, hidden, first);
-    prepare_block(pass, block, q);
-    first += block.hidden.rows;
-  }
+  prepare_blocks(pass, hidden, q);
   carry_layer(pass, q);
 }
 

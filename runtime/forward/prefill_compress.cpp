@@ -53,11 +53,11 @@ void compress_rows(const LayerPass& pass, Queue& q) {
                                    .queries = observed_queries(c, plan, s, keeps_queries),
                                    .past = s.past.device.data,
                                    .past_count = static_cast<int32_t>(pass.plan.live_tiles),
-                                   .layer = s.kv.layer(pass.layer),
+                                   .layer = s.kv.layer(pass.cache_layer()),
                                    .angles = joins ? s.join.angles : s.angles,
                                    .readers = joins ? s.join.readers.device.data : nullptr};
   compress_layer(compressed, q);
-  if (plan.is_late && pass.layer + 1 == c.layer_count) compress_all_layers(compressed, q);
+  if (plan.is_late && pass.cache_layer() + 1 == c.global_layers()) compress_all_layers(compressed, q);
 }
 
 }  // namespace ocellus

@@ -37,7 +37,7 @@ void expand_past(const LayerPass& pass, Queue& q) {
   if (pass.plan.expanded_tiles == 0) return;
   expand_kv({.runs = s.expand.runs.device.data,
              .run_count = static_cast<int32_t>(pass.plan.expanded_tiles),
-             .layer = s.kv.layer(pass.layer),
+             .layer = s.kv.layer(pass.cache_layer()),
              .rope = pass.config().rope,
              .out = s.expand.rows(pass.config())},
             q);

@@ -5,7 +5,7 @@
 //   prefill_carry.cpp     applies the change of an image's rows in place to its linked slots
 //   prefill_join.cpp      puts computed rows and staged images together as one prompt's, after a layer
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
-//   prefill_window.cpp    layers in which a row sees only the newest positions
+//   prefill_window.cpp    layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
 #pragma once
@@ -147,19 +147,28 @@ void compress_rows(const LayerPass& pass, Queue& queue);
 /// Layers with a window, for models that have them: their rotation, and what a chunk's rows see. Memory and lists have
 /// the size of the window whatever the past, so that recordings need not know it.
 struct WindowScratch {
-  int64_t positions = 0;           // positions seen by a row, its own among them
-  int64_t past_rows = 0;           // rows before the chunk's own ones that hold the newest slots of the past
-  DeviceView<float> angles;        // [T, rotated]
-  StagedRows<RowSpan> seen;        // [1, T]
-  StagedRows<KvRun> runs;          // [1, runs] the newest slots before the chunk
-  StagedRows<int32_t> first_rows;  // [1, runs]
+  int64_t positions = 0;              // rows that a row sees, its own among them
+  int64_t past_rows = 0;              // rows before the chunk's own ones that hold the newest of the past
+  DeviceView<float> angles;           // [T, rotated]
+  StagedRows<RowSpan> seen;           // [1, T]
+  StagedRows<RowSpan> seen_globally;  // [1, T] in layers without a window, if rows of a picture see each other
+  StagedRows<KvRun> runs;             // [1, runs] the newest rows before the chunk
+  StagedRows<int32_t> first_rows;     // [1, runs]
+  StagedRows<KvSlot> slots;           // [1, T] destinations in the ring: those of rows that later ones see
 
-  Status lay_out(const TextConfig& config, int64_t max_rows, RowSink& sink);
+  Status lay_out(const TextConfig& config, int64_t max_rows, bool mutual_pictures, RowSink& sink);
   bool on() const { return positions > 0; }
+  bool has_lists() const { return on() || mutual(); }
+  /// True if rows of a picture see each other, so that a block's rows may see later blocks'.
+  bool mutual() const { return seen_globally.host.cols > 0; }
+  /// Bounds of rows from `first` on in layers without a window.
+  RowBounds global_bounds(int64_t first) const {
+    return mutual() ? RowBounds::listed(seen_globally.device.data + first) : RowBounds::causal();
+  }
 };
 
-/// Fills and uploads the lists of a chunk of text after the text in `cache` (null: after nothing), and clears the rows.
-void plan_window(const SessionCache* cache, const PrefillScratch& scratch, Queue& queue);
+/// Fills and uploads the lists of a chunk after the rows in `ring` (null: after nothing), and clears the rows.
+void plan_window(const PromptChunk& chunk, LocalRing* ring, const PrefillScratch& scratch, Queue& queue);
 /// Copies the newest slots of the past, before the blocks of a layer with a window.
 void copy_window(const LayerPass& pass, Queue& queue);
 /// The attention of such a layer.

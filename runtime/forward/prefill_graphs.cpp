@@ -26,7 +26,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
   queue.upload(scratch.past, scratch.past.host.cols);
   if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
-  if (scratch.window.on()) plan_window(nullptr, scratch, queue);
+  if (scratch.window.has_lists()) plan_window({}, nullptr, scratch, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
   if (part_count_of_layer() > 1) OCELLUS_TRY(record_long(model, queue));
   return queue.finish();
@@ -103,9 +103,9 @@ Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPla
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
   for (int32_t layer = 0; layer < layers && !queue.stopped(stop); ++layer) {
     const LayerPass pass{model, plan, scratch_, layer};
-    if (extra.before_layer != nullptr) extra.before_layer(pass, queue);
+    if (const auto step = pass.step(extra.before_layer)) step(pass, queue);
     run_layer(r, p, layer, rows, queue);
-    if (extra.after_layer != nullptr) extra.after_layer(pass, queue);
+    if (const auto step = pass.step(extra.after_layer)) step(pass, queue);
   }
   return queue.status();
 }

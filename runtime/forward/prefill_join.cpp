@@ -102,15 +102,15 @@ void join_rows(const LayerPass& pass, Queue& q) {
   const JoinScratch& join = pass.scratch.join;
   const int64_t count = join.prompt->row_count;
   const KvLayerRows rows = join.rows(pass.config());
-  if (pass.layer == 0) join.positions.find_angles(pass.config().rope, join.angles.slice_rows(0, count), q);
+  if (pass.cache_layer() == 0) join.positions.find_angles(pass.config().rope, join.angles.slice_rows(0, count), q);
   expand_kv({.runs = join.runs.device.data,
              .run_count = static_cast<int32_t>(pass.plan.joined_runs),
-             .layer = {.index = pass.layer},
+             .layer = {.index = pass.cache_layer()},
              .rope = pass.config().rope,
              .out = rows,
              .first_rows = join.first_rows.device.data},
             q);
-  store_kv({.rows = rows, .count = count, .slots = join.slots.device.data, .layer = pass.layer}, q);
+  store_kv({.rows = rows, .count = count, .slots = join.slots.device.data, .layer = pass.cache_layer()}, q);
 }
 
 void join_queries(const LayerPass& pass, int64_t first, const ActivationView& queries, Queue& q) {

@@ -123,6 +123,16 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
   }
 }
 
+/// True if rows of a picture lie in several blocks.
+bool lies_in_blocks(const PromptChunk& chunk, int64_t block_rows) {
+  for (int64_t i = 0; i < chunk.piece_count; ++i) {
+    const Piece& piece = chunk.pieces.data[i];
+    const int64_t last = piece.first_row + piece.row_count - 1;
+    if (piece.kind == RowKind::kImage && piece.first_row / block_rows != last / block_rows) return true;
+  }
+  return false;
+}
+
 constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
 
 }  // namespace
@@ -156,7 +166,8 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   past.add_linked(chunk, images);
   if (s.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
-  if (s.window.on()) plan_window(&cache, s, queue);
+  if (s.window.has_lists()) plan_window(chunk, &cache.ring(), s, queue);
+  if (s.window.mutual()) plan.sees_ahead = lies_in_blocks(chunk, s.block_rows);
   return plan;
 }
 

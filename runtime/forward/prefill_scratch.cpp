@@ -51,7 +51,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
-  if (c.local.window > 0) OCELLUS_TRY(window.lay_out(c, max_rows, sink));
+  OCELLUS_TRY(window.lay_out(c, max_rows, limits.mutual_pictures, sink));
   const int64_t kv_rows = c.kv_heads * (window.past_rows + max_rows);
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, kv_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, kv_rows, c.head_dim, &values));

@@ -6,12 +6,12 @@
 namespace ocellus {
 
 extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily, kQwen2VlFamily, kQwen25VlFamily,
-    kQwen3VlFamily;
+    kQwen3VlFamily, kGemma3Family;
 
 namespace {
 
-constexpr const Family* kFamilies[] = {&kSmolVlmFamily,  &kLlavaNextFamily, &kLlavaFamily,  &kInternVlFamily,
-                                       &kQwen25VlFamily, &kQwen2VlFamily,   &kQwen3VlFamily};
+constexpr const Family* kFamilies[] = {&kSmolVlmFamily,  &kLlavaNextFamily, &kLlavaFamily,   &kInternVlFamily,
+                                       &kQwen25VlFamily, &kQwen2VlFamily,   &kQwen3VlFamily, &kGemma3Family};
 
 constexpr auto kVisionFamilies = [] {
   std::array<const VisionFamily*, std::size(kFamilies)> halves{};

@@ -122,11 +122,6 @@ Status Model::read_text() {
 
 Status Model::read_vision() {
   VisionModel checked;
-  if (text_.local.window > 0)
-    return OCELLUS_FAIL(
-        Code::kUnsupported,
-        "%s models have layers that see the newest positions only, where pictures do not work yet: give no mmproj file",
-        text_.architecture->name);
   OCELLUS_TRY(read_vision_config(vision_file_, vision_families(), &vision_));
   OCELLUS_TRY(bind_vision_model(vision_file_, vision_, nullptr, &checked));
   ocellus_limits limits;
@@ -160,6 +155,11 @@ Status Model::measure_delimiters() {
   };
   for (const char* text : {marks.before, marks.before_overview, marks.after})
     OCELLUS_TRY(count(text, &picture_tokens_));
+  if (marks.line_breaks > 0) {
+    const ShapeText breaks("%.*s", marks.line_breaks, "\n\n\n\n");
+    OCELLUS_TRY(count(breaks.text(), &picture_tokens_));
+    OCELLUS_TRY(count(breaks.text(), &picture_tokens_));
+  }
   OCELLUS_TRY(count(marks.after_tile_row, &row_break_tokens_));
   ocellus_limits limits;
   ocellus_limits_init(&limits);

@@ -46,6 +46,8 @@ class Model {
   std::string_view default_system() const { return default_system_; }
   const ThoughtMarks& thought_marks() const { return thought_marks_; }
   void describe(ocellus_model_facts* out) const;
+  /// Line breaks before and after a picture, which join those of the texts around it.
+  int32_t picture_line_breaks() const { return has_vision_ ? vision_.family->views->marks.line_breaks : 0; }
   /// Maximum text tokens around one picture.
   int64_t delimiter_tokens(const ViewBounds& bounds) const;
 

@@ -153,6 +153,10 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   number("attention.layer_norm_rms_epsilon", c.epsilon);
   count("rope.dimension_count", c.head_dim);
   number("rope.freq_base", c.rope.base);
+  if (c.rope.position_scale != 1) {
+    file.add_string(ShapeText("%s.rope.scaling.type", c.architecture->name), "linear");
+    number("rope.scaling.factor", 1 / c.rope.position_scale);
+  }
   if (c.architecture->has_sections) {
     file.begin_array(ShapeText("%s.rope.dimension_sections", c.architecture->name), GgufType::kI32, 4);
     for (const int32_t pairs : c.rope.sections.counts) file.append_i32(pairs);

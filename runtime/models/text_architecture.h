@@ -20,9 +20,10 @@ struct TextArchitecture {
   // Every period-th layer sees all positions, the others those of attention.sliding_window, if a file has no
   // attention.sliding_window_pattern. 0: there is no such pattern, and the window limits the context.
   int32_t window_period = 0;
-  float local_rope_base = 0;        // base of layers with a window; their positions are not scaled
-  int32_t unlike_scale_layers = 0;  // a model of this size scales scores by another number than 1 / sqrt(E)
-  bool has_sections = false;        // positions have three coordinates: rope.dimension_sections is required
+  float local_rope_base = 0;         // base of layers with a window; their positions are not scaled
+  bool has_mutual_pictures = false;  // rows of a picture see each other
+  int32_t unlike_scale_layers = 0;   // a model of this size scales scores by another number than 1 / sqrt(E)
+  bool has_sections = false;         // positions have three coordinates: rope.dimension_sections is required
   bool interleaves_sections = false;
   // Random models only. A file's biases are used if present.
   bool has_qkv_biases = false;
@@ -42,6 +43,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .gate = Activation::kGeluTanh,
      .window_period = 6,
      .local_rope_base = 10000.0f,
+     .has_mutual_pictures = true,
      .unlike_scale_layers = 62},
     {.name = "qwen2vl",
      .pairing = RopePairing::kHalves,

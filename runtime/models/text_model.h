@@ -19,6 +19,8 @@ struct LocalLayers {
   RopeParams rope = {};
 
   bool has(int32_t layer) const { return window > 0 && (layer + 1) % period != 0; }
+  /// Number of them before a layer.
+  int32_t before(int32_t layer) const { return window > 0 ? layer - layer / period : 0; }
 };
 
 struct TextConfig {
@@ -40,6 +42,12 @@ struct TextConfig {
   int64_t input_width() const { return int64_t{width} * (1 + deepstack_layers); }
   int64_t query_width() const { return int64_t{query_heads} * head_dim; }
   int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
+  /// Number of layers that see all positions: those of pages and blocks of the cache.
+  int32_t global_layers() const { return layer_count - local.before(layer_count); }
+  /// Index of a layer in the cache of its kind.
+  int32_t cache_layer(int32_t layer) const {
+    return local.has(layer) ? local.before(layer) : layer - local.before(layer);
+  }
   const RopeParams& rope_of(int32_t layer) const { return local.has(layer) ? local.rope : rope; }
   float embedding_scale() const { return architecture->scales_embedding ? std::sqrt(static_cast<float>(width)) : 1.0f; }
 };

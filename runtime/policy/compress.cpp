@@ -189,7 +189,7 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
 /// Copies the layers' facts to the host, and computes shares. False if the queue has failed.
 bool share_slots(const TextConfig& config, const CompressPlan& plan, const CompressScratch& s, Queue& queue) {
   const StagedRows<float>& facts = s.layer_facts;
-  const int32_t layers = config.layer_count;
+  const int32_t layers = config.global_layers();
   if (facts.host.data != facts.device.data)
     queue.copy(facts.host.data, facts.device.data, layers * static_cast<int64_t>(sizeof(float)));
   if (!queue.finish().ok()) return false;
@@ -241,7 +241,7 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   if (limits.joins || (limits.in_blocks && !device.is_cuda()))
     OCELLUS_TRY(take_queries(device.is_cuda() ? "joined queries" : "observed queries", most, &last_queries));
   const bool at_once = policy.is_late() && !policy.looks_first();
-  const int64_t score_rows = at_once ? int64_t{c.layer_count} * c.kv_heads : c.kv_heads;
+  const int64_t score_rows = at_once ? int64_t{c.global_layers()} * c.kv_heads : c.kv_heads;
   OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, score_rows, limits.rows, &scores));
   if (policy.is_late()) OCELLUS_TRY(lay_out_late(c, limits, sink));
   OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
@@ -257,8 +257,8 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
 Status CompressScratch::lay_out_late(const TextConfig& c, const CompressLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
-  OCELLUS_TRY(layer_facts.lay_out(sink, "facts of layers", kLife, kPhase, 1, c.layer_count));
-  OCELLUS_TRY(take_rows(sink, "shares of layers", kLife, kPhase, 1, c.layer_count, &layer_shares));
+  OCELLUS_TRY(layer_facts.lay_out(sink, "facts of layers", kLife, kPhase, 1, c.global_layers()));
+  OCELLUS_TRY(take_rows(sink, "shares of layers", kLife, kPhase, 1, c.global_layers(), &layer_shares));
   if (policy.looks_first()) return {};
   return whole_pages.lay_out(sink, "pages of all rows", kLife, kPhase, 1, limits.pages);
 }
@@ -314,7 +314,7 @@ void compress_all_layers(const LayerToCompress& last, Queue& queue) {
   const CompressScratch& s = last.scratch;
   const EvictionRule& rule = *s.policy.evict;
   if (!share_slots(last.config, last.plan, s, queue)) return;
-  for (int32_t layer = 0; layer < last.config.layer_count; ++layer) {
+  for (int32_t layer = 0; layer < last.config.global_layers(); ++layer) {
     const CompressPlan plan = plan_of_layer(last, layer);
     const LayerToCompress a{
         .config = last.config, .plan = plan, .scratch = s, .rows = last.rows, .layer = KvLayer{.index = layer}};

@@ -76,6 +76,7 @@ void Conversation::set_checkpoint() {
 void Conversation::go_back() {
   // The last hidden row is still the checkpoint's if nothing was read since.
   const bool was_read = state_.next_position != checkpoint_.state.next_position;
+  if (!cache().can_rewind(checkpoint_.cache)) checkpoint_ = {};
   cache().rewind(checkpoint_.cache);
   restore(checkpoint_.state);
   state_.is_answerable = state_.is_answerable && !was_read;

@@ -22,6 +22,7 @@ struct ConversationState {
   bool has_turns = false;               // a turn of the chat template was begun
   bool has_system = false;              // a system prompt was added
   bool has_text = false;                // the beginning-of-text token was added
+  int32_t line_breaks = 0;              // at the end of what was added: they wait for those that may follow
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
   ThoughtState thought;                 // state of the newest answer
   int64_t recent_count = 0;             // number of tokens remembered for the repetition penalty
@@ -79,7 +80,8 @@ class Conversation {
   /// Called after an answer: sets the state to which a prompt that fails returns.
   void set_checkpoint();
   Checkpoint& checkpoint() { return checkpoint_; }
-  /// Returns to the checkpoint: all that was read since is dropped.
+  /// Returns to the checkpoint: all that was read since is dropped. If layers with a window do not have what the next
+  /// row sees from there, as more than a window was read since, to the beginning of the conversation.
   void go_back();
   /// Returns to a state since which nothing was read.
   void restore(const ConversationState& state);

@@ -240,6 +240,7 @@ void Generation::read_token(int32_t i, int64_t step) {
   Part& part = parts_[i];
   ConversationState& state = conversation(i).state();
   SessionCache& cache = conversation(i).cache();
+  if (engine_.shape().kv.local.window > 0) cache.ring().commit_token();
   const bool evicts = part.eviction.evicts(static_cast<int32_t>(state.next_position));
   part.unsettled = evicts && part.last_step == step;
   if (evicts) {

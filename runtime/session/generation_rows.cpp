@@ -36,6 +36,7 @@ Status Generation::place_row(int32_t i) {
   row.forced = forced_ != nullptr ? 1 : 0;
   if (part.goes_on) row.token = state.unread_token;
   row.position = part.next.position = static_cast<int32_t>(state.next_position);
+  if (s.local_tiles.host.cols > 0) list_ring(cache.ring(), part.row, s);
   row.eviction = part.next.eviction = part.eviction;
   row.drawn_count = conversation(i).drawn_count();
   row.sampler = sampler_params(params_[i]);
@@ -107,6 +108,8 @@ Status Generation::place_rows() {
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
   queue.upload(s.steps, shape_.rows);
   queue.upload(s.tiles, rows * s.tiles.host.cols);
+  queue.upload(s.local_tiles, rows * s.local_tiles.host.cols);
+  queue.upload(s.ring_starts, s.local_tiles.host.cols > 0 ? rows : 0);
   if (queue.on_cuda() && s.attend_scratch.data != nullptr)
     queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
   return queue.status();

@@ -66,6 +66,7 @@ void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionC
 
 /// Makes the reserved slots live, and those of linked images, unless `chunk` is joined with them.
 void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
+  if (shape.kv.local.window > 0) cache.ring().commit(shape.kv.local.stored_of(chunk.row_count));
   if (shape.competes(facts_of(chunk))) {
     cache.commit_evicted();
   } else {
@@ -95,6 +96,64 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
     }
   }
   return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
+}
+
+Status prefill(Conversation& conversation, Reuse& reuse) {
+  Engine& engine = conversation.engine();
+  const EngineShape& shape = engine.shape();
+  EngineMemory& memory = engine.memory();
+  SessionCache& cache = conversation.cache();
+  PromptChunk& chunk = memory.chunk;
+  const TextModel& text = engine.text();
+  Queue& queue = engine.queue();
+  const TraceRange range(engine.trace(), "prefill chunk");
+  if (shape.reuse.blends()) OCELLUS_TRY(reuse.choose_rows(chunk));
+  if (shape.reuse.staged) memory.staged.prompt.join(chunk, cache.image_count());
+  const ArenaScope scope(engine.arena());
+  PrefillScratch scratch;
+  scratch.trace = engine.trace();
+  const PromptChunk& stored = stored_chunk(engine);
+  OCELLUS_TRY(reserve_rows(stored, conversation.state().next_position, shape, cache));
+  OCELLUS_TRY(engine.take_scratch(&scratch));
+  PrefillTimer timer(queue);
+  PrefillPlan plan =
+      plan_prefill(chunk, conversation.state().next_position, cache, text.config.head_dim, scratch, queue);
+  chunk.embed_text(text, queue);
+  queue.join_transfers();  // images from the library
+  reuse.fetch_rows(chunk);
+  OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation.stop(), &plan));
+  if (chunk.row_count > 0)
+    queue.copy(conversation.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
+               chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
+  const bool competes = shape.competes(facts_of(stored)), has_ncar = competes && memory.ncar.data != nullptr;
+  if (competes) cache.fetch_counts(cache.eviction_count(), queue);
+  if (has_ncar) queue.copy(memory.ncar.data + conversation.slot(), scratch.compress.ncar.data, sizeof(NcarState));
+  OCELLUS_TRY(timer.finish(&conversation.stats().prefill_ms));
+  if (has_ncar) conversation.note_ncar();
+  if (plan.compress.is_late || plan.compress.shares) cache.shrink_evicted();
+  return {};
+}
+
+/// Runs the chunk's rows through the text model, waits for it, and makes them part of the conversation.
+Status read_rows(Conversation& conversation, Reuse& reuse) {
+  Engine& engine = conversation.engine();
+  Queue& queue = engine.queue();
+  PromptChunk& chunk = engine.memory().chunk;
+  if (chunk.row_count > 0 || (engine.shape().reuse.staged && chunk.linked_image_count > 0))
+    OCELLUS_TRY(prefill(conversation, reuse));
+  else
+    queue.join_transfers();
+  OCELLUS_TRY(queue.status());
+  if (chunk.tokens() == 0) return {};
+  commit_rows(stored_chunk(engine), engine.shape(), conversation.cache());
+  ConversationState& state = conversation.state();
+  PromptStats& stats = conversation.stats();
+  state.next_position += chunk.position_count;
+  state.is_answerable = chunk.ends_with_row();
+  stats.rows += static_cast<int32_t>(chunk.tokens());
+  stats.image_rows += static_cast<int32_t>(chunk.tokens() - chunk.text_count + chunk.linked_rows);
+  engine.note_cache_use();
+  return {};
 }
 
 }  // namespace
@@ -192,7 +251,7 @@ Status Prompt::read() {
   ++reads_;
   Status status = conversation_.stop().check();
   if (status.ok()) status = pictures_.encode();
-  if (status.ok()) status = read_rows();
+  if (status.ok()) status = read_rows(conversation_, reuse_);
   if (!status.ok()) {
     pictures_.forget_from(0);
     forget();
@@ -209,66 +268,9 @@ Status Prompt::read_and_borrow() {
   return {};
 }
 
-/// Runs the chunk's rows through the text model, waits for it, and makes them part of the conversation.
-Status Prompt::read_rows() {
-  Engine& engine = conversation_.engine();
-  Queue& queue = engine.queue();
-  PromptChunk& chunk = this->chunk();
-  if (chunk.row_count > 0 || (engine.shape().reuse.staged && chunk.linked_image_count > 0))
-    OCELLUS_TRY(prefill());
-  else
-    queue.join_transfers();
-  OCELLUS_TRY(queue.status());
-  if (chunk.tokens() == 0) return {};
-  commit_rows(stored_chunk(engine), engine.shape(), conversation_.cache());
-  ConversationState& state = conversation_.state();
-  PromptStats& stats = conversation_.stats();
-  state.next_position += chunk.position_count;
-  state.is_answerable = chunk.ends_with_row();
-  stats.rows += static_cast<int32_t>(chunk.tokens());
-  stats.image_rows += static_cast<int32_t>(chunk.tokens() - chunk.text_count + chunk.linked_rows);
-  engine.note_cache_use();
-  return {};
-}
-
-Status Prompt::prefill() {
-  Engine& engine = conversation_.engine();
-  const EngineShape& shape = engine.shape();
-  EngineMemory& memory = engine.memory();
-  SessionCache& cache = conversation_.cache();
-  PromptChunk& chunk = this->chunk();
-  const TextModel& text = engine.text();
-  Queue& queue = engine.queue();
-  const TraceRange range(engine.trace(), "prefill chunk");
-  if (shape.reuse.blends()) OCELLUS_TRY(reuse_.choose_rows(chunk));
-  if (shape.reuse.staged) memory.staged.prompt.join(chunk, cache.image_count());
-  const ArenaScope scope(engine.arena());
-  PrefillScratch scratch;
-  scratch.trace = engine.trace();
-  const PromptChunk& stored = stored_chunk(engine);
-  OCELLUS_TRY(reserve_rows(stored, conversation_.state().next_position, shape, cache));
-  OCELLUS_TRY(engine.take_scratch(&scratch));
-  PrefillTimer timer(queue);
-  PrefillPlan plan =
-      plan_prefill(chunk, conversation_.state().next_position, cache, text.config.head_dim, scratch, queue);
-  chunk.embed_text(text, queue);
-  queue.join_transfers();  // images from the library
-  reuse_.fetch_rows(chunk);
-  OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation_.stop(), &plan));
-  if (chunk.row_count > 0)
-    queue.copy(conversation_.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
-               chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
-  const bool competes = shape.competes(facts_of(stored)), has_ncar = competes && memory.ncar.data != nullptr;
-  if (competes) cache.fetch_counts(cache.eviction_count(), queue);
-  if (has_ncar) queue.copy(memory.ncar.data + conversation_.slot(), scratch.compress.ncar.data, sizeof(NcarState));
-  OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
-  if (has_ncar) conversation_.note_ncar();
-  if (plan.compress.is_late || plan.compress.shares) cache.shrink_evicted();
-  return {};
-}
-
 Status Prompt::read_to_answer() {
   OCELLUS_TRY(start());
+  OCELLUS_TRY(add_line_breaks());
   if (waiting().is_none()) give_back();
   return read();
 }

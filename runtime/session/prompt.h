@@ -31,6 +31,8 @@ class Prompt final : private ChunkHolder {
   /// Adds text that ends with `suffix`, before which everything is read and compressed.
   Status add_closing(std::string_view text, const char* suffix);
   Status add_tokens(const TokenId* tokens, int64_t count);
+  /// Adds the line breaks at the end of the text, which wait for those that may follow: see ImageMarks::line_breaks.
+  Status add_line_breaks();
   /// Adds a whole picture or nothing; on failure text before it that had to be read is dropped as well.
   Status add_picture(const Picture& picture);
   /// See ocellus_session_add_library_image.
@@ -58,8 +60,6 @@ class Prompt final : private ChunkHolder {
   void yield_chunk() override { deferred_ = read(); }
   void give_back();
   Status read_and_borrow();
-  Status read_rows();
-  Status prefill();
   PromptChunk& chunk() const;
   Status make_room(const RowNeed& need);
   Status roll(const RowNeed& need);
@@ -67,6 +67,7 @@ class Prompt final : private ChunkHolder {
   Status append(const TokenId* tokens, int64_t count);
   Status append_encoded(int64_t first, int64_t count);
   Status prepare_picture(const ViewPlan& plan);
+  Status begin_picture(const ViewPlan& plan);
   Status end_picture(Status status, const Checkpoint& before);
   Status add_in_context(const Picture& picture, const ViewPlan& plan);
   Status read_in_context(const Picture& picture, const ViewPlan& plan, const EntryFacts& facts);

@@ -36,6 +36,36 @@ Status encode_text(Engine& engine, std::string_view text, bool parse_special, bo
                                    ids.cols, count, continues);
 }
 
+/// Line breaks that are tokenised together. Longer runs are rare, and no vocabulary has a token of as many.
+constexpr int32_t kMostLineBreaks = 32;
+
+Status encode_line_breaks(const Tokenizer& tokenizer, int32_t count, DelimiterTokens* tokens) {
+  char text[kMostLineBreaks + 1] = {};
+  std::fill_n(text, count, '\n');
+  return tokens->encode(tokenizer, text);
+}
+
+/// Removes all of these characters from one end of the text; returns their number.
+template <bool kFront>
+int32_t strip(char stripped, std::string_view* text) {
+  int32_t count = 0;
+  for (; !text->empty() && (kFront ? text->front() : text->back()) == stripped; ++count)
+    kFront ? text->remove_prefix(1) : text->remove_suffix(1);
+  return count;
+}
+
+/// If pictures have line breaks around them, those at the beginning of a text join those that wait, and those at its
+/// end wait for what follows: they may be one token.
+Status hold_line_breaks(Conversation& conversation, Prompt& prompt, std::string_view* text) {
+  if (conversation.engine().model().picture_line_breaks() == 0) return {};
+  int32_t& waiting = conversation.state().line_breaks;
+  waiting += strip<true>('\n', text);
+  if (text->empty()) return {};
+  OCELLUS_TRY(prompt.add_line_breaks());
+  waiting = strip<false>('\n', text);
+  return {};
+}
+
 }  // namespace
 
 Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t count) {
@@ -52,6 +82,7 @@ Status Prompt::add_text(std::string_view text, bool parse_special, bool continue
   if (text.empty()) return {};
   conversation_.characters().finish();
   OCELLUS_TRY(add_start_token());
+  OCELLUS_TRY(hold_line_breaks(conversation_, *this, &text));
   int64_t count = 0;
   OCELLUS_TRY(encode_text(conversation_.engine(), text, parse_special, continues, &count));
   OCELLUS_TRY(make_room(RowNeed::of_text(count)));
@@ -63,6 +94,7 @@ Status Prompt::add_closing(std::string_view text, const char* suffix) {
   const TraceRange range(conversation_.engine().trace(), "add text");
   OCELLUS_TRY(start());
   OCELLUS_TRY(add_start_token());
+  OCELLUS_TRY(add_line_breaks());
   DelimiterTokens end;
   OCELLUS_TRY(end.encode(conversation_.engine().tokenizer(), suffix));
   int64_t count = 0;
@@ -79,6 +111,7 @@ Status Prompt::add_tokens(const TokenId* tokens, int64_t count) {
   OCELLUS_TRY(start());
   conversation_.characters().finish();
   OCELLUS_TRY(check_tokens(conversation_.engine().text().config, tokens, count));
+  OCELLUS_TRY(add_line_breaks());
   OCELLUS_TRY(make_room(RowNeed::of_text(count)));
   conversation_.state().has_text = true;
   OCELLUS_TRY(append(tokens, count));
@@ -94,6 +127,20 @@ Status Prompt::add_start_token() {
     OCELLUS_TRY(append(&start, 1));
   }
   has_text = true;
+  return {};
+}
+
+Status Prompt::add_line_breaks() {
+  int32_t& waiting = conversation_.state().line_breaks;
+  while (waiting > 0) {
+    const int32_t together = std::min(waiting, kMostLineBreaks);
+    DelimiterTokens tokens;
+    OCELLUS_TRY(encode_line_breaks(conversation_.engine().tokenizer(), together, &tokens));
+    OCELLUS_TRY(make_room(RowNeed::of_text(tokens.count())));
+    OCELLUS_TRY(append(tokens.ids(), tokens.count()));
+    for (int64_t i = 0; i < tokens.count(); ++i) conversation_.remember(tokens.ids()[i]);
+    waiting -= together;
+  }
   return {};
 }
 
@@ -126,6 +173,7 @@ Status Prompt::add_picture(const Picture& picture) {
   OCELLUS_TRY(plan_picture(shape.pictures, picture, &plan));
   OCELLUS_TRY(prepare_picture(plan));
   const Checkpoint before = mark();
+  if (const Status status = begin_picture(plan); !status.ok()) return end_picture(status, before);
   if (shape.reuse.in_context()) return end_picture(add_in_context(picture, plan), before);
   if (shape.reuse.links()) return end_picture(reuse_.link(picture, plan, chunk()), before);
   return end_picture(pictures_.add(picture, plan, before.images, chunk()), before);
@@ -141,6 +189,7 @@ Status Prompt::add_library_image(const LibraryKey& key) {
   OCELLUS_TRY(reuse_.find(key, &facts, &plan));
   OCELLUS_TRY(prepare_picture(plan));
   const Checkpoint before = mark();
+  if (const Status status = begin_picture(plan); !status.ok()) return end_picture(status, before);
   return end_picture(reuse_.link_entry(facts, plan, chunk()), before);
 }
 
@@ -151,6 +200,7 @@ Status Prompt::prepare_picture(const ViewPlan& plan) {
   conversation_.characters().finish();
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
+  text_rows += plan.rules->marks.line_breaks + conversation_.state().line_breaks;  // at most
   const int64_t image_rows = plan.row_count();
   const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
   OCELLUS_TRY(roll(need));
@@ -161,6 +211,14 @@ Status Prompt::prepare_picture(const ViewPlan& plan) {
   OCELLUS_TRY(room_.check(need, waiting()));
   const int64_t rows = text_rows + (shape.reuse.links() ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
   return chunk().room() < rows ? read_and_borrow() : Status();
+}
+
+/// Adds the line breaks before a picture; those after it wait. Without them in its family there are none.
+Status Prompt::begin_picture(const ViewPlan& plan) {
+  conversation_.state().line_breaks += plan.rules->marks.line_breaks;
+  OCELLUS_TRY(add_line_breaks());
+  conversation_.state().line_breaks = plan.rules->marks.line_breaks;
+  return {};
 }
 
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.

@@ -16,7 +16,7 @@ struct StepPiece {
   int group;                            // group of blocks that combine their results
   bool active, stores;                  // stores: this block's head tile is the one that fills the cache
   int new_tile, new_slot;
-  WindowStart start;       // the first slot that the row sees
+  StepSlot start;          // the first slot that the row sees
   int pieces, begin, end;  // the row has this many pieces; tiles of this one
   int warps;               // number of warps that have tiles
 };
@@ -33,9 +33,12 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   piece.stores = head_tile == 0;
   const StepRow& step = p.tiles.steps[piece.row];
   piece.active = __ldcg(&step.active) != 0;
-  piece.new_tile = __ldcg(&step.new_tile);
-  piece.new_slot = __ldcg(&step.new_slot);
-  piece.start = window_start(p.tiles.window, piece.new_tile, piece.new_slot);
+  const StepSlot newest = p.tiles.window == 0
+                              ? StepSlot{__ldcg(&step.new_tile), __ldcg(&step.new_slot)}
+                              : ring_slot(__ldcg(&step.position) - __ldcg(p.tiles.ring_starts + piece.row));
+  piece.new_tile = newest.tile;
+  piece.new_slot = newest.slot;
+  piece.start = window_start(p.tiles.window, newest);
   const int live = piece.new_tile + 1 - piece.start.tile, index = static_cast<int>(blockIdx.x);
   piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), divide_up(live, warps));
   const int share = live / piece.pieces, longer = live % piece.pieces;  // the first `longer` pieces have one tile more
@@ -121,7 +124,7 @@ struct NewStepSlot {
   NewStepSlot() = default;
   __device__ NewStepSlot(const StepParams& p, const StepPiece& piece) {
     if (!piece.stores || piece.end <= piece.new_tile) return;
-    const KvRun& tile = p.tiles.runs[piece.row * p.tiles.per_row + piece.new_tile];
+    const KvRun& tile = p.tiles.at(piece.row, piece.new_tile);
     std::byte* keys = keys_of(tile, p.layer.index, piece.kv_head);
     const int64_t slot = int64_t{piece.new_slot} * p.heads.dim;
     key = reinterpret_cast<__half*>(keys) + slot;

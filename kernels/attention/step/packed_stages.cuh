@@ -25,7 +25,7 @@ struct TileCounts {
 static_assert(kAttendStepMostTiles == int64_t{kWarp} * kStepWarps, "a lane reads one tile at most");
 
 __device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index) {
-  const KvRun& run = p.tiles.runs[piece.row * p.tiles.per_row + index];
+  const KvRun& run = p.tiles.at(piece.row, index);
   StepTile tile;
   tile.shift = __ldcg(&run.position_shift);
   tile.count = index == piece.new_tile ? piece.new_slot : live_in(run, p, piece.kv_head);

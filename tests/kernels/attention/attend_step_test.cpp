@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "kernels/attention/step/plan.h"
+#include "tests/kernels/attention/attend_step_shape.h"
 #include "tests/support/device.h"
 #include "tests/support/kv_cache.h"
 #include "tests/support/random.h"
@@ -17,118 +18,13 @@
 namespace ocellus {
 namespace {
 
+using step_test::Cache;
+using step_test::kLayer;
+using step_test::Session;
+using step_test::Shape;
 using test::Activations;
 using test::Guarded;
 using test::Random;
-
-constexpr int32_t kLayers = 2, kLayer = 1;
-
-/// One session: images with their slots, pages with their live slots, then the page with the new slot.
-struct Session {
-  std::vector<int32_t> images;
-  std::vector<int32_t> pages;
-  int32_t new_slot = 0;
-  bool active = true;
-};
-
-struct Shape {
-  int32_t heads, kv_heads, dim, rotated;
-  RopePairing pairing;
-  std::vector<Session> sessions;
-  int32_t window = 0;  // sessions then have full pages only
-};
-
-/// All runs of all sessions in one piece of memory. Whatever is not a live slot of kLayer holds NaN.
-class Cache {
- public:
-  Cache(const Shape& shape, Random& random) : shape_(shape) {
-    int64_t halves = 0;
-    for (const Session& session : shape.sessions) {
-      for (const int32_t slots : session.images) halves += run_halves(slots);
-      halves += static_cast<int64_t>(session.pages.size() + 2) * run_halves(kTileSlots);
-    }
-    cells.assign(static_cast<size_t>(halves), test::kHalfNan);
-    for (const Session& session : shape.sessions) {
-      std::vector<KvRun> row;
-      for (const int32_t slots : session.images) {
-        const KvRun run = take(slots, slots, random);
-        for (int32_t first = 0; first < slots; first += kTileSlots)
-          row.push_back(slice_run(run, first, std::min(kTileSlots, slots - first), shape.dim));
-      }
-      for (const int32_t live : session.pages) row.push_back(take(kTileSlots, live, random));
-      new_tiles.push_back(static_cast<int32_t>(row.size()));
-      row.push_back(take(kTileSlots, session.new_slot, random));
-      row.back().slots = static_cast<int32_t>(random.integer(0, kTileSlots));  // not looked at
-      row.push_back(take(kTileSlots, 0, random));                              // reserved, not live
-      row.back().slots = kTileSlots;
-      most_tiles = std::max<int64_t>(most_tiles, new_tiles.back() + 1);
-      rows_.push_back(row);
-    }
-    tiles_per_row = most_tiles + 3;
-    for (std::vector<KvRun>& row : rows_) {
-      row.resize(static_cast<size_t>(tiles_per_row));
-      tiles.insert(tiles.end(), row.begin(), row.end());
-    }
-    at_first = cells;
-  }
-
-  const KvRun& new_tile(int64_t b) const {
-    return tiles[static_cast<size_t>(b * tiles_per_row + new_tiles[static_cast<size_t>(b)])];
-  }
-  /// Returns the slots that row b attends to.
-  std::vector<test::Slot> live(int64_t b, int32_t kv_head) const {
-    const KvRun* row = tiles.data() + b * tiles_per_row;
-    std::vector<KvRun> runs(row, row + new_tiles[static_cast<size_t>(b)] + 1);
-    runs.back().slots = shape_.sessions[static_cast<size_t>(b)].new_slot + 1;
-    std::vector<test::Slot> slots =
-        test::live_slots(runs.data(), static_cast<int64_t>(runs.size()), kLayer, kv_head, shape_.dim);
-    if (shape_.window > 0 && std::ssize(slots) > shape_.window) slots.erase(slots.begin(), slots.end() - shape_.window);
-    return slots;
-  }
-  /// True if `stored` differs from what was there at first in the active rows' new slots only.
-  bool untouched_elsewhere() const {
-    test::Vector<Half> expected = at_first;
-    for (int64_t b = 0; b < static_cast<int64_t>(rows_.size()); ++b) {
-      const Session& session = shape_.sessions[static_cast<size_t>(b)];
-      for (int32_t head = 0; session.active && head < shape_.kv_heads; ++head) {
-        for (Half* place : {run_keys(new_tile(b), kLayer, head), run_values(new_tile(b), kLayer, head)}) {
-          place += session.new_slot * shape_.dim;
-          std::memcpy(expected.data() + (place - cells.data()), place, static_cast<size_t>(shape_.dim) * 2);
-        }
-      }
-    }
-    return std::memcmp(expected.data(), cells.data(), cells.size() * sizeof(Half)) == 0;
-  }
-
-  test::Vector<Half> cells, at_first;
-  test::Vector<KvRun> tiles;
-  std::vector<int32_t> new_tiles;
-  int64_t tiles_per_row = 0, most_tiles = 0;
-
- private:
-  int64_t run_halves(int32_t capacity) const { return int64_t{2} * kLayers * shape_.kv_heads * capacity * shape_.dim; }
-  KvRun take(int32_t capacity, int32_t live, Random& random) {
-    const int64_t matrix = int64_t{2} * capacity * shape_.dim;  // bytes of one head's keys
-    KvRun run{reinterpret_cast<std::byte*>(cells.data() + taken_),
-              2 * shape_.kv_heads * matrix,
-              2 * matrix,
-              matrix,
-              live,
-              capacity};
-    taken_ += run_halves(capacity);
-    for (int32_t head = 0; head < shape_.kv_heads; ++head) {
-      for (int64_t i = 0; i < int64_t{live} * shape_.dim; ++i) {
-        run_keys(run, kLayer, head)[i] = float_to_half(random.normal());
-        run_values(run, kLayer, head)[i] = float_to_half(random.normal());
-      }
-    }
-    return run;
-  }
-
-  const Shape& shape_;
-  int64_t taken_ = 0;
-  std::vector<std::vector<KvRun>> rows_;
-};
 
 /// Zeros, as the op wants it before the first call, where it says so; NaN where it does not.
 class Scratch {
@@ -153,6 +49,8 @@ class Scratch {
   int64_t counters_;
 };
 
+constexpr int32_t kRingStart = 1000;
+
 class Case {
  public:
   Case(const Shape& shape, uint64_t seed, Queue& queue)
@@ -164,7 +62,8 @@ class Case {
         value_(queue, rows(), kv_width(), kv_width() + 8),
         out_(queue, rows(), width(), width() + 16),
         angles_(rows(), shape.rotated, shape.rotated + 2),
-        steps_(shape.sessions.size()) {
+        steps_(shape.sessions.size()),
+        ring_starts_(shape.sessions.size(), kRingStart) {
     for (int64_t b = 0; b < rows(); ++b) {
       for (int32_t i = 0; i < shape.rotated; i += 2) {
         const double angle = static_cast<double>(random_.uniform(-3, 3));
@@ -174,8 +73,12 @@ class Case {
       const Session& session = shape.sessions[static_cast<size_t>(b)];
       StepRow& step = steps_[static_cast<size_t>(b)];
       step.active = session.active;
-      step.new_tile = session.active ? cache_.new_tiles[static_cast<size_t>(b)] : 1 << 30;
-      step.new_slot = session.active ? session.new_slot : -5;
+      const auto row = static_cast<size_t>(b);
+      const bool is_listed = session.active && shape.window == 0;
+      step.new_tile = is_listed ? cache_.new_tiles[row] : 1 << 30;
+      step.new_slot = is_listed ? session.new_slot : -5;
+      if (!session.active || shape.window == 0) continue;
+      step.position = kRingStart + (cache_.ring_turn(row) + cache_.new_tiles[row]) * kTileSlots + session.new_slot;
     }
     fill(query_, width());
     fill(key_, kv_width());
@@ -215,7 +118,8 @@ class Case {
                            .runs = cache_.tiles.data(),
                            .per_row = cache_.tiles_per_row,
                            .most = most_tiles,
-                           .window = shape_.window},
+                           .window = shape_.window,
+                           .ring_starts = ring_starts_.data()},
                  .layer = {.index = kLayer},
                  .cache_settled = cache_settled,
                  .output = out_.view(),
@@ -318,6 +222,7 @@ class Case {
   std::optional<Activations> given_query_, given_key_, given_value_;
   Guarded<float> angles_;
   test::Vector<StepRow> steps_;
+  test::Vector<int32_t> ring_starts_;
 };
 
 Session random_session(Random& random) {

@@ -25,9 +25,9 @@ namespace {
 using nlohmann::json;
 using test::TestPicture;
 
-constexpr const char* kFamilies[] = {"smolvlm",           "smolvlm2-video", "llava-1.5",  "llava-1.6-vicuna",
-                                     "llava-1.6-mistral", "internvl2.5",    "internvl3",  "internvl3.5",
-                                     "internvl-6b",       "qwen2-vl",       "qwen2.5-vl", "qwen3-vl"};
+constexpr const char* kFamilies[] = {
+    "smolvlm",     "smolvlm2-video", "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5", "internvl3",
+    "internvl3.5", "internvl-6b",    "qwen2-vl",  "qwen2.5-vl",       "qwen3-vl",          "gemma3"};
 
 /// Differences between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {
@@ -212,8 +212,9 @@ std::vector<TokenId> said_in(const json& golden) {
 }
 
 /// Adds turns by the chat template, and what the model is taken to have said between them.
-void add_turns(Session& session, const std::string& system, const json& golden) {
+void add_turns(Session& session, const std::string& family_system, const json& golden) {
   const std::vector<TokenId> said = said_in(golden);
+  const std::string system = golden.value("system", family_system);
   if (!system.empty()) REQUIRE_MESSAGE(session.add_system(system).ok(), last_failure().sentence);
   for (size_t i = 0; i < golden["turns"].size(); ++i) {
     Status status = i == 0 ? Status() : session.add_tokens(said.data(), std::ssize(said));
@@ -246,6 +247,7 @@ void check_case(Engine& engine, Session& session, const std::string& system, con
     add_turns(session, system, golden);
   else
     add_prompt(session, golden);
+  REQUIRE(session.prompt().add_line_breaks().ok());
   CHECK(waiting_ids(engine) == test::expanded_ids(golden));
   if (golden.contains("views"))
     CHECK(test::sampled_error(waiting_image_rows(engine), golden["projector"]) < bounds.rows);
@@ -267,6 +269,7 @@ bool check_turns(Session& session, const std::string& system, const json& golden
     if (turn[0].is_array() && std::string_view(texts.user_first).back() != '\n') return false;
   session.reset();
   add_turns(session, system, golden);
+  REQUIRE(session.prompt().add_line_breaks().ok());
   CHECK(waiting_ids(session.engine()) == test::expanded_ids(golden));
   return true;
 }

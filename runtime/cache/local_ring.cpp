@@ -1,0 +1,39 @@
+#include "runtime/cache/local_ring.h"
+
+#include "kernels/base/step_tiles.h"
+#include "platform/round_up.h"
+
+namespace ocellus {
+
+int64_t LocalShape::slots_for(int32_t window, int64_t prompt_rows) {
+  const int64_t seen = window - 1, prompt = std::min(prompt_rows, seen);
+  return std::max(round_up(seen + prompt, int64_t{kTileSlots}), most_window_tiles(window) * kTileSlots);
+}
+
+/// A tile holds keys and values of its slots, by layer and head.
+KvRun LocalRing::tile(int32_t index) const {
+  KvRun run;
+  run.value_offset = int64_t{2} * kTileSlots * shape_->head_dim;
+  run.head_stride = 2 * run.value_offset;
+  run.layer_stride = run.head_stride * shape_->kv_heads;
+  run.data = memory_ + index * kTileSlots * shape_->slot_bytes();
+  run.slots = run.capacity = kTileSlots;
+  return run;
+}
+
+KvRun LocalRing::run_from(int64_t row) const {
+  const auto slot = static_cast<int32_t>(row % shape_->slots);
+  const int32_t first = slot % kTileSlots;
+  return slice_run(tile(slot / kTileSlots), first, kTileSlots - first, shape_->head_dim);
+}
+
+bool LocalRing::still_has(int64_t rows) const {
+  return rows - std::min<int64_t>(rows, shape_->window - 1) >= written_ - shape_->slots;
+}
+
+void LocalRing::rewind(int64_t rows) {
+  rows_ = rows;
+  if (rows == 0) written_ = 0;
+}
+
+}  // namespace ocellus

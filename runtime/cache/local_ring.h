@@ -1,0 +1,76 @@
+// LocalRing: the newest rows of a session in its layers with a window (see LocalLayers), text and pictures alike, as
+// f16. No later row sees one that has left the window, so its slot is filled again: memory does not grow with the
+// conversation, and nothing is packed, evicted or released there.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/base/kv_run.h"
+#include "platform/views.h"
+
+namespace ocellus {
+
+/// The layers with a window of a model, and the ring of each session.
+struct LocalShape {
+  int32_t layers = 0;
+  int32_t window = 0;  // rows that a row sees, its own among them; 0: there are no such layers
+  int32_t kv_heads = 0;
+  int32_t head_dim = 0;
+  int64_t slots = 0;  // slots of a ring, in whole tiles
+  int64_t rings = 0;  // number of sessions
+
+  /// Slots for the rows that the next one sees, and for as many of a prompt of `prompt_rows`, whose rows may yet be
+  /// dropped: until then those before them stay.
+  static int64_t slots_for(int32_t window, int64_t prompt_rows);
+  /// Keys and values of one row, all these layers.
+  int64_t slot_bytes() const { return int64_t{4} * layers * kv_heads * head_dim; }
+  int64_t ring_bytes() const { return slots * slot_bytes(); }
+  /// Rows of a prompt that later rows see.
+  int64_t stored_of(int64_t rows) const { return std::min<int64_t>(rows, window - 1); }
+};
+
+class LocalRing {
+ public:
+  /// `memory`: ring_bytes() of the device's.
+  void attach(const LocalShape& shape, std::byte* memory) {
+    shape_ = &shape;
+    memory_ = memory;
+  }
+
+  /// Rows that were stored since the beginning; they are numbered in this order.
+  int64_t rows() const { return rows_; }
+  /// Number of the newest rows that the next one sees.
+  int64_t seen_rows() const { return std::min<int64_t>(rows_, shape_->window - 1); }
+  int32_t tiles() const { return static_cast<int32_t>(shape_->slots / kTileSlots); }
+  /// Returns tile `index` of the ring, all of it live.
+  KvRun tile(int32_t index) const;
+  /// Returns the run of a row's slot and those after it in its tile, and their number.
+  KvRun run_from(int64_t row) const;
+  KvSlot slot(int64_t row) const { return run_slot(run_from(row), 0, shape_->head_dim); }
+
+  void commit(int64_t count) {
+    rows_ += count;
+    written_ = std::max(written_, rows_);
+  }
+  /// A token of an answer; the next one may be written already.
+  void commit_token() {
+    commit(1);
+    reserve(1);
+  }
+  /// Records that slots of the next `count` rows may be written.
+  void reserve(int64_t count) { written_ = std::max(written_, rows_ + count); }
+  /// True if nothing has overwritten what the row after `rows` rows sees.
+  bool still_has(int64_t rows) const;
+  void rewind(int64_t rows);
+  /// Bytes of the rows that are seen.
+  int64_t live_bytes() const { return seen_rows() * shape_->slot_bytes(); }
+
+ private:
+  const LocalShape* shape_ = nullptr;
+  std::byte* memory_ = nullptr;
+  int64_t rows_ = 0;
+  int64_t written_ = 0;  // rows whose slots may have been written since the beginning
+};
+
+}  // namespace ocellus

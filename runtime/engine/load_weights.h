@@ -1,0 +1,17 @@
+// Loading of a model file's tensors into an engine's memory.
+#pragma once
+
+#include "platform/queue.h"
+#include "platform/views.h"
+#include "quant/gguf.h"
+
+namespace ocellus {
+
+/// Loads a file's tensor section into memory that the queue's device reads; made-up weights are filled in.
+Status load_tensors(const GgufFile& file, DeviceView<std::byte> out, Queue& queue);
+
+/// Turns a loaded matrix [rows, cols] of the file into [cols, rows], in its place. kUnsupported if its weights are
+/// packed in blocks. Made-up weights stay as they are.
+Status turn_matrix(const GgufFile& file, const char* name, DeviceView<std::byte> loaded, Queue& queue);
+
+}  // namespace ocellus
