@@ -59,7 +59,7 @@ class WatchClips(FolderTest):
         video = self.folder / "video.y4m"
         video.write_bytes(y4m(12, "20:1"))
         said = self.captions(video, *SHORT, *QWEN3, "--clip-frames", 2, "--clip-fps", 20, "--change", 0)
-        self.assertGreater(len(said), 4)
+        self.assertGreater(len(said), 1)
         for one in said[1:]:
             first, second = one["clip"]
             apart = second["sequence"] - first["sequence"]
