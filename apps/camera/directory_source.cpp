@@ -124,6 +124,7 @@ SourceEvent DirectorySource::next(Frame* frame, std::chrono::milliseconds wait) 
   shown_any_ = true;
   frame->sequence = ++sequence_;
   frame->captured_ns = monotonic_ns();
+  frame->file_ns = sequence_ * pacer_.period_ns();
   return {.kind = SourceEvent::kFrame};
 }
 

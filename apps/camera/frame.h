@@ -24,9 +24,12 @@ struct Frame {
   int32_t color_matrix = OCELLUS_BT601;  // NV12, YUYV, I420
   int64_t sequence = 0;                  // number of the frame in the source, from 1
   int64_t captured_ns = 0;               // CLOCK_MONOTONIC
+  int64_t file_ns = 0;                   // files and directories: place in the video by its rate; 0: other sources
   std::vector<uint8_t> bytes;
   std::string truth;  // synthetic scenes: their caption in the words that the bundled model was trained on
 
+  // Time among the frames of its source, for clips: a video's own, however fast it is read, else the capture's.
+  int64_t time_ns() const { return file_ns > 0 ? file_ns : captured_ns; }
   // Returns a raw frame as the library takes it; valid as long as `bytes` is.
   ocellus_frame view() const;
 };

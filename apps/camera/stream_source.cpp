@@ -164,6 +164,7 @@ SourceEvent StreamSource::next(Frame* frame, std::chrono::milliseconds wait) {
         frame->truth.clear();
         frame->sequence = ++sequence_;
         frame->captured_ns = monotonic_ns();
+        frame->file_ns = is_file_ ? sequence_ * pacer_.period_ns() : 0;
       }
       if (event.kind != SourceEvent::kTimeout) return event;
     }

@@ -11,6 +11,7 @@
 #include "apps/camera/posted_source.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/prompt.h"
+#include "apps/watch/clip_pace.h"
 #include "apps/watch/typed_questions.h"
 #include "apps/watch/watcher.h"
 #ifdef OCELLUS_HAS_HTTP
@@ -24,6 +25,7 @@ constexpr int64_t kLeastHistoryBytes = 1 << 20;
 #ifdef OCELLUS_HAS_HTTP
 constexpr int64_t kEventBytes = int64_t{256} << 10;  // maximum that waits for one page
 #endif
+constexpr char kVideoPrompt[] = "Describe this video.";
 constexpr char kFooter[] =
     "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
     "and --size) raw frames, 'browser' (the camera of the browser that opens the page of --http) or 'synthetic', a "
@@ -35,6 +37,8 @@ constexpr char kFooter[] =
 struct CommandOptions {
   WatchOptions watch;
   std::string memory = "replay";
+  ClipWish clips;
+  std::optional<std::string> prompt;
   std::string size;
   double stall_s = 2;
   std::string http;
@@ -76,9 +80,10 @@ void add_source_options(CLI::App* command, CommandOptions* options) {
 
 void add_watch_options(CLI::App* command, CommandOptions* options) {
   WatchSettings* settings = &options->watch.settings;
-  settings->prompt = kCaptionPrompt;
   settings->change = 0.02;
-  command->add_option("--prompt", settings->prompt, "Prompt (default: Caption this image.)")
+  command
+      ->add_option("--prompt", options->prompt,
+                   "Prompt (default: Caption this image.; with --clip-frames Describe this video.)")
       ->option_text("TEXT")
       ->group("Watching");
   command->add_option("--frames", options->watch.frame_limit, "End after N answered frames")
@@ -109,6 +114,25 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
           "Frames in memory are read when a question comes (replay), or as they come (rolling; default: replay)")
       ->option_text("replay|rolling")
       ->check(CLI::IsMember({"replay", "rolling"}))
+      ->group("Watching");
+}
+
+void add_clip_options(CLI::App* command, ClipWish* clips) {
+  const auto frames =
+      command
+          ->add_option(
+              "--clip-frames", clips->frames,
+              "Frames of a clip that each answer is about: the newest and those captured before it, with their "
+              "times (default: the newest alone, as a picture)")
+          ->option_text("N")
+          ->check(number_between(2, kMaxClipFrames))
+          ->group("Watching");
+  command
+      ->add_option("--clip-fps", clips->frames_per_second,
+                   "Maximum frames of a clip in a second of the source (default: the model's rate)")
+      ->option_text("X")
+      ->check(number_between(0.001, 1000))
+      ->needs(frames)
       ->group("Watching");
 }
 
@@ -177,12 +201,16 @@ int run_watch(CommandOptions options) {
     watch.capture.source.inbox = std::make_shared<FrameInbox>();
   }
   watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
+  options.clips.with_rolling_memory = options.memory == "rolling";
+  if (options.clips.frames > 0) watch.narrator.memory = MemoryKind::kClip;
+  watch.settings.prompt = options.prompt.value_or(options.clips.frames > 0 ? kVideoPrompt : kCaptionPrompt);
   watch.narrator.image_pixels = common.image_pixels.value_or(0);
   common.image_pixels.reset();  // larger frames are planned for when they come
   watch.settings.kv_bits = common.cache.bits;
   watch.settings.keep = common.cache.keep;
   watch.stays = !options.http.empty() && watch.frame_limit == 0;
   const Model model = open_model(common);
+  watch.narrator.clips = choose_clip_pace(model, options.clips);
   watch_for_stop();
 #ifdef OCELLUS_HAS_HTTP
   std::optional<HttpOptions> http;
@@ -217,6 +245,7 @@ void add_watch_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("watch", "Describe what a camera sees, with a page and questions");
   add_source_options(command, options.get());
   add_watch_options(command, options.get());
+  add_clip_options(command, &options->clips);
   add_output_options(command, options.get());
   add_common_options(command, &options->watch.narrator.common);
   add_thought_options(command, &options->watch.narrator.common);

@@ -756,6 +756,11 @@ function draw_row(group, words) {
   draw_more(group);
 }
 
+function name_clip(frames) {
+  const first = frames[0].sequence, last = frames.at(-1);
+  return `clip of frames ${format_count(first)} to ${format_count(last.sequence)}, ${last.seconds.toFixed(1)} s`;
+}
+
 // The stages of one caption's time; only while its row is open.
 function draw_more({details, more, record, count, first_id}) {
   if (!details.open) return more.replaceChildren();
@@ -771,6 +776,7 @@ function draw_more({details, more, record, count, first_id}) {
                  `changed ${format_percent(record.changed ?? 0)}`, `keys and values ${format_bytes(record.kv_bytes)}`,
                  `frame ${format_count(record.sequence)}, ${format_count(record.dropped)} dropped before it`,
                  count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];
+  if (record.clip) facts.push(name_clip(record.clip));
   more.replaceChildren(bar, make('p', '', times.join(kDot)), make('p', '', facts.join(kDot)),
                        make('p', '', `Prompt: ${record.prompt}`));
 }
@@ -853,14 +859,15 @@ function say_answer(answer) {
 
 function make_seen(frame, asked_at_ms) {
   const ago = format_span((asked_at_ms - frame.at_ms) / 1000);
+  const place = frame.seconds === undefined ? `image ${frame.label}` : `second ${frame.seconds.toFixed(1)}`;
   const button = make('button', frame.named ? 'named' : '', make_thumbnail(frame.thumbnail),
-                      make('b', '', `${frame.named ? '\u25C6 ' : ''}image ${frame.label}`),
+                      make('b', '', `${frame.named ? '\u25C6 ' : ''}${place}`),
                       make('span', '', format_clock(frame.at_ms)));
   button.title = `${ago} before the question was answered`;
   button.type = 'button';
   const named = frame.named ? ', named in the answer' : '';
-  const name = `Image ${frame.label}, ${format_clock(frame.at_ms)}, ${ago} before${named}: show its caption`;
-  button.setAttribute('aria-label', name);
+  const name = `${place}, ${format_clock(frame.at_ms)}, ${ago} before${named}: show its caption`;
+  button.setAttribute('aria-label', name[0].toUpperCase() + name.slice(1));
   button.addEventListener('click', () => show_record(frame.id));
   return button;
 }

@@ -9,6 +9,7 @@
 #include "apps/base/terminal.h"
 #include "apps/base/trimmed_text.h"
 #include "apps/setup/clip_file.h"
+#include "apps/setup/clip_part.h"
 #include "apps/setup/image_file.h"
 
 namespace ocellus::app {
@@ -97,7 +98,7 @@ ocellus_status add_together(ocellus_session* session, const std::vector<PromptPa
       one.byte_count = static_cast<int64_t>(files.back().size());
     }
     if (part.clip != nullptr) {
-      clips.push_back(std::make_unique<ClipPart>(*part.clip));
+      clips.push_back(std::make_unique<ClipPart>(part.clip->view()));
       one = clips.back()->get();
     }
     all.push_back(one);

@@ -84,26 +84,10 @@ Clip read_clip(const Model& model, const ClipOptions& options, bool quiet) {
   return clip;
 }
 
-ClipPart::ClipPart(const Clip& clip) {
-  views_.reserve(clip.frames.size());  // their addresses are passed on
-  for (const Frame& frame : clip.frames) {
-    const bool is_encoded = frame.kind == FrameKind::kEncoded;
-    if (!is_encoded) views_.push_back(frame.view());
-    frames_.push_back({.kind = is_encoded ? OCELLUS_PART_IMAGE : OCELLUS_PART_FRAME,
-                       .flags = 0,
-                       .bytes = frame.bytes.data(),
-                       .byte_count = std::ssize(frame.bytes),
-                       .frame = is_encoded ? nullptr : &views_.back(),
-                       .clip = nullptr});
-  }
-  clip_ = {.frame_count = static_cast<int32_t>(frames_.size()),
-           .frames = frames_.data(),
-           .seconds = clip.seconds.data(),
-           .duration = clip.duration};
-}
-
-ocellus_part ClipPart::get() const {
-  return {.kind = OCELLUS_PART_CLIP, .flags = 0, .bytes = nullptr, .byte_count = 0, .frame = nullptr, .clip = &clip_};
+ClipFrames Clip::view() const {
+  ClipFrames view = {.frames = {}, .seconds = seconds, .duration = duration};
+  for (const Frame& frame : frames) view.frames.push_back(&frame);
+  return view;
 }
 
 }  // namespace ocellus::app

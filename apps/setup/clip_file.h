@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/camera/frame.h"
+#include "apps/camera/clip_frames.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -22,24 +22,13 @@ struct Clip {
   std::vector<double> seconds;  // time of each frame since the video's start
   double duration = 0;          // seconds of the whole video
   PictureSize largest;
+
+  // Valid as long as the clip is.
+  ClipFrames view() const;
 };
 
 // Reads the video twice: to count its frames, and to take the chosen ones. Leaves broken frames out and, unless
 // `quiet`, reports them. Throws a Failure for a model that takes no clips, and for a path that is no video.
 Clip read_clip(const Model& model, const ClipOptions& options, bool quiet);
-
-// A clip for ocellus_session_add_parts; valid as long as the clip stays where it is.
-class ClipPart {
- public:
-  explicit ClipPart(const Clip& clip);
-  ClipPart(const ClipPart&) = delete;
-  ClipPart& operator=(const ClipPart&) = delete;
-  ocellus_part get() const;
-
- private:
-  std::vector<ocellus_frame> views_;
-  std::vector<ocellus_part> frames_;
-  ocellus_clip clip_ = {};
-};
 
 }  // namespace ocellus::app

@@ -1,6 +1,7 @@
 #include "apps/watch/frame_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 
 #include "apps/base/failure.h"
@@ -26,6 +27,17 @@ std::string describe_time(int64_t at_ns) {
 void add_stats(const TurnAnswer& turn, QuestionAnswer* answer) {
   if (answer->tokens == 0) answer->first_token_ms = turn.stats.first_token_ms;
   answer->tokens += turn.stats.generated_tokens;
+}
+
+// Names the frames nearest to each time: both of a pair, whose time in the prompt is their mean with one decimal.
+void name_frames_at(const std::vector<double>& times, QuestionAnswer* answer) {
+  constexpr double kRounding = 0.11;
+  for (const double time : times) {
+    const auto distance = [time](const AskedFrame& frame) { return std::abs(frame.seconds.value_or(0) - time); };
+    double least = distance(answer->frames.front());
+    for (const AskedFrame& frame : answer->frames) least = std::min(least, distance(frame));
+    for (AskedFrame& frame : answer->frames) frame.named = frame.named || distance(frame) <= least + kRounding;
+  }
 }
 
 }  // namespace
@@ -57,15 +69,46 @@ void FrameMemory::remember(int64_t id, int64_t captured_ns, const Frame& frame) 
     std::swap(kept.frame, kept_.front().frame);  // its memory is reused
     kept_.pop_front();
   }
-  if (kind_ == MemoryKind::kReplay) kept.frame = frame;
+  if (kind_ != MemoryKind::kRolling) kept.frame = frame;
   kept_.push_back(std::move(kept));
 }
 
 void FrameMemory::inherit(FrameMemory&& old) {
-  if (kind_ != MemoryKind::kReplay || old.kind_ != MemoryKind::kReplay) return;
+  if (kind_ == MemoryKind::kRolling || old.kind_ == MemoryKind::kRolling) return;
   kept_ = std::move(old.kept_);
   while (kept_.size() > static_cast<size_t>(most_)) kept_.pop_front();
   remembered_ = static_cast<int64_t>(kept_.size());
+}
+
+size_t FrameMemory::first_shown() const {
+  size_t first = 0;
+  if (kind_ != MemoryKind::kClip) return first;
+  for (size_t i = kept_.size(); i-- > 0 && first == 0;) {
+    if (!fit_one_clip(kept_[i].frame, kept_.back().frame)) first = i + 1;
+  }
+  return first;
+}
+
+ClipFrames FrameMemory::clip() const {
+  std::vector<const Frame*> frames;
+  for (size_t i = first_shown(); i < kept_.size(); ++i) frames.push_back(&kept_[i].frame);
+  return make_clip(std::move(frames));
+}
+
+void FrameMemory::show_numbered() {
+  std::vector<TurnPart> parts;
+  int32_t number = 0;
+  for (Kept& kept : kept_) {
+    kept.label = ++number;
+    if (kept_.size() > 1) parts.push_back({.text = "Image " + std::to_string(kept.label) + ":"});
+    parts.push_back({.frame = &kept.frame});
+    if (kept_.size() > 1) parts.push_back({.text = "\n"});
+  }
+  show_parts(parts);
+}
+
+void FrameMemory::show_parts(const std::vector<TurnPart>& parts) {
+  if (add_turn_parts(session_, parts) != OCELLUS_OK) throw Failure(kExitInterrupted, "the question was interrupted.");
 }
 
 void FrameMemory::show_frames() {
@@ -77,15 +120,24 @@ void FrameMemory::show_frames() {
   check(ocellus_session_reset(session_));
   check(ocellus_session_begin_turn(session_));
   turn_is_open_ = true;
-  std::vector<TurnPart> parts;
-  int32_t number = 0;
-  for (Kept& kept : kept_) {
-    kept.label = ++number;
-    if (kept_.size() > 1) parts.push_back({.text = "Image " + std::to_string(kept.label) + ":"});
-    parts.push_back({.frame = &kept.frame});
-    if (kept_.size() > 1) parts.push_back({.text = "\n"});
+  if (kind_ == MemoryKind::kClip) {
+    show_parts({{.clip = clip()}});
+  } else {
+    show_numbered();
   }
-  if (add_turn_parts(session_, parts) != OCELLUS_OK) throw Failure(kExitInterrupted, "the question was interrupted.");
+}
+
+void FrameMemory::list_frames(QuestionAnswer* answer) const {
+  const ClipFrames shown = kind_ == MemoryKind::kClip ? clip() : ClipFrames();
+  const size_t first = first_shown();
+  for (size_t i = first; i < kept_.size(); ++i) {
+    AskedFrame asked = {.id = kept_[i].id, .captured_ns = kept_[i].captured_ns, .label = kept_[i].label};
+    if (kind_ == MemoryKind::kClip) {
+      asked.label = static_cast<int32_t>(i - first) + 1;
+      asked.seconds = shown.seconds[i - first];
+    }
+    answer->frames.push_back(asked);
+  }
 }
 
 TurnAnswer FrameMemory::say(const std::string& text, const CommonOptions& options, const TextSink& sink) {
@@ -109,10 +161,10 @@ void FrameMemory::ask(const std::string& question, const CommonOptions& options,
   const StoppableWork work(session_);
   try {
     show_frames();
-    for (const Kept& kept : kept_) {
-      answer->frames.push_back({.id = kept.id, .captured_ns = kept.captured_ns, .label = kept.label});
-    }
-    const std::optional<TemporalQuestion> temporal = parse_temporal_question(question);
+    list_frames(answer);
+    // The frames of a clip have times, and a model that takes clips answers questions about them itself.
+    const std::optional<TemporalQuestion> temporal =
+        kind_ == MemoryKind::kClip ? std::nullopt : parse_temporal_question(question);
     if (!temporal) {
       ask_directly(question, options, sink, answer);
     } else if (temporal->kind == TemporalQuestion::kChange) {
@@ -134,6 +186,7 @@ void FrameMemory::ask_directly(const std::string& question, const CommonOptions&
   const TurnAnswer turn = say(question, options, sink);
   add_stats(turn, answer);
   answer->text = turn.text;
+  if (kind_ == MemoryKind::kClip) return name_frames_at(find_seconds(turn.text), answer);
   for (const int number : find_image_numbers(turn.text, most_)) {
     for (AskedFrame& frame : answer->frames) frame.named = frame.named || frame.label == number;
   }

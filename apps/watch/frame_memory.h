@@ -16,6 +16,7 @@ enum class MemoryKind {
   kReplay,   // frames are kept and read when a question is asked, numbered from 1: as exact as `ask`
   kRolling,  // frames are read as they come into a rolling session of their own; a question costs only its own text,
              // and numbers wrap around
+  kClip,     // frames are kept and read as one clip, with their times, when a question is asked
 };
 
 class FrameMemory {
@@ -41,12 +42,19 @@ class FrameMemory {
     int64_t id;
     int64_t captured_ns;
     int32_t label;
-    Frame frame;  // kReplay
+    Frame frame;  // not in kRolling
   };
-  // Opens a turn with all frames.
+  // Opens a turn with the frames from first_shown() on.
   void show_frames();
+  void show_numbered();
+  void show_parts(const std::vector<TurnPart>& parts);
+  ClipFrames clip() const;
+  // kClip: the first frame after the last change of size.
+  size_t first_shown() const;
   TurnAnswer say(const std::string& text, const CommonOptions& options, const TextSink& sink);
   std::string in_image(const Kept& kept) const;
+  // Lists the frames asked about.
+  void list_frames(QuestionAnswer* answer) const;
   void ask_directly(const std::string& question, const CommonOptions& options, const TextSink& sink,
                     QuestionAnswer* answer);
   void ask_when(const TemporalQuestion& question, const CommonOptions& options, QuestionAnswer* answer);

@@ -1,8 +1,11 @@
 #include "apps/watch/frame_turn.h"
 
+#include <memory>
+
 #include "apps/base/failure.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/trimmed_text.h"
+#include "apps/setup/clip_part.h"
 #include "apps/setup/prompt.h"
 
 namespace ocellus::app {
@@ -35,6 +38,15 @@ int receive_thought(void* user, const char* text, int32_t text_bytes) noexcept {
   return 0;
 }
 
+ocellus_part text_part(const std::string& text) {
+  return {.kind = OCELLUS_PART_TEXT,
+          .flags = 0,
+          .bytes = text.data(),
+          .byte_count = std::ssize(text),
+          .frame = nullptr,
+          .clip = nullptr};
+}
+
 // Returns success, cancelling and deadlines; throws the rest as failures.
 ocellus_status check_turn(ocellus_status status) {
   if (status != OCELLUS_CANCELLED && status != OCELLUS_DEADLINE) check(status);
@@ -43,12 +55,12 @@ ocellus_status check_turn(ocellus_status status) {
 
 }  // namespace
 
-std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame) {
+std::vector<TurnPart> place_in_prompt(const std::string& prompt, const TurnPart& shown) {
   const size_t mark = prompt.find(kImageMark);
-  if (mark == std::string::npos) return {{.frame = &frame}, {.text = prompt}};
+  if (mark == std::string::npos) return {shown, {.text = prompt}};
   std::vector<TurnPart> parts;
   if (mark > 0) parts.push_back({.text = prompt.substr(0, mark)});
-  parts.push_back({.frame = &frame});
+  parts.push_back(shown);
   const std::string rest = prompt.substr(mark + sizeof kImageMark - 1);
   if (!rest.empty()) parts.push_back({.text = rest});
   return parts;
@@ -56,26 +68,19 @@ std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame)
 
 ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts) {
   if (stop_requested()) return OCELLUS_CANCELLED;  // a stop before the turn was cleared when it began
-  std::vector<ocellus_frame> views;
-  views.reserve(parts.size());  // their addresses are passed on
+  std::vector<ocellus_frame> views(parts.size());
+  std::vector<std::unique_ptr<ClipPart>> clips;
   std::vector<ocellus_part> all;
-  for (const TurnPart& part : parts) {
-    ocellus_part one = {.kind = OCELLUS_PART_TEXT,
-                        .flags = 0,
-                        .bytes = part.text.data(),
-                        .byte_count = static_cast<int64_t>(part.text.size()),
-                        .frame = nullptr,
-                        .clip = nullptr};
-    if (part.frame != nullptr && part.frame->kind == FrameKind::kEncoded) {
-      one.kind = OCELLUS_PART_IMAGE;
-      one.bytes = part.frame->bytes.data();
-      one.byte_count = static_cast<int64_t>(part.frame->bytes.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const TurnPart& part = parts[i];
+    if (!part.clip.empty()) {
+      clips.push_back(std::make_unique<ClipPart>(part.clip));
+      all.push_back(clips.back()->get());
     } else if (part.frame != nullptr) {
-      views.push_back(part.frame->view());
-      one.kind = OCELLUS_PART_FRAME;
-      one.frame = &views.back();
+      all.push_back(frame_part(*part.frame, &views[i]));
+    } else {
+      all.push_back(text_part(part.text));
     }
-    all.push_back(one);
   }
   return check_turn(ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), nullptr));
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/camera/frame.h"
+#include "apps/camera/clip_frames.h"
 #include "apps/setup/options.h"
 #include "runtime/ocellus.h"
 
@@ -14,14 +14,15 @@ namespace ocellus::app {
 // Receives the answer piece by piece.
 using TextSink = std::function<void(const std::string& piece)>;
 
-// Text, or a frame owned elsewhere.
+// Text, a frame owned elsewhere, or a clip, which may have its last frame named, too.
 struct TurnPart {
   std::string text = {};
   const Frame* frame = nullptr;
+  ClipFrames clip = {};
 };
 
-// Puts the frame in place of "<image>" in the prompt, else before it.
-std::vector<TurnPart> place_frame(const std::string& prompt, const Frame& frame);
+// Puts the frame or clip in place of "<image>" in the prompt, else before it.
+std::vector<TurnPart> place_in_prompt(const std::string& prompt, const TurnPart& shown);
 
 // Adds all of them or none to an open turn. Returns OCELLUS_OK, OCELLUS_CANCELLED or OCELLUS_DEADLINE; throws a Failure
 // for everything else.

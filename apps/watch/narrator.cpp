@@ -1,5 +1,7 @@
 #include "apps/watch/narrator.h"
 
+#include <algorithm>
+
 #include "apps/base/failure.h"
 #include "apps/base/stop_request.h"
 
@@ -13,7 +15,7 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
   CommonOptions common = options.common;
   const bool is_rolling = options.memory == MemoryKind::kRolling;
   common.sessions = is_rolling ? 2 : 1;
-  common.images = settings.frames;
+  common.images = options.clips.frames > 0 ? 0 : settings.frames;
   if (common.cache.bits != settings.kv_bits) common.cache.set_bits(settings.kv_bits);
   common.cache.keep = settings.keep;
   if (settings.keep < 1 && common.cache.evict == "none") common.cache.evict = "value-window";
@@ -21,12 +23,18 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
   return common;
 }
 
+// A clip is that of a caption, or all frames in memory for a question; its words are planned with it.
 Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
-  return {.images = settings.frames,
-          .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
-          .answer_tokens = options.common.answer_tokens,
-          .largest = {.pixels = options.image_pixels, .whole_pixels = {}},
-          .are_frames = true};
+  Needs needs = {.images = settings.frames,
+                 .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
+                 .answer_tokens = options.common.answer_tokens,
+                 .largest = {.pixels = options.image_pixels, .whole_pixels = {}},
+                 .are_frames = true};
+  if (options.clips.frames == 0) return needs;
+  needs.images = 0;
+  needs.clip_frames = std::max(options.clips.frames, settings.frames);
+  needs.prompt_tokens = kMaxPromptTokens;
+  return needs;
 }
 
 }  // namespace
@@ -54,7 +62,8 @@ Narrator::Narrator(const Model& model, const NarratorOptions& options, const Wat
   memory_ = std::make_unique<FrameMemory>(session, options.memory, settings.frames);
 }
 
-TurnAnswer Narrator::caption(const Frame& frame, const std::string& prompt, int64_t deadline_ns, const TextSink& sink) {
+TurnAnswer Narrator::caption(const TurnPart& shown, const std::string& prompt, int64_t deadline_ns,
+                             const TextSink& sink) {
   ocellus_session* session = running_.session.get();
   const StoppableWork work(session);
   check(ocellus_session_reset(session));
@@ -62,7 +71,7 @@ TurnAnswer Narrator::caption(const Frame& frame, const std::string& prompt, int6
   ocellus_session_set_deadline(session, deadline_ns);
   TurnAnswer answer;
   try {
-    answer.status = add_turn_parts(session, place_frame(prompt, frame));
+    answer.status = add_turn_parts(session, place_in_prompt(prompt, shown));
     if (answer.status == OCELLUS_OK) answer = answer_frames(session, common_, sink);
   } catch (const Failure&) {
     ocellus_session_set_deadline(session, 0);

@@ -1,8 +1,9 @@
-// The engine of a watch: captions of single frames, and a memory of the last ones.
+// The engine of a watch: captions of frames or clips, and a memory of the last frames.
 #pragma once
 
 #include <memory>
 
+#include "apps/camera/recent_frames.h"
 #include "apps/setup/setup.h"
 #include "apps/watch/frame_memory.h"
 #include "apps/watch/watch_control.h"
@@ -12,6 +13,7 @@ namespace ocellus::app {
 struct NarratorOptions {
   CommonOptions common;
   MemoryKind memory = MemoryKind::kReplay;
+  ClipPace clips;            // with frames: kClip is the kind of memory
   int64_t image_pixels = 0;  // largest expected frame; 0: 1920 x 1080
 };
 
@@ -25,8 +27,9 @@ class Narrator {
   // The model must outlive this object.
   Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings);
 
-  // deadline_ns: CLOCK_MONOTONIC, 0: none. Throws a Failure for a frame that cannot be used.
-  TurnAnswer caption(const Frame& frame, const std::string& prompt, int64_t deadline_ns, const TextSink& sink);
+  // `shown`: a frame or a clip. deadline_ns: CLOCK_MONOTONIC, 0: none. Throws a Failure for a frame that cannot be
+  // used.
+  TurnAnswer caption(const TurnPart& shown, const std::string& prompt, int64_t deadline_ns, const TextSink& sink);
   FrameMemory& memory() { return *memory_; }
   const Running& running() const { return running_; }
   const CommonOptions& options() const { return common_; }

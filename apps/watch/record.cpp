@@ -54,10 +54,22 @@ nlohmann::ordered_json caption_json(const Record& record) {
   return object;
 }
 
+nlohmann::ordered_json clip_json(const std::vector<ClipFrame>& clip) {
+  nlohmann::ordered_json frames = nlohmann::ordered_json::array();
+  for (const ClipFrame& frame : clip) {
+    frames.push_back({{"sequence", frame.sequence},
+                      {"at_ms", wall_ms(frame.captured_ns)},
+                      {"capture_ns", frame.captured_ns},
+                      {"seconds", frame.seconds}});
+  }
+  return frames;
+}
+
 }  // namespace
 
 nlohmann::ordered_json record_json(const Record& record) {
   nlohmann::ordered_json json = caption_json(record);
+  if (!record.clip.empty()) json["clip"] = clip_json(record.clip);
   if (record.places.empty()) return json;
   json["places"] = places_json(record.places);
   json["width"] = record.width;
@@ -73,6 +85,7 @@ nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer) {
                       {"thumbnail", thumbnail_path(frame.id)},
                       {"label", frame.label},
                       {"named", frame.named}});
+    if (frame.seconds) frames.back()["seconds"] = *frame.seconds;
   }
   return {{"id", answer.id},
           {"question", answer.question},

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ namespace ocellus::app {
 
 // Converts CLOCK_MONOTONIC to milliseconds since 1970.
 int64_t wall_ms(int64_t at_ns);
+
+// A frame of the clip that was answered.
+struct ClipFrame {
+  int64_t sequence = 0;
+  int64_t captured_ns = 0;
+  double seconds = 0;  // as the model was told
+};
 
 struct Record {
   int64_t id = 0;  // number of the answered frame, from 1
@@ -32,6 +40,7 @@ struct Record {
   bool has_thumbnail = false;
   std::vector<Place> places;      // boxes and points in the text, in pixels of the frame
   int32_t width = 0, height = 0;  // size of the frame
+  std::vector<ClipFrame> clip;    // ends with the frame; empty: the frame was a picture
   ocellus_generate_stats stats = {};
 };
 nlohmann::ordered_json record_json(const Record& record);
@@ -40,8 +49,9 @@ nlohmann::ordered_json record_json(const Record& record);
 struct AskedFrame {
   int64_t id = 0;  // id of its record
   int64_t captured_ns = 0;
-  int32_t label = 0;   // its number in the model's prompt
-  bool named = false;  // the answer names it
+  int32_t label = 0;                   // its number in the model's prompt
+  bool named = false;                  // the answer names it
+  std::optional<double> seconds = {};  // its time in the clip that the model read, if it was one
 };
 
 struct QuestionAnswer {

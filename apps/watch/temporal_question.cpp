@@ -135,4 +135,18 @@ std::vector<int> find_image_numbers(const std::string& answer, int most) {
   return numbers;
 }
 
+std::vector<double> find_seconds(const std::string& answer) {
+  constexpr size_t kMostDigits = 6;  // a clip is shorter than a day
+  const auto is_digit = [&](size_t at) { return std::isdigit(static_cast<unsigned char>(answer[at])) != 0; };
+  std::vector<double> times;
+  for (size_t at = answer.find(" second"); at != std::string::npos; at = answer.find(" second", at + 1)) {
+    if (at < 3 || !is_digit(at - 1) || answer[at - 2] != '.') continue;
+    size_t begin = at - 2;
+    while (begin > 0 && is_digit(begin - 1)) --begin;
+    const size_t digits = at - 2 - begin;
+    if (digits >= 1 && digits < kMostDigits) times.push_back(std::stod(answer.substr(begin, at - begin)));
+  }
+  return times;
+}
+
 }  // namespace ocellus::app

@@ -32,4 +32,7 @@ std::string describe_change(const std::string& before, const std::string& after)
 // Returns the numbers in "Images 2, 5 and 7." or "in image 3" from 1 to `most`, each once.
 std::vector<int> find_image_numbers(const std::string& answer, int most);
 
+// Returns the times in "It appears at 3.5 seconds." that are written as models read them: with one decimal.
+std::vector<double> find_seconds(const std::string& answer);
+
 }  // namespace ocellus::app

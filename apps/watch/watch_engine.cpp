@@ -62,7 +62,8 @@ int32_t WatchEngine::max_frames() const {
   const int64_t rows = facts.context_length - kMaxPromptTokens - options_.common.answer_tokens -
                        most_thought_tokens(facts, options_.common);
   const int32_t image_positions = facts.any_image_size != 0 ? 1 : facts.tokens_per_view;
-  return static_cast<int32_t>(std::clamp<int64_t>(rows / (image_positions + 40), 1, kMaxFrames));
+  const int64_t frames = rows / (image_positions + 40) * std::max(options_.clips.group, 1);
+  return static_cast<int32_t>(std::clamp<int64_t>(frames, 1, kMaxFrames));
 }
 
 WatchSettings WatchEngine::merge(const Json& changes, const WatchSettings& before) const {
@@ -101,7 +102,7 @@ Json WatchEngine::model_state() const {
           {"device", runs_on_gpu(narrator_->options()) ? "GPU " + std::to_string(device) : "CPU"}};
 }
 
-Json WatchEngine::memory_state(const ocellus_generate_stats& last) const {
+Json WatchEngine::memory_state(const ocellus_generate_stats& last, int64_t other_frame_bytes) const {
   const ocellus_plan& plan = narrator_->running().plan;
   const ocellus_engine_stats engine = narrator_->running().engine_stats();
   const double bits = last.kv_block_elements > 0
@@ -117,7 +118,7 @@ Json WatchEngine::memory_state(const ocellus_generate_stats& last) const {
           {"outside_bytes", engine.outside_bytes_now},
           {"images_held", narrator_->memory().held()},
           {"images_most", settings_.frames},
-          {"frame_bytes", narrator_->memory().frame_bytes()},
+          {"frame_bytes", narrator_->memory().frame_bytes() + other_frame_bytes},
           {"kv_bytes", last.kv_bytes},
           {"kv_bytes_full", last.kv_bytes_full},
           {"kv_bits", bits},

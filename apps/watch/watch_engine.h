@@ -28,8 +28,8 @@ class WatchEngine {
   void use(const WatchSettings& settings);
   // Creates the engine again if the frame is larger than planned for; Failures as in remake().
   void fit(const Frame& frame);
-  // `last`: stats of the last caption.
-  nlohmann::ordered_json memory_state(const ocellus_generate_stats& last) const;
+  // `last`: stats of the last caption. `other_frame_bytes`: of frames that are kept elsewhere, outside the plan, too.
+  nlohmann::ordered_json memory_state(const ocellus_generate_stats& last, int64_t other_frame_bytes) const;
   nlohmann::ordered_json model_state() const;
 
   // Thread-safe:

@@ -32,6 +32,15 @@ void refuse_damage(const Frame& frame) {
   if (!damage.empty()) throw Failure(kExitBadInput, damage);
 }
 
+std::vector<ClipFrame> list_frames(const ClipFrames& clip) {
+  std::vector<ClipFrame> frames;
+  for (size_t i = 0; i < clip.frames.size(); ++i) {
+    const Frame& frame = *clip.frames[i];
+    frames.push_back({.sequence = frame.sequence, .captured_ns = frame.captured_ns, .seconds = clip.seconds[i]});
+  }
+  return frames;
+}
+
 }  // namespace
 
 Watcher::Watcher(const Model& model, WatchOptions options)
@@ -58,12 +67,20 @@ void Watcher::open() {
                            {"height", picture.height},
                            {"at_ms", wall_ms(picture.captured_ns)}});
   });
+  if (options_.narrator.clips.frames > 0) recent_ = std::make_unique<RecentFrames>(options_.narrator.clips);
   CaptureOptions capture = options_.capture;
-  capture.on_frame = [this](const Frame& frame) { live_->offer(frame); };
+  capture.on_frame = [this](const Frame& frame) {
+    live_->offer(frame);
+    if (recent_) recent_->add(frame);
+  };
   capture.on_event = [this](const std::string& text) { events_.note("warning", text); };
   capture.open = [&source](const SourceOptions&) { return std::move(source); };  // is called once, in Capture()
   capture_ = std::make_unique<Capture>(capture);
-  intake_ = std::make_unique<FrameIntake>(capture_.get(), &control_, &counts_);
+  intake_ = std::make_unique<FrameIntake>(IntakeSources{.capture = capture_.get(),
+                                                        .control = &control_,
+                                                        .counts = &counts_,
+                                                        .recent = recent_.get(),
+                                                        .clip_group = options_.narrator.clips.group});
 }
 
 int Watcher::run() {
@@ -168,6 +185,21 @@ void Watcher::answer_frame() {
   keep(std::move(record));
 }
 
+// Answers for the record `id`.
+TurnAnswer Watcher::describe(const TurnPart& shown, int64_t id) {
+  const WatchSettings& settings = engine_.settings();
+  const int64_t deadline_ns = settings.deadline_ms > 0 ? shown.frame->captured_ns + settings.deadline_ms * 1000000 : 0;
+  const auto tell = [this, id](const std::string& piece) {
+    events_.tell("caption_text", {{"id", id}, {"text", piece}});
+  };
+  try {
+    return engine_.narrator().caption(shown, settings.prompt, deadline_ns, tell);
+  } catch (const Failure& failure) {
+    if (failure.exit_code() == kExitBadInput) intake_->drop_clip();
+    throw;
+  }
+}
+
 // Returns false if a stop was requested before the answer was complete.
 bool Watcher::caption(Record* record) {
   const Frame& frame = intake_->frame();
@@ -177,12 +209,9 @@ bool Watcher::caption(Record* record) {
     if (!remark.empty()) events_.note("information", remark);
   }
   engine_.fit(frame);
-  const WatchSettings& settings = engine_.settings();
-  const int64_t deadline_ns = settings.deadline_ms > 0 ? frame.captured_ns + settings.deadline_ms * 1000000 : 0;
-  const TurnAnswer answer =
-      engine_.narrator().caption(frame, settings.prompt, deadline_ns, [this, record](const std::string& piece) {
-        events_.tell("caption_text", {{"id", record->id}, {"text", piece}});
-      });
+  const TurnPart shown = {.frame = &frame, .clip = make_clip(intake_->clip())};
+  record->clip = list_frames(shown.clip);
+  const TurnAnswer answer = describe(shown, record->id);
   if (answer.status == OCELLUS_CANCELLED && stop_requested()) return false;
   record->text = answer.text;
   record->thought = answer.thought;
@@ -192,7 +221,8 @@ bool Watcher::caption(Record* record) {
   record->width = frame.width;
   record->height = frame.height;
   const ocellus_engine* const engine = engine_.narrator().running().engine.get();
-  record->places = read_places(answer.text, model_, engine, frame.width, frame.height);
+  // An answer about a clip does not say which frame its places are in.
+  if (shown.clip.empty()) record->places = read_places(answer.text, model_, engine, frame.width, frame.height);
   engine_.narrator().memory().remember(record->id, record->captured_ns, frame);
   return true;
 }
@@ -237,8 +267,10 @@ Json Watcher::make_state() const {
                 {"latency_ms", counts_.latency_state()},
                 {"settings", settings_json(engine_.settings())},
                 {"limits", engine_.limits_state()},
-                {"memory", engine_.memory_state(counts_.last_stats())},
+                {"memory", engine_.memory_state(counts_.last_stats(), intake_->frame_bytes())},
                 {"settings_pending", !engine_.serves(control_.settings())}};
+  const ClipPace& clips = options_.narrator.clips;
+  if (clips.frames > 0) state["clips"] = {{"frames", clips.frames}, {"fps", clips.frames_per_second}};
   const Json history = history_.state();
   if (!history.is_null()) state["history"] = history;
   return state;

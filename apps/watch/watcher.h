@@ -57,6 +57,7 @@ class Watcher {
   QuestionAnswer answer(const WatchQuestion& question);
   void answer_frame();
   bool caption(Record* record);
+  TurnAnswer describe(const TurnPart& shown, int64_t id);
   void keep(Record record);
   void publish_state(bool at_once);
   nlohmann::ordered_json make_state() const;
@@ -71,7 +72,8 @@ class Watcher {
   WatchHistory history_;
   WatchEngine engine_;
   std::unique_ptr<LivePicture> live_;
-  std::unique_ptr<Capture> capture_;  // after what its thread uses
+  std::unique_ptr<RecentFrames> recent_;  // null without clips
+  std::unique_ptr<Capture> capture_;      // after what its thread uses
 
   // Used by the loop only:
   std::unique_ptr<FrameIntake> intake_;

@@ -25,7 +25,7 @@ Status check_clips(const Model& model, const ocellus_limits& limits) {
       clips_of(model.vision()).time_step != nullptr)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s has the frames of a clip in one block, each at its time, while pictures are linked one by "
-                        "one: plan no reuse, or no clips",
+                        "one: plan no reuse (reuse), or no clips (max_clip_frames)",
                         family_of(model.vision())->name);
   return {};
 }

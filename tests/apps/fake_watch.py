@@ -144,13 +144,15 @@ class FakeWatch:
         self.emit("caption_begin", {"id": number, "sequence": 3 * number, "at_ms": now_ms(),
                                     "prompt": self.state["settings"]["prompt"]})
 
-    def answer(self, number, question, text, named=(), pause_s=0.0, error=""):
+    def answer(self, number, question, text, named=(), pause_s=0.0, error="", seconds=()):
         self.emit("question_begin", {"id": number, "question": question})
         for place, word in enumerate(text.split()):
             self.emit("question_text", {"id": number, "text": (" " if place else "") + word})
             time.sleep(pause_s)
         frames = [{"id": record["id"], "at_ms": record["at_ms"], "thumbnail": record["thumbnail"], "label": label,
                    "named": label in named} for label, record in enumerate(self.records[-6:], 1)]
+        for frame, second in zip(frames, seconds):
+            frame["seconds"] = second
         answer = {"id": number, "question": question, "text": text, "error": error, "frames": frames, "total_ms": 120.4,
                   "ttft_ms": 80.2, "tokens": 4, "at_ms": now_ms()}
         self.answers.append(answer)

@@ -405,6 +405,17 @@ class FakePage(PageTest):
         page.click("#answers .named")
         self.wait(f"document.querySelector('#history details[open]').textContent.includes({json.dumps(RED + ' 3')})")
 
+    def test_frames_of_clips_have_their_times(self):
+        page = self.open()
+        for number in range(1, 5):
+            clip = [{"sequence": number + i, "seconds": 0.5 * i} for i in range(2)]
+            self.watch.caption(number, f"{RED} {number}", clip=clip)
+        self.wait_text("#history", f"{RED} 4")
+        self.watch.answer(1, "When did it move?", "At 0.8 seconds.", named=(2, 3), seconds=(0, 0.5, 1, 1.5))
+        self.comes_to_hold(lambda: page.text("#answers .named"), "second 0.5")
+        page.click("#answers .named")
+        self.wait("document.querySelector('#history details[open]').textContent.includes('clip of frames 2 to 3, 0.5 s')")
+
     def test_a_refused_question_keeps_its_text(self):
         self.allowed = "503|500"
         page = self.open()

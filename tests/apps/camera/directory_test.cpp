@@ -142,8 +142,10 @@ TEST_CASE("a directory is paced at one picture a second, and one PNG is a direct
   CHECK(source->frames_per_second() == 1);
   Frame frame;
   CHECK(source->next(&frame, test::milliseconds(0)).kind == SourceEvent::kFrame);
+  const int64_t first_ns = frame.time_ns();
   CHECK(source->next(&frame, test::milliseconds(50)).kind == SourceEvent::kTimeout);
   CHECK(source->next(&frame, test::milliseconds(1500)).kind == SourceEvent::kFrame);
+  CHECK(frame.time_ns() - first_ns == 1'000'000'000);
   const auto single = open_source(quick(folder.file("1.png")));
   CHECK(test::collect(*single, nullptr).size() == 2);
   const auto again = open_source(quick(folder.file("1.png"), true));

@@ -58,6 +58,7 @@ TEST_CASE("raw frames come from a pipe as they are") {
       CHECK(frame.width == 40);
       CHECK(frame.height == 20);
       CHECK(frame.captured_ns > 0);
+      CHECK(frame.time_ns() == frame.captured_ns);
       joined = joined + frame.bytes;
     }
     CHECK(joined == stream);
@@ -328,6 +329,7 @@ TEST_CASE("a file is paced at its own rate or the one asked for, and starts agai
   test::collect(*looped, &frames, 35);
   REQUIRE(frames.size() == 35);
   for (size_t i = 0; i < 35; ++i) CHECK(frames[i].bytes == Bytes(8, static_cast<uint8_t>(i % 10)));
+  for (size_t i = 1; i < 35; ++i) CHECK(frames[i].time_ns() - frames[i - 1].time_ns() == 500'000);
 }
 
 TEST_CASE("a file that cannot be read is refused at once") {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "apps/camera/synthetic_source.h"
 #include "apps/watch/frame_intake.h"
 #include "apps/watch/watch_history.h"
 
@@ -102,7 +103,7 @@ TEST_CASE("a frame is answered only when it is due and has changed, and no frame
   Capture capture(options);
   WatchControl control({});
   WatchCounts counts;
-  FrameIntake intake(&capture, &control, &counts);
+  FrameIntake intake({&capture, &control, &counts});
   WatchSettings settings;
   settings.change = 0.5;
   settings.paused = true;
@@ -122,6 +123,69 @@ TEST_CASE("a frame is answered only when it is due and has changed, and no frame
   CHECK_FALSE(intake.take(settings));  // not due, and the question ends the wait
   CHECK(control.next_question().has_value());
   CHECK(monotonic_ns() - start_ns < 30'000'000'000);
+}
+
+// JPEGs a second apart, the second one damaged.
+struct DamagedFrames : FrameSource {
+  SourceEvent next(Frame* frame, std::chrono::milliseconds) override {
+    if (++count > 9) return {.kind = SourceEvent::kEnd};
+    SyntheticSource({.name = "synthetic", .format = "mjpeg", .width = 64, .height = 48}).next(frame, {});
+    if (count == 2) frame->bytes.resize(frame->bytes.size() * 7 / 8);
+    frame->file_ns = count * 1'000'000'000;
+    return {.kind = SourceEvent::kFrame};
+  }
+  std::string describe() const override { return "damaged frames"; }
+  int64_t count = 0;
+};
+
+// Takes frames with clips of at most four.
+struct ClipTaker {
+  explicit ClipTaker(int32_t group)
+      : recent({.frames = 4, .frames_per_second = 2}),
+        capture(options_for(&recent)),
+        intake({&capture, &control, &counts, &recent, group}) {}
+  static CaptureOptions options_for(RecentFrames* recent) {
+    CaptureOptions options;
+    options.lossless = true;
+    options.open = [](const SourceOptions&) { return std::make_unique<DamagedFrames>(); };
+    options.on_frame = [recent](const Frame& frame) { recent->add(frame); };
+    return options;
+  }
+  std::vector<int64_t> take() {
+    while (!intake.take({})) {
+    }
+    std::vector<int64_t> numbers;
+    for (const Frame* frame : intake.clip()) numbers.push_back(frame->sequence);
+    CHECK(intake.clip().back() == &intake.frame());
+    return numbers;
+  }
+  RecentFrames recent;
+  Capture capture;
+  WatchControl control{{}};
+  WatchCounts counts;
+  FrameIntake intake;
+};
+
+using Numbers = std::vector<int64_t>;
+
+TEST_CASE("a clip ends with the frame taken, and has no damaged frame and none that could not be read") {
+  ClipTaker taker(1);
+  CHECK(taker.take() == Numbers{1});
+  CHECK(taker.take() == Numbers{1, 2});  // who describes it finds the damage
+  for (const Numbers& expected : {Numbers{3}, {3, 4}, {3, 4, 5}, {3, 4, 5, 6}, {4, 5, 6, 7}}) {
+    CHECK(taker.take() == expected);
+  }
+  CHECK(taker.intake.frame_bytes() > 0);
+  taker.intake.drop_clip();
+  CHECK(taker.take() == Numbers{8});
+  CHECK(FrameIntake({&taker.capture, &taker.control, &taker.counts}).clip().empty());
+}
+
+TEST_CASE("a clip of pairs has whole pairs, or a frame alone") {
+  ClipTaker taker(2);
+  for (const Numbers& expected : {Numbers{1}, {1, 2}, {3}, {3, 4}, {4, 5}, {3, 4, 5, 6}, {4, 5, 6, 7}}) {
+    CHECK(taker.take() == expected);
+  }
 }
 
 }  // namespace

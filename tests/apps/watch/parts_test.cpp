@@ -135,6 +135,16 @@ TEST_CASE("numbers of images are found in answers, those out of range are not") 
   CHECK(find_image_numbers("", 8).empty());
 }
 
+TEST_CASE("times are found in answers where they are written as models read them") {
+  CHECK(find_seconds("It appears at 3.5 seconds and is gone at <12.0 seconds>.") == std::vector<double>{3.5, 12.0});
+  CHECK(find_seconds("At 0.2 seconds.") == std::vector<double>{0.2});
+  for (const char* other : {"", " second", "3 seconds", "It lasts 3 seconds.", ".5 seconds", "3.55 seconds",
+                            "x.5 seconds", "99999999.9 seconds", "the second 3.5"}) {
+    CAPTURE(other);
+    CHECK(find_seconds(other).empty());
+  }
+}
+
 TEST_CASE("an answer says yes only if it begins so") {
   CHECK(says_yes("Yes."));
   CHECK(says_yes(" yes, it is"));

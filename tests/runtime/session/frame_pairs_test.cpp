@@ -187,7 +187,7 @@ TEST_CASE("pairs that are one block are not linked, as one sentence says") {
   CHECK(
       std::string(last_failure().sentence) ==
       "Qwen2-VL has the frames of a clip in one block, each at its time, while pictures are linked one by one: plan no "
-      "reuse, or no clips");
+      "reuse (reuse), or no clips (max_clip_frames)");
 }
 
 TEST_CASE("frames of a pair that cannot be are refused by one sentence, and nothing is lost") {
