@@ -99,7 +99,7 @@ int run_ask(const AskOptions& options) {
   }
   if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
   remark_on_cut_boxes(answer, options);
-  remark_on_end(answer, options.common);
+  remark_on_end(answer, model, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 

@@ -47,7 +47,7 @@ int run_caption(const CaptionOptions& options) {
     } else {
       print("\n");
     }
-    remark_on_end(answer, options.common);
+    remark_on_end(answer, model, options.common);
     if (answer.interrupted) return kExitInterrupted;
   }
   return kExitOk;

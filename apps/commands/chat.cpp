@@ -208,8 +208,7 @@ class Chat {
 int run_chat(ChatOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
-  options.common.text_tokens = options.common.text_tokens.value_or(
-      kChatTextTokens + kChatThoughts * most_thought_tokens(model.facts, options.common));
+  choose_text_tokens(model.facts, kChatTextTokens, kChatThoughts, &options.common);
   const int64_t planned_images =
       std::max<int64_t>(options.common.images.value_or(kChatImages), static_cast<int64_t>(images.size()));
   // Larger pictures may follow.

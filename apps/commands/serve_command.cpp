@@ -142,7 +142,7 @@ int run_serve(ServeCommand command) {
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.text_tokens = common.text_tokens.value_or(kServedTextTokens + most_thought_tokens(model.facts, common));
+  choose_text_tokens(model.facts, kServedTextTokens, 1, &common);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);

@@ -153,6 +153,10 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   return OCELLUS_OK;
 }
 
+int32_t text_rows(const ocellus_generate_stats& stats) {
+  return stats.prompt_tokens - stats.image_tokens + stats.thought_tokens + stats.generated_tokens;
+}
+
 }  // namespace
 
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
@@ -204,10 +208,16 @@ std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& tex
   return tokens;
 }
 
-void remark_on_end(const Answer& answer, const CommonOptions& options) {
+void remark_on_end(const Answer& answer, const Model& model, const CommonOptions& options) {
   if (options.quiet) return;
-  if (answer.stats.stop == OCELLUS_STOP_FULL)
-    print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+  if (answer.stats.stop == OCELLUS_STOP_FULL) {
+    // Without --text-tokens an answer's text is planned as long as it may be.
+    const bool are_planned_used = options.text_tokens && text_rows(answer.stats) >= *options.text_tokens;
+    print_note("The answer ends here because " +
+               (are_planned_used
+                    ? "the planned text tokens are used up; see --text-tokens."
+                    : "the model's " + std::to_string(model.facts.context_length) + " positions are used up."));
+  }
   if (answer.stats.stop == OCELLUS_STOP_END_TOKEN && answer.stats.generated_tokens == 0 && !answer.thought.empty())
     print_note("The model ended its answer inside its thought; a smaller --think-tokens closes it before.");
 }

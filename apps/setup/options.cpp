@@ -191,7 +191,7 @@ void add_thought_options(CLI::App* command, CommonOptions* options) {
             options->has_thought_tokens = true;
           },
           "Maximum tokens that a thinking model thinks before an answer, planned in addition; 0: none (default: 1024 "
-          "if its chat template opens a thought, else 0)")
+          "if its chat template opens a thought, else 0); fewer where the answer would have no room")
       ->option_text("N")
       ->check(number_between(0, kMaxCount))
       ->group("Answers");

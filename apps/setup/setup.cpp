@@ -81,6 +81,12 @@ int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOption
   return options.thought_tokens < 0 ? facts.thought_tokens : options.thought_tokens;
 }
 
+void choose_text_tokens(const ocellus_model_facts& facts, int32_t tokens, int32_t thoughts, CommonOptions* options) {
+  if (options->text_tokens) return;
+  const int32_t wanted = tokens + thoughts * most_thought_tokens(facts, *options);
+  options->text_tokens = facts.context_length > 0 ? std::min(wanted, facts.context_length) : wanted;
+}
+
 bool runs_on_gpu(const CommonOptions& options) {
   return options.device == OCELLUS_DEVICE_CUDA || (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
 }

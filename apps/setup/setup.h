@@ -30,6 +30,9 @@ struct Model {
 
 // Maximum tokens of a thought; 0: none.
 int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOptions& options);
+// Plans a conversation's text, unless --text-tokens did: `tokens` and `thoughts` thoughts, no more than the model has
+// positions.
+void choose_text_tokens(const ocellus_model_facts& facts, int32_t tokens, int32_t thoughts, CommonOptions* options);
 
 // True if an engine with these options runs on a GPU.
 bool runs_on_gpu(const CommonOptions& options);

@@ -407,7 +407,7 @@ class BadInput(FolderTest):
         self.answer("ask", "--prompt", "Hello.", "-n", 2, "-m", MODEL)
 
 
-class Limits(ProgramTest):
+class Limits(FolderTest):
     def test_no_pictures(self):
         self.assert_refused(["caption"], USAGE, "IMAGE is required")
 
@@ -437,6 +437,13 @@ class Limits(ProgramTest):
             self.assertEqual(done.returncode, OK)
             self.assertRegex(done.stderr, r"\AThe answer ends here .*--text-tokens\.\n\Z")
             self.assertEqual(run(*command, board("113"), "--text-tokens", 4, "--quiet").stderr, "")
+
+    def test_an_answer_that_fills_the_model_says_so(self):
+        key = b"llama.context_length\x04\0\0\0"
+        model = self.changed_model(key + b"\0\x20\0\0", key + b"\x5a\0\0\0")
+        done = run("caption", *model, board("113"))
+        self.assertEqual(done.returncode, OK)
+        self.assertEqual(done.stderr, "The answer ends here because the model's 90 positions are used up.\n")
 
     def test_more_text_tokens_than_the_model_has_positions_are_remarked_on(self):
         for flags, note in ((["--text-tokens", 9000], "Note: --text-tokens plans 9000, but the model has 8192 positions: "

@@ -83,6 +83,10 @@ class Commands(FolderTest):
         self.assertEqual(watched["thought_tokens"], MARKS + 3)
         self.assertTrue(watched["thought"])
 
+    def test_a_conversation_plans_no_more_than_the_models_positions(self):
+        done = run("chat", *self.model, "--think-tokens", 9000, stdin="/stats\n")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+
     def test_a_model_that_does_not_think_refuses_the_bound(self):
         for command in (["caption"], ["ask", "--prompt", "What?"], ["chat"]):
             self.assert_refused([*command, "--think-tokens", 5, board("113")], USAGE, "the model does not think")
@@ -125,6 +129,16 @@ class Serving(FolderTest):
         for wrong in (-1, "many", 1.5):
             status, answer = self.server.post({"messages": caption_of("113"), "thinking_token_budget": wrong})
             self.assertEqual((status, answer["error"]["param"]), (400, "thinking_token_budget"), answer)
+
+    def test_a_thought_leaves_the_answer_its_tokens(self):
+        server = Server(*thinking_model(self.folder), "--think-tokens", 9000, "--text-tokens", 100)
+        self.addCleanup(server.stop)
+        status, answer = server.post({"messages": caption_of("113"), "max_tokens": 6, "ignore_eos": True})
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        self.assertTrue(answer["choices"][0]["message"]["content"])
+        counts = answer["usage"]
+        self.assertEqual(counts["completion_tokens"] - counts["completion_tokens_details"]["reasoning_tokens"], 6)
 
     def test_streams_have_both_in_their_deltas(self):
         whole = self.ask()["choices"][0]["message"]

@@ -188,8 +188,28 @@ TEST_CASE("the plan of a thought, its marks and an answer is exact") {
   CHECK(fits.stop == OCELLUS_STOP_MAX_TOKENS);
   CHECK(fits.thought_tokens == marks + 100);
   CHECK(fits.generated_tokens == 9);
-  const ocellus_generate_stats full = answer(prompt + marks + 20);
+  // Text is planned in whole pages, and the newest token is not read.
+  const auto left_by = [&](int32_t text_tokens) {
+    return static_cast<int32_t>(round_up(text_tokens, kPageSlots)) - prompt - marks + 1;
+  };
+  const ocellus_generate_stats shorter = answer(prompt + marks + 20);
+  CHECK(shorter.stop == OCELLUS_STOP_MAX_TOKENS);
+  CHECK(shorter.thought_tokens == marks + left_by(prompt + marks + 20) - 9);
+  CHECK(shorter.generated_tokens == 9);
+  const ocellus_generate_stats full = answer(prompt + marks);
+  const int32_t left = left_by(prompt + marks);
   CHECK(full.stop == OCELLUS_STOP_FULL);
+  CHECK(full.thought_tokens == marks + left - left / 2);
+  CHECK(full.generated_tokens == left / 2);
+}
+
+TEST_CASE("a thought leaves the answer room, in slices, too") {
+  const auto engine = make_engine(test::thinking_model(), board_limits(1, 96));
+  Session& session = open_session(*engine);
+  const Said whole = say(session, 1000, 30);
+  CHECK(whole.stats.generated_tokens == 30);
+  CHECK(whole.stats.thought_tokens > 20);
+  for (const int32_t slice : {1, 7}) CHECK(say(session, 1000, 30, slice) == whole);
 }
 
 TEST_CASE("models that think if told, or never, answer at once") {
