@@ -471,7 +471,8 @@ typedef struct ocellus_generate_stats {
                                   they are library_hits, too */
   int32_t prompt_tokens;       /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;    /* of the answer, not counting its thought */
-  int32_t thought_tokens;      /* of the thought, with the marks around it, written or sampled */
+  int32_t thought_tokens;      /* of the thought, without its marks */
+  int32_t thought_mark_tokens; /* <think>, </think> and the line breaks written around them */
   int64_t library_bytes_read;  /* bytes of entries, since the last generate */
   double library_saved_ms;     /* time of computing the hits, minus the time of loading them; 0 if unknown */
   double preprocess_ms;        /* decoding, resizing and normalising the images since the last generate */

@@ -8,6 +8,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/token_count.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/retrieve.h"
 #include "apps/setup/answer.h"
@@ -120,7 +121,7 @@ class Chat {
       forget_turn();
       throw;
     }
-    if (answer.interrupted && answer.stats.generated_tokens + answer.stats.thought_tokens == 0) {
+    if (answer.interrupted && written_tokens(answer.stats) == 0) {
       forget_turn();
     } else {
       images_seen_ += images;

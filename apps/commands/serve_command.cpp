@@ -50,7 +50,8 @@ constexpr char kServeHelp[] =
     "`user`, else its address, or on this machine its connection.\n"
     "With --reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n"
     "Thoughts of thinking models are in reasoning_content, beside content and in the deltas of streams, and not in "
-    "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text.\n"
+    "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text. reasoning_tokens "
+    "counts them, completion_tokens also the marks around them.\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP

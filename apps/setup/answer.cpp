@@ -7,6 +7,7 @@
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/token_count.h"
 #include "apps/base/trimmed_text.h"
 #include "apps/setup/clip_file.h"
 #include "apps/setup/image_file.h"
@@ -154,7 +155,7 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
 }
 
 int32_t text_rows(const ocellus_generate_stats& stats) {
-  return stats.prompt_tokens - stats.image_tokens + stats.thought_tokens + stats.generated_tokens;
+  return stats.prompt_tokens - stats.image_tokens + written_tokens(stats);
 }
 
 }  // namespace
@@ -236,7 +237,7 @@ const char* stop_name(int32_t stop) {
 }
 
 double decode_tokens_per_second(const ocellus_generate_stats& stats) {
-  const int32_t tokens = stats.generated_tokens + stats.thought_tokens;
+  const int32_t tokens = written_tokens(stats);
   if (tokens < 2 || stats.decode_ms <= 0) return 0;
   return 1000.0 * (tokens - 1) / stats.decode_ms;
 }
@@ -253,6 +254,7 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"shared_image_hits", stats.shared_image_hits},
           {"generated_tokens", stats.generated_tokens},
           {"thought_tokens", stats.thought_tokens},
+          {"thought_mark_tokens", stats.thought_mark_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},
           {"prefill_ms", stats.prefill_ms},
