@@ -291,7 +291,7 @@ int run_plan(PlanOptions options) {
   if (!model.facts.has_vision && (!options.solve.empty() || options.table)) {
     throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
   }
-  options.common.text_tokens = options.common.text_tokens.value_or(kPlannedTextTokens);
+  choose_text_tokens(model.facts, kPlannedTextTokens, 1, &options.common);
   const int32_t images = model.facts.has_vision && options.clip_frames == 0 ? kPlannedImages : 0;
   const Needs needs = {.images = options.common.images.value_or(images), .clip_frames = options.clip_frames};
   if (options.table) return show_choices(model, needs, options);
@@ -330,6 +330,7 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->option_text("N")
       ->check(number_between(1, 999));
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] {
     check_choices(command, *options);

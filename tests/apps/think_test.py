@@ -64,6 +64,14 @@ class Commands(FolderTest):
         self.assertGreater(many - few, 1000 * 8192)
         self.assertEqual(unset["arena_bytes"], many)
 
+    def test_a_plan_counts_thoughts(self):
+        def planned(*flags):
+            (plan,) = self.objects("plan", *self.model, *flags)
+            return plan["text_tokens"]
+        self.assertEqual([planned("--think-tokens", tokens) for tokens in (0, 100)], [512, 612])
+        self.assertEqual(planned(), 512 + 1024)
+        self.assertEqual(planned("--text-tokens", 300, "--think-tokens", 100), 300)
+
     def test_thoughts_are_shown_on_stderr_only(self):
         flags = ["caption", *self.model, "--think-tokens", 5, "-n", 6, board("113")]
         thought = self.think(5)["thought"]
