@@ -133,8 +133,10 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
                   "the model has no vision part for pictures: " +
                       std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
   }
-  if (options.has_thought_tokens && model.facts.thinking == OCELLUS_THINKS_NEVER) {
-    throw Failure(kExitUsage, "--think-tokens: the model does not think: its vocabulary has no <think>.");
+  if (options.thought_tokens > 0 && model.facts.thinking == OCELLUS_THINKS_NEVER) {
+    throw Failure(kExitUsage, options.shape.empty()
+                                  ? "--think-tokens: the model does not think: its vocabulary has no <think>."
+                                  : "--think-tokens: shapes do not think; count a thought in --text-tokens.");
   }
   ocellus_limits limits;
   ocellus_limits_init(&limits);

@@ -5,7 +5,7 @@ import json
 import struct
 import unittest
 
-from program import MMPROJ, MODEL, OK, USAGE, FolderTest, board, needs_http, run
+from program import GREEN_STAR, MMPROJ, MODEL, OK, USAGE, FolderTest, board, needs_http, run
 from server import Server, caption_of
 
 MARKS = 5  # tokens around a thought that reaches its bound: "<think>\n" and "\n</think>\n\n"
@@ -98,8 +98,11 @@ class Commands(FolderTest):
     def test_a_model_that_does_not_think_refuses_the_bound(self):
         for command in (["caption"], ["ask", "--prompt", "What?"], ["chat"]):
             self.assert_refused([*command, "--think-tokens", 5, board("113")], USAGE, "the model does not think")
-        self.assert_refused(["watch", "synthetic", "--think-tokens", 0], USAGE, "the model does not think")
+        self.assert_refused(["plan", "--shape", "SmolVLM-256M", "--think-tokens", 5], USAGE, "shapes do not think")
         self.assert_refused(["caption", *self.model, "--think-tokens", -1, board("113")], USAGE, "think-tokens")
+
+    def test_no_thought_is_what_such_a_model_has_anyway(self):
+        self.assertEqual(self.answer("caption", "--think-tokens", 0, board("113")), GREEN_STAR + "\n")
 
     def test_an_answer_that_ends_in_its_thought_is_remarked_on(self):
         done = run("caption", *self.model, "--think-tokens", 200, board("113"))
