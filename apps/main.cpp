@@ -20,7 +20,7 @@ constexpr char kAbout[] = "Ocellus: small vision-language models inside one memo
 constexpr char kExitCodes[] =
     "Answers go to stdout, everything else to stderr.\n"
     "Exit codes: 0 ok, 1 runtime failure, 2 bad usage, 3 does not fit the budget or the plan, 4 bad input file,\n"
-    "128 + N ended by signal N (Ctrl-C: 130).\n"
+    "128 + N ended by signal N (Ctrl-C: 130; serve and watch: 0).\n"
     "Try: ocellus caption PICTURE, ocellus plan --images 8 --budget 128M, ocellus COMMAND --help.";
 
 void declare_commands(CLI::App* program, Action* action) {
