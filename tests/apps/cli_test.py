@@ -479,6 +479,8 @@ class Usage(ProgramTest):
         picture = board("113")
         for arguments, sentence in [
                 ([], "no command"), (["frobnicate"], "unknown command frobnicate"),
+                (["library", "find", "shelf", "--words", "red"], "unknown command library find; see 'ocellus library --"),
+                (["ask", "--prompt", "?", "--clip", "x", "--fps", "0"], "--fps: 0 is not a number from 0.001 to 100000"),
                 (["caption", picture, "--bogus"], "unknown flag --bogus"),
                 (["plan", "extra"], "unexpected argument extra"),
                 (["ask", picture], "--prompt is required"),
