@@ -66,6 +66,25 @@ void print_warning(void*, int32_t level, const char* text) {
   if (level >= kWarning) print_note(std::string("ocellus: ") + text);
 }
 
+// True if the folder is a library, false if it is missing or has no files. A new file system has a folder of its own.
+bool holds_library(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path folder = path;
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored))
+    throw Failure(kExitBadInput, path + ": a library is a folder, and this is a file.");
+  if (fs::is_directory(folder / "entries", ignored)) return true;
+  if (fs::exists(folder / "catalogue.sqlite", ignored)) return false;  // its lost parts are made again
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "lost+found" && name[0] != '.')
+      throw Failure(kExitBadInput, path +
+                                       ": there is no library here, but other files: name a library's folder, or a "
+                                       "new or empty one to make one.");
+  }
+  return false;
+}
+
 Model take_model(ocellus_model* handle, const std::string& path) {
   Model model;
   model.handle.reset(handle);
@@ -202,14 +221,14 @@ ocellus_engine_stats Running::engine_stats() const {
 }
 
 Library open_library(const std::string& path) {
+  (void)holds_library(path);
   ocellus_library* library = nullptr;
   check(ocellus_library_open(path.c_str(), 0, &library));
   return Library(library);
 }
 
 Library open_existing_library(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(std::filesystem::path(path) / "entries", ignored)) {
+  if (!holds_library(path)) {
     throw Failure(kExitBadInput, path + ": there is no library here; 'ocellus library add' makes one.");
   }
   return open_library(path);
@@ -217,6 +236,8 @@ Library open_existing_library(const std::string& path) {
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
   check_context(model.facts, needs);
+  const std::string& library_path = options.cache.library_path;
+  const bool is_new_library = !library_path.empty() && !holds_library(library_path);
   choose_cpus(options.real_time);
   const ocellus_limits limits = make_limits(model, options, needs);
   Running running;
@@ -247,8 +268,10 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   check(ocellus_session_open(engine, &session));
   running.session.reset(session);
   if (limits.library == 0) return running;
-  running.library = open_library(options.cache.library_path);
+  running.library = open_library(library_path);
   check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
+  if (is_new_library && options.cache.notes_new_library && !options.quiet)
+    print_note("ocellus: " + library_path + " is a new library.");
   return running;
 }
 

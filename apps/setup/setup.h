@@ -76,6 +76,7 @@ struct LibraryCloser {
   void operator()(ocellus_library* library) const { ocellus_library_close(library); }
 };
 using Library = std::unique_ptr<ocellus_library, LibraryCloser>;
+// Opens a library; makes one of a folder that is missing or empty. Throws a Failure for a file or another folder.
 Library open_library(const std::string& path);
 // Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
 Library open_existing_library(const std::string& path);
