@@ -84,6 +84,7 @@ int run(int argument_count, char** arguments) {
     throw Failure(kExitUsage, describe_usage_error(program, error, given));
   }
   if (const auto empty = find_empty_value(program)) throw Failure(kExitUsage, *empty);
+  if (const auto shared = find_shared_output(program)) throw Failure(kExitUsage, *shared);
   const int exit_code = action();
   flush_output();
   return exit_code;

@@ -596,6 +596,14 @@ class Boxes(FolderTest):
         self.assert_refused(self.ask(picture, "-m", MODEL, "--mmproj", MMPROJ, "--draw", model), USAGE, "an input")
         self.assertEqual(picture.read_bytes(), pathlib.Path(board("113")).read_bytes())
 
+    def test_two_outputs_are_two_files(self):
+        path, folder = self.folder / "new.png", self.folder / "new"
+        again = f"{self.folder}/./new.png"
+        self.assert_refused(self.ask(board("113"), "--draw", path, "--trace", again), USAGE, "--draw and --trace both write")
+        self.assert_refused(["watch", "synthetic", "--history", folder, "--owner", "me", "--library", f"{folder}/"], USAGE,
+                            "--history and --library both write|--library and --history both write")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_a_drawing_that_cannot_be_written_is_refused_at_once(self):
         for path, exit_code, sentence in [("new.gif", USAGE, "must end in .png, .jpg or .jpeg"),
                                           ("new", USAGE, "must end in"),
