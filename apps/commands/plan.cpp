@@ -34,18 +34,26 @@ struct PlanOptions {
 // Pictures of a session, frames of clips included.
 int32_t shown_pictures(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
 
+// What a session shows, as "4 pictures of up to 2073600 pixels in up to 16 tiles".
+std::string describe_shown(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
+  if (shown_pictures(limits) == 0) return "";
+  std::string text = limits.max_images > 0 ? format_count(limits.max_images, "picture") : "";
+  if (limits.max_clip_frames > 0)
+    text += (text.empty() ? "" : " and ") + format_count(limits.max_clip_frames, "frame") + " of clips";
+  text += " of up to " + std::to_string(limits.max_image_pixels) + " pixels";
+  if (const int32_t tiles = planned_tiles(model, limits); tiles > 0) text += " in up to " + format_count(tiles, "tile");
+  if (model.facts.any_image_size != 0) text += " in up to " + format_count(plan.rows_per_image, "row");
+  return text;
+}
+
 std::string describe_limits(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
   const ocellus_model_facts& facts = model.facts;
   std::string text = make_printable(facts.name, Lines::kOne) + ": " + facts.architecture;
   if (facts.has_vision) text += std::string(" + ") + facts.projector;
   text += ", " + std::string(facts.weight_format) + ", " +
           format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
-  const int32_t tile_count = planned_tiles(model, limits);
-  const std::string tiles = tile_count > 0 ? " in up to " + format_count(tile_count, "tile") : "";
-  const std::string rows = facts.any_image_size != 0 ? " in up to " + format_count(plan.rows_per_image, "row") : "";
-  text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
-          (limits.max_clip_frames > 0 ? " and " + format_count(limits.max_clip_frames, "frame") + " of clips" : "") +
-          " of up to " + std::to_string(limits.max_image_pixels) + " pixels" + tiles + rows + " and " +
+  const std::string shown = describe_shown(model, limits, plan);
+  text += format_count(limits.max_sessions, "session") + ", each with " + (shown.empty() ? "" : shown + " and ") +
           format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
   return text;
 }
