@@ -34,7 +34,7 @@ struct PlanOptions {
 // Pictures of a session, frames of clips included.
 int32_t shown_pictures(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
 
-// What a session shows, as "4 pictures of up to 2073600 pixels in up to 16 tiles".
+// Describes what a session shows, as "4 pictures of up to 2073600 pixels in up to 16 tiles".
 std::string describe_shown(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
   if (shown_pictures(limits) == 0) return "";
   std::string text = limits.max_images > 0 ? format_count(limits.max_images, "picture") : "";
@@ -93,6 +93,13 @@ std::string cache_text(const Model& model, const ocellus_plan& plan, const ocell
   return text + "All sessions share " + format_count(limits.shared_images, "picture") + " of " +
          format_bytes(plan.kv_bytes_shared) + " together; " + format_count(copies, "picture") +
          " of their own would take " + format_bytes(copies * plan.kv_bytes_per_image) + ".\n";
+}
+
+// Explains that commands which are given their pictures need less than this plan.
+std::string picture_text(const ocellus_limits& limits, const CommonOptions& options) {
+  if (shown_pictures(limits) == 0 || options.whole_pixels) return "";
+  return "Scratch has room for any picture of that size; a run that knows its pictures may need less "
+         "(--whole-pixels).\n";
 }
 
 std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, const PlanOptions& options) {
@@ -254,7 +261,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     const std::string cache =
         shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
     print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
-          cache_text(model, plan, limits, full_bytes) +
+          cache_text(model, plan, limits, full_bytes) + picture_text(limits, options.common) +
           verdict_text(plan, most_pictures(model, limits, plan), options) + positions_text(positions, limits) +
           solution.text + (on_gpu ? outside_text(gpu) : ""));
   }
