@@ -70,6 +70,12 @@ class PlanTable(ProgramTest):
         self.assertNotIn(room, self.answer("plan", "--images", 0))
 
 
+    def test_a_table_that_grows_says_why(self):
+        for when, grows in (("prompt-end", True), ("image-end", False)):
+            text = self.answer("plan", "--shape", "Qwen3-VL-2B", "--table", "--compress-at", when)
+            self.assertEqual("Where less is kept and more is planned" in text, grows, text)
+
+
 class Lean(ProgramTest):
     SETTING = ["--images", 16, "--kv-bits", 2, "--text-tokens", 160, "--prompt-rows", 96, "--image-pixels", "256x256",
                "--threads", 2]
