@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -20,7 +21,7 @@ constexpr char kAbout[] = "Ocellus: small vision-language models inside one memo
 constexpr char kExitCodes[] =
     "Answers go to stdout, everything else to stderr.\n"
     "Exit codes: 0 ok, 1 runtime failure, 2 bad usage, 3 does not fit the budget or the plan, 4 bad input file,\n"
-    "128 + N ended by signal N (Ctrl-C: 130).\n"
+    "128 + N ended by signal N (Ctrl-C: 130; serve and watch: 0).\n"
     "Try: ocellus caption PICTURE, ocellus plan --images 8 --budget 128M, ocellus COMMAND --help.";
 
 void declare_commands(CLI::App* program, Action* action) {
@@ -44,17 +45,20 @@ void declare_commands(CLI::App* program, Action* action) {
   add_methods_command(program, action);
 }
 
-// The parser alone would complain about the arguments of an unknown command, or about a missing one.
-void check_command_name(const CLI::App& program, const std::string& name) {
-  if (name.empty() || name[0] == '-') return;
-  const auto named = [&name](const CLI::App* command) { return command->get_name() == name; };
-  if (!program.get_subcommands(named).empty()) return;
-  const auto alike = program.get_subcommands([&name](const CLI::App* command) {
+// The parser alone would complain about the arguments of an unknown command, or about a missing one. `names`: the
+// command, and the one of its own commands that follows; `before`: the names of those that `parent` is.
+void check_command_name(const CLI::App& parent, std::span<const std::string> names, const std::string& before = "") {
+  const bool has_commands = !parent.get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (!has_commands || names.empty() || names[0].empty() || names[0][0] == '-') return;
+  const std::string& name = names[0];
+  const auto named = parent.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
+  if (!named.empty()) return check_command_name(*named[0], names.subspan(1), before + name + " ");
+  const auto alike = parent.get_subcommands([&name](const CLI::App* command) {
     return name.starts_with(command->get_name()) || command->get_name().starts_with(name);
   });
-  throw Failure(kExitUsage, "unknown command " + name +
-                                (alike.empty() ? "" : "; is " + alike[0]->get_name() + " meant?") +
-                                (alike.empty() ? "; see" : " See") + " 'ocellus --help'.");
+  throw Failure(kExitUsage, "unknown command " + before + name +
+                                (alike.empty() ? "" : "; is " + before + alike[0]->get_name() + " meant?") +
+                                (alike.empty() ? "; see" : " See") + " 'ocellus " + before + "--help'.");
 }
 
 int run(int argument_count, char** arguments) {
@@ -66,7 +70,7 @@ int run(int argument_count, char** arguments) {
   CLI::App program(kAbout, "ocellus");
   Action action;
   declare_commands(&program, &action);
-  check_command_name(program, given.empty() ? "" : given[0]);
+  check_command_name(program, given);
   try {
     program.parse(Arguments(given.rbegin(), given.rend()));
   } catch (const CLI::Success& asked_for_help) {
@@ -80,6 +84,7 @@ int run(int argument_count, char** arguments) {
     throw Failure(kExitUsage, describe_usage_error(program, error, given));
   }
   if (const auto empty = find_empty_value(program)) throw Failure(kExitUsage, *empty);
+  if (const auto shared = find_shared_output(program)) throw Failure(kExitUsage, *shared);
   const int exit_code = action();
   flush_output();
   return exit_code;

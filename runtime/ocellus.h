@@ -420,10 +420,11 @@ OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model,
 
 /* Thoughts. The first answer of a turn of a thinking model (ocellus_model_facts.thinking) may begin with a thought. It
  * ends with the model's </think>, or after max_thought_tokens: "\n</think>\n\n" is then written in the model's place,
- * and the answer follows. With 0 a thought is closed as soon as it is opened. Its tokens take planned text tokens: plan
- * max_thought_tokens for each answer; ocellus_model_template_tokens counts the marks around it. Thoughts stay in the
- * session's cache, as all it has read does; chat templates leave those of earlier turns out, which takes a new session
- * to which the earlier answers are added. If a model ends its answer inside a thought there is no answer.
+ * and the answer follows. With 0 a thought is closed as soon as it is opened. It is closed earlier where it would take
+ * the answer's room: max_tokens, or half of what the session has left if that is less. Its tokens take planned text
+ * tokens: plan max_thought_tokens for each answer; ocellus_model_template_tokens counts the marks around it. Thoughts
+ * stay in the session's cache, as all it has read does; chat templates leave those of earlier turns out, which takes a
+ * new session to which the earlier answers are added. If a model ends its answer inside a thought there is no answer.
  *
  * `text` is complete UTF-8, not terminated, valid during the call. Return nonzero to stop. May call no function of
  * Ocellus except ocellus_session_cancel. */
@@ -470,7 +471,8 @@ typedef struct ocellus_generate_stats {
                                   they are library_hits, too */
   int32_t prompt_tokens;       /* all prompt rows, images included, since the last generate */
   int32_t generated_tokens;    /* of the answer, not counting its thought */
-  int32_t thought_tokens;      /* of the thought, with the marks around it, written or sampled */
+  int32_t thought_tokens;      /* of the thought, without its marks */
+  int32_t thought_mark_tokens; /* <think>, </think> and the line breaks written around them */
   int64_t library_bytes_read;  /* bytes of entries, since the last generate */
   double library_saved_ms;     /* time of computing the hits, minus the time of loading them; 0 if unknown */
   double preprocess_ms;        /* decoding, resizing and normalising the images since the last generate */

@@ -2,17 +2,24 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <string>
 
-#include "apps/base/sizes.h"
-
 namespace ocellus::app {
 
+namespace {
+
+// Formats a number with as many digits as it has: 0.05, 100000.
+std::string exact_number(double value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr};
+}
+
+}  // namespace
+
 CLI::Validator number_between(double low, double high) {
-  const std::string bounds = format_number(low, low == std::floor(low) ? 0 : 1) + " to " + format_number(high, 0);
+  const std::string bounds = exact_number(low) + " to " + exact_number(high);
   return CLI::Validator(
       [low, high, bounds](std::string& text) {
         char* end = nullptr;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <regex>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace {
 // Flags by which other programs name a model to download.
 constexpr std::string_view kDownloadFlags[] = {"-hf",       "-hfr",      "-hff",        "--hf",
                                                "--hf-repo", "--hf-file", "--model-url", "--hf-token"};
+
+// Options whose values name what a command writes.
+constexpr std::string_view kOutputs[] = {"--draw", "--history", "--library", "--trace"};
 
 std::string see_help(const CLI::App& program) {
   std::string command = "ocellus ";
@@ -49,6 +53,19 @@ std::string describe_unknown(const CLI::App& program, const std::string& argumen
   const std::string next = all.end() - place > 1 ? place[1] : "";
   if (const auto explained = explain_download(argument, next)) return *explained;
   return (argument[0] == '-' ? "unknown flag " : "unexpected argument ") + argument + see_help(program);
+}
+
+const CLI::App& chosen_command(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands()[0];
+  return *command;
+}
+
+// The place that a path names, also if there is nothing yet.
+std::filesystem::path place_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  return whole.has_filename() ? whole : whole.parent_path();
 }
 
 }  // namespace
@@ -91,15 +108,28 @@ std::optional<std::string> find_unasked_help(const CLI::App& program, const Argu
 }
 
 std::optional<std::string> find_empty_value(const CLI::App& program) {
-  const CLI::App* command = &program;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands()[0];
-  for (const CLI::Option* option : command->get_options()) {
+  for (const CLI::Option* option : chosen_command(program).get_options()) {
     const std::string name = option->get_name();
     const Arguments& values = option->results();
     if (name == "--prompt" || name == "--caption" || std::find(values.begin(), values.end(), "") == values.end())
       continue;
     return name + " is empty: give it a value, or leave it out" + see_help(program);
   }
+  return {};
+}
+
+std::optional<std::string> find_shared_output(const CLI::App& program) {
+  std::vector<const CLI::Option*> outputs;
+  for (const CLI::Option* option : chosen_command(program).get_options()) {
+    const bool is_output =
+        std::find(std::begin(kOutputs), std::end(kOutputs), option->get_name()) != std::end(kOutputs);
+    if (is_output && option->count() > 0) outputs.push_back(option);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (place_of(outputs[i]->results().back()) == place_of(outputs[k]->results().back()))
+        return outputs[k]->get_name() + " and " + outputs[i]->get_name() + " both write " +
+               outputs[i]->results().back() + ": give one of them another name.";
   return {};
 }
 

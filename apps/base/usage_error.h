@@ -25,4 +25,7 @@ std::optional<std::string> find_unasked_help(const CLI::App& program, const Argu
 // "not given", --token "" would leave a server open. A prompt and a caption may be empty.
 std::optional<std::string> find_empty_value(const CLI::App& program);
 
+// Returns the sentence about two options that name one file or folder to write.
+std::optional<std::string> find_shared_output(const CLI::App& program);
+
 }  // namespace ocellus::app

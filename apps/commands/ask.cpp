@@ -61,7 +61,7 @@ int run_ask(const AskOptions& options) {
   const Model model = open_model(options.common);
   if (options.boxes) require_places(model, "--boxes");
   // Retrieved pictures count in the plan, so the search runs before there is an engine.
-  if (retrieves) retrieve_by_words(open_library(cache.library_path).get(), cache.owner, &parts, &taken);
+  if (retrieves) retrieve_by_words(open_existing_library(cache.library_path).get(), cache.owner, &parts, &taken);
   PictureSize largest = largest_size(images);
   include_queries(parts, &largest);
   std::shared_ptr<const Clip> clip;
@@ -99,7 +99,7 @@ int run_ask(const AskOptions& options) {
   }
   if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
   remark_on_cut_boxes(answer, options);
-  remark_on_end(answer, options.common);
+  remark_on_end(answer, model, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 

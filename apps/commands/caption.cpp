@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/base/failure.h"
+#include "apps/base/printable_text.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
@@ -33,9 +34,9 @@ int run_caption(const CaptionOptions& options) {
   const bool named = images.size() > 1;
   for (const ImageFile& image : images) {
     check(ocellus_session_reset(running.session.get()));
-    const Answer answer =
-        answer_turn(running.session.get(), place_images(options.prompt, {image}), options.common,
-                    options.common.json ? Streaming::kOff : Streaming::kToStdout, named ? image.path + ": " : "");
+    const Answer answer = answer_turn(running.session.get(), place_images(options.prompt, {image}), options.common,
+                                      options.common.json ? Streaming::kOff : Streaming::kToStdout,
+                                      named ? make_printable(image.path, Lines::kOne) + ": " : "");
     if (options.common.json) {
       nlohmann::ordered_json object = {
           {"command", "caption"}, {"image", image.path}, {"prompt", options.prompt}, {"answer", answer.text}};
@@ -47,7 +48,7 @@ int run_caption(const CaptionOptions& options) {
     } else {
       print("\n");
     }
-    remark_on_end(answer, options.common);
+    remark_on_end(answer, model, options.common);
     if (answer.interrupted) return kExitInterrupted;
   }
   return kExitOk;

@@ -8,6 +8,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/token_count.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/retrieve.h"
 #include "apps/setup/answer.h"
@@ -120,7 +121,7 @@ class Chat {
       forget_turn();
       throw;
     }
-    if (answer.interrupted && answer.stats.generated_tokens + answer.stats.thought_tokens == 0) {
+    if (answer.interrupted && written_tokens(answer.stats) == 0) {
       forget_turn();
     } else {
       images_seen_ += images;
@@ -208,8 +209,7 @@ class Chat {
 int run_chat(ChatOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
-  options.common.text_tokens = options.common.text_tokens.value_or(
-      kChatTextTokens + kChatThoughts * most_thought_tokens(model.facts, options.common));
+  choose_text_tokens(model.facts, kChatTextTokens, kChatThoughts, &options.common);
   const int64_t planned_images =
       std::max<int64_t>(options.common.images.value_or(kChatImages), static_cast<int64_t>(images.size()));
   // Larger pictures may follow.

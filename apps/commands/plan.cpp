@@ -34,18 +34,26 @@ struct PlanOptions {
 // Pictures of a session, frames of clips included.
 int32_t shown_pictures(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
 
+// Describes what a session shows, as "4 pictures of up to 2073600 pixels in up to 16 tiles".
+std::string describe_shown(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
+  if (shown_pictures(limits) == 0) return "";
+  std::string text = limits.max_images > 0 ? format_count(limits.max_images, "picture") : "";
+  if (limits.max_clip_frames > 0)
+    text += (text.empty() ? "" : " and ") + format_count(limits.max_clip_frames, "frame") + " of clips";
+  text += " of up to " + std::to_string(limits.max_image_pixels) + " pixels";
+  if (const int32_t tiles = planned_tiles(model, limits); tiles > 0) text += " in up to " + format_count(tiles, "tile");
+  if (model.facts.any_image_size != 0) text += " in up to " + format_count(plan.rows_per_image, "row");
+  return text;
+}
+
 std::string describe_limits(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
   const ocellus_model_facts& facts = model.facts;
   std::string text = make_printable(facts.name, Lines::kOne) + ": " + facts.architecture;
   if (facts.has_vision) text += std::string(" + ") + facts.projector;
   text += ", " + std::string(facts.weight_format) + ", " +
           format_number(static_cast<double>(facts.parameter_count) / 1e6, 1) + " M parameters\n";
-  const int32_t tile_count = planned_tiles(model, limits);
-  const std::string tiles = tile_count > 0 ? " in up to " + format_count(tile_count, "tile") : "";
-  const std::string rows = facts.any_image_size != 0 ? " in up to " + format_count(plan.rows_per_image, "row") : "";
-  text += format_count(limits.max_sessions, "session") + ", each with " + format_count(limits.max_images, "picture") +
-          (limits.max_clip_frames > 0 ? " and " + format_count(limits.max_clip_frames, "frame") + " of clips" : "") +
-          " of up to " + std::to_string(limits.max_image_pixels) + " pixels" + tiles + rows + " and " +
+  const std::string shown = describe_shown(model, limits, plan);
+  text += format_count(limits.max_sessions, "session") + ", each with " + (shown.empty() ? "" : shown + " and ") +
           format_count(limits.max_text_tokens, "text token") + (limits.lean != 0 ? "; lean\n" : "\n");
   return text;
 }
@@ -85,6 +93,13 @@ std::string cache_text(const Model& model, const ocellus_plan& plan, const ocell
   return text + "All sessions share " + format_count(limits.shared_images, "picture") + " of " +
          format_bytes(plan.kv_bytes_shared) + " together; " + format_count(copies, "picture") +
          " of their own would take " + format_bytes(copies * plan.kv_bytes_per_image) + ".\n";
+}
+
+// Explains that commands which are given their pictures need less than this plan.
+std::string picture_text(const ocellus_limits& limits, const CommonOptions& options) {
+  if (shown_pictures(limits) == 0 || options.whole_pixels) return "";
+  return "Scratch has room for any picture of that size; a run that knows its pictures may need less "
+         "(--whole-pixels).\n";
 }
 
 std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, const PlanOptions& options) {
@@ -246,7 +261,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     const std::string cache =
         shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
     print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
-          cache_text(model, plan, limits, full_bytes) +
+          cache_text(model, plan, limits, full_bytes) + picture_text(limits, options.common) +
           verdict_text(plan, most_pictures(model, limits, plan), options) + positions_text(positions, limits) +
           solution.text + (on_gpu ? outside_text(gpu) : ""));
   }
@@ -291,7 +306,7 @@ int run_plan(PlanOptions options) {
   if (!model.facts.has_vision && (!options.solve.empty() || options.table)) {
     throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
   }
-  options.common.text_tokens = options.common.text_tokens.value_or(kPlannedTextTokens);
+  choose_text_tokens(model.facts, kPlannedTextTokens, 1, &options.common);
   const int32_t images = model.facts.has_vision && options.clip_frames == 0 ? kPlannedImages : 0;
   const Needs needs = {.images = options.common.images.value_or(images), .clip_frames = options.clip_frames};
   if (options.table) return show_choices(model, needs, options);
@@ -330,6 +345,7 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->option_text("N")
       ->check(number_between(1, 999));
   add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] {
     check_choices(command, *options);

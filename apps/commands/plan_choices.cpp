@@ -18,6 +18,15 @@ bool fits(const Model& model, const Needs& needs, CommonOptions options) {
   return plan_memory(model, limits, options).total_bytes <= *options.budget_bytes;
 }
 
+// Explains rows that keep less and need more.
+std::string growth_text(const std::vector<PlannedChoice>& choices) {
+  for (size_t i = 1; i < choices.size(); ++i)
+    if (choices[i].choice.bits == choices[i - 1].choice.bits && choices[i].total_bytes > choices[i - 1].total_bytes)
+      return "\nWhere less is kept and more is planned: a picture may be the only one of its prompt, and all that the "
+             "prompt keeps may be of it, in whole blocks and pages.\n";
+  return "";
+}
+
 }  // namespace
 
 CommonOptions with_choice(CommonOptions options, const CacheChoice& choice) {
@@ -99,7 +108,7 @@ std::string choices_table(const std::vector<PlannedChoice>& choices, const Commo
                    bounded && planned.total_bytes <= *options.budget_bytes ? "yes" : "no",
                    std::to_string(planned.most.count())});
   }
-  return table.plain_text();
+  return table.plain_text() + growth_text(choices);
 }
 
 nlohmann::ordered_json choices_json(const std::vector<PlannedChoice>& choices, const CommonOptions& options) {

@@ -50,7 +50,8 @@ constexpr char kServeHelp[] =
     "`user`, else its address, or on this machine its connection.\n"
     "With --reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n"
     "Thoughts of thinking models are in reasoning_content, beside content and in the deltas of streams, and not in "
-    "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text.\n"
+    "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text. reasoning_tokens "
+    "counts them, completion_tokens also the marks around them.\n"
     "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
 
 #if OCELLUS_HAS_HTTP
@@ -142,7 +143,7 @@ int run_serve(ServeCommand command) {
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.text_tokens = common.text_tokens.value_or(kServedTextTokens + most_thought_tokens(model.facts, common));
+  choose_text_tokens(model.facts, kServedTextTokens, 1, &common);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);

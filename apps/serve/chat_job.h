@@ -44,6 +44,7 @@ struct ChatJob {
   AnswerFilter filter{{}};
   AnswerFilter thought{{}};
   ChatUsage usage;
+  int32_t answer_tokens = 0;  // in usage, without thought and marks
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;
@@ -51,7 +52,7 @@ struct ChatJob {
   ocellus_session* session = nullptr;  // while it runs
 
  private:
-  int32_t tokens_left() const { return request.params.max_tokens - (usage.completion_tokens - usage.reasoning_tokens); }
+  int32_t tokens_left() const { return request.params.max_tokens - answer_tokens; }
   void note_token();
 };
 

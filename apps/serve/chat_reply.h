@@ -15,8 +15,8 @@ namespace ocellus::app {
 
 struct ChatUsage {
   int32_t prompt_tokens = 0;      // pictures included
-  int32_t completion_tokens = 0;  // thought included
-  int32_t reasoning_tokens = 0;   // the thought's
+  int32_t completion_tokens = 0;  // thought and its marks included
+  int32_t reasoning_tokens = 0;   // the thought's, without its marks
 };
 
 class ChatReply {

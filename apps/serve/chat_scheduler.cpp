@@ -8,6 +8,7 @@
 
 #include "apps/base/clock.h"
 #include "apps/base/failure.h"
+#include "apps/base/token_count.h"
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_prompt.h"
 
@@ -305,8 +306,7 @@ void ChatScheduler::generate_first(const Job& job) {
   stats.stop = OCELLUS_STOP_FAILED;
   const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
   job->usage.prompt_tokens += stats.prompt_tokens;
-  if (is_answers_first && stats.generated_tokens + stats.thought_tokens > 0)
-    metrics_->observe_first_token(job->age_s());
+  if (is_answers_first && written_tokens(stats) > 0) metrics_->observe_first_token(job->age_s());
   judge(job, status, stats);
 }
 
@@ -374,8 +374,9 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
 
 // Decides on a job after a call of the engine.
 void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats) {
-  job->usage.completion_tokens += stats.generated_tokens + stats.thought_tokens;
+  job->usage.completion_tokens += written_tokens(stats);
   job->usage.reasoning_tokens += stats.thought_tokens;
+  job->answer_tokens += stats.generated_tokens;
   job->cache_bytes = stats.kv_bytes - stats.kv_shared_bytes;
   const bool has_begun = job->usage.completion_tokens > 0;
   switch (static_cast<ocellus_stop>(stats.stop)) {

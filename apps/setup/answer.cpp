@@ -7,6 +7,7 @@
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/token_count.h"
 #include "apps/base/trimmed_text.h"
 #include "apps/setup/clip_file.h"
 #include "apps/setup/clip_part.h"
@@ -154,6 +155,10 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   return OCELLUS_OK;
 }
 
+int32_t text_rows(const ocellus_generate_stats& stats) {
+  return stats.prompt_tokens - stats.image_tokens + written_tokens(stats);
+}
+
 }  // namespace
 
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
@@ -205,10 +210,16 @@ std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& tex
   return tokens;
 }
 
-void remark_on_end(const Answer& answer, const CommonOptions& options) {
+void remark_on_end(const Answer& answer, const Model& model, const CommonOptions& options) {
   if (options.quiet) return;
-  if (answer.stats.stop == OCELLUS_STOP_FULL)
-    print_note("The answer ends here because the planned text tokens are used up; see --text-tokens.");
+  if (answer.stats.stop == OCELLUS_STOP_FULL) {
+    // Without --text-tokens an answer's text is planned as long as it may be.
+    const bool are_planned_used = options.text_tokens && text_rows(answer.stats) >= *options.text_tokens;
+    print_note("The answer ends here because " +
+               (are_planned_used
+                    ? "the planned text tokens are used up; see --text-tokens."
+                    : "the model's " + std::to_string(model.facts.context_length) + " positions are used up."));
+  }
   if (answer.stats.stop == OCELLUS_STOP_END_TOKEN && answer.stats.generated_tokens == 0 && !answer.thought.empty())
     print_note("The model ended its answer inside its thought; a smaller --think-tokens closes it before.");
 }
@@ -227,7 +238,7 @@ const char* stop_name(int32_t stop) {
 }
 
 double decode_tokens_per_second(const ocellus_generate_stats& stats) {
-  const int32_t tokens = stats.generated_tokens + stats.thought_tokens;
+  const int32_t tokens = written_tokens(stats);
   if (tokens < 2 || stats.decode_ms <= 0) return 0;
   return 1000.0 * (tokens - 1) / stats.decode_ms;
 }
@@ -244,6 +255,7 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"shared_image_hits", stats.shared_image_hits},
           {"generated_tokens", stats.generated_tokens},
           {"thought_tokens", stats.thought_tokens},
+          {"thought_mark_tokens", stats.thought_mark_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},
           {"prefill_ms", stats.prefill_ms},

@@ -8,6 +8,7 @@
 
 #include "apps/setup/options.h"
 #include "apps/setup/prompt.h"
+#include "apps/setup/setup.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -40,8 +41,9 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
 // Returns the tokens of a text; flags as in ocellus_model_tokenize.
 std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags);
 
-// Reports on stderr, unless quiet, that an answer was cut by the planned text tokens, or ended inside its thought.
-void remark_on_end(const Answer& answer, const CommonOptions& options);
+// Reports on stderr, unless quiet, that the only answer of a conversation was cut by the planned text tokens or the
+// model's positions, or ended inside its thought.
+void remark_on_end(const Answer& answer, const Model& model, const CommonOptions& options);
 
 // Returns "end", "length", "callback", "full", "cancelled", "deadline" or "failed".
 const char* stop_name(int32_t stop);

@@ -248,6 +248,7 @@ void add_reuse_options(CLI::App* command, CacheOptions* options, bool scores_ans
 }
 
 void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) {
+  options->notes_new_library = !is_own;
   if (!is_own)
     command
         ->add_option("--library", options->library_path,

@@ -26,6 +26,7 @@ struct CacheOptions {
   std::optional<std::string> compress_at;  // nullopt: the command's own default
   std::string reuse;                       // "none", "carry:16", "mpic:all"; empty: as the library needs it
   std::string library_path;
+  bool notes_new_library = false;  // making one is not what the command is for
   std::string owner;
   int64_t library_cache_bytes = 0;
   std::optional<int32_t> shared_images;  // nullopt: the command's own default

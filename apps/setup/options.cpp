@@ -184,14 +184,10 @@ void add_shape_options(CLI::App* command, CommonOptions* options) {
 void add_thought_options(CLI::App* command, CommonOptions* options) {
   options->thought_tokens = -1;
   command
-      ->add_option_function<int32_t>(
-          "--think-tokens",
-          [options](const int32_t& tokens) {
-            options->thought_tokens = tokens;
-            options->has_thought_tokens = true;
-          },
+      ->add_option(
+          "--think-tokens", options->thought_tokens,
           "Maximum tokens that a thinking model thinks before an answer, planned in addition; 0: none (default: 1024 "
-          "if its chat template opens a thought, else 0)")
+          "if its chat template opens a thought, else 0); fewer where the answer would have no room")
       ->option_text("N")
       ->check(number_between(0, kMaxCount))
       ->group("Answers");

@@ -40,9 +40,8 @@ struct CommonOptions {
   std::shared_ptr<TraceFile> trace;  // null: none. Shared by all engines of a command; the first opens it
   CacheOptions cache;
   int32_t answer_tokens = 128;
-  int32_t thought_tokens = 0;       // maximum, in addition to the answer; -1: the model's standard
-  bool has_thought_tokens = false;  // given by --think-tokens, which only thinking models take
-  bool shows_thoughts = false;      // on stderr
+  int32_t thought_tokens = 0;   // maximum, in addition to the answer; -1: the model's standard
+  bool shows_thoughts = false;  // on stderr
   float temperature = 0.0f;
   int32_t top_k = 0;
   float top_p = 1.0f;

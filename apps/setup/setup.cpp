@@ -66,6 +66,25 @@ void print_warning(void*, int32_t level, const char* text) {
   if (level >= kWarning) print_note(std::string("ocellus: ") + text);
 }
 
+// True if the folder is a library, false if it is missing or has no files. A new file system has a folder of its own.
+bool holds_library(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path folder = path;
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored))
+    throw Failure(kExitBadInput, path + ": a library is a folder, and this is a file.");
+  if (fs::is_directory(folder / "entries", ignored)) return true;
+  if (fs::exists(folder / "catalogue.sqlite", ignored)) return false;  // its lost parts are made again
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "lost+found" && name[0] != '.')
+      throw Failure(kExitBadInput, path +
+                                       ": there is no library here, but other files: name a library's folder, or a "
+                                       "new or empty one to make one.");
+  }
+  return false;
+}
+
 Model take_model(ocellus_model* handle, const std::string& path) {
   Model model;
   model.handle.reset(handle);
@@ -79,6 +98,12 @@ Model take_model(ocellus_model* handle, const std::string& path) {
 int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOptions& options) {
   if (facts.thinking == OCELLUS_THINKS_NEVER) return 0;
   return options.thought_tokens < 0 ? facts.thought_tokens : options.thought_tokens;
+}
+
+void choose_text_tokens(const ocellus_model_facts& facts, int32_t tokens, int32_t thoughts, CommonOptions* options) {
+  if (options->text_tokens) return;
+  const int32_t wanted = tokens + thoughts * most_thought_tokens(facts, *options);
+  options->text_tokens = facts.context_length > 0 ? std::min(wanted, facts.context_length) : wanted;
 }
 
 bool runs_on_gpu(const CommonOptions& options) {
@@ -127,8 +152,10 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
                   "the model has no vision part for pictures: " +
                       std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
   }
-  if (options.has_thought_tokens && model.facts.thinking == OCELLUS_THINKS_NEVER) {
-    throw Failure(kExitUsage, "--think-tokens: the model does not think: its vocabulary has no <think>.");
+  if (options.thought_tokens > 0 && model.facts.thinking == OCELLUS_THINKS_NEVER) {
+    throw Failure(kExitUsage, options.shape.empty()
+                                  ? "--think-tokens: the model does not think: its vocabulary has no <think>."
+                                  : "--think-tokens: shapes do not think; count a thought in --text-tokens.");
   }
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -194,14 +221,14 @@ ocellus_engine_stats Running::engine_stats() const {
 }
 
 Library open_library(const std::string& path) {
+  (void)holds_library(path);
   ocellus_library* library = nullptr;
   check(ocellus_library_open(path.c_str(), 0, &library));
   return Library(library);
 }
 
 Library open_existing_library(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(std::filesystem::path(path) / "entries", ignored)) {
+  if (!holds_library(path)) {
     throw Failure(kExitBadInput, path + ": there is no library here; 'ocellus library add' makes one.");
   }
   return open_library(path);
@@ -209,6 +236,8 @@ Library open_existing_library(const std::string& path) {
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
   check_context(model.facts, needs);
+  const std::string& library_path = options.cache.library_path;
+  const bool is_new_library = !library_path.empty() && !holds_library(library_path);
   choose_cpus(options.real_time);
   const ocellus_limits limits = make_limits(model, options, needs);
   Running running;
@@ -239,8 +268,10 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   check(ocellus_session_open(engine, &session));
   running.session.reset(session);
   if (limits.library == 0) return running;
-  running.library = open_library(options.cache.library_path);
+  running.library = open_library(library_path);
   check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
+  if (is_new_library && options.cache.notes_new_library && !options.quiet)
+    print_note("ocellus: " + library_path + " is a new library.");
   return running;
 }
 

@@ -30,6 +30,9 @@ struct Model {
 
 // Maximum tokens of a thought; 0: none.
 int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOptions& options);
+// Plans a conversation's text, unless --text-tokens did: `tokens` and `thoughts` thoughts, no more than the model has
+// positions.
+void choose_text_tokens(const ocellus_model_facts& facts, int32_t tokens, int32_t thoughts, CommonOptions* options);
 
 // True if an engine with these options runs on a GPU.
 bool runs_on_gpu(const CommonOptions& options);
@@ -73,6 +76,7 @@ struct LibraryCloser {
   void operator()(ocellus_library* library) const { ocellus_library_close(library); }
 };
 using Library = std::unique_ptr<ocellus_library, LibraryCloser>;
+// Opens a library; makes one of a folder that is missing or empty. Throws a Failure for a file or another folder.
 Library open_library(const std::string& path);
 // Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
 Library open_existing_library(const std::string& path);

@@ -37,6 +37,15 @@ Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
   return needs;
 }
 
+// A refusal with what --memory rolling has to do with it, if it chose the time of compression.
+Failure explain_rolling(const Failure& refusal, const NarratorOptions& options) {
+  const std::string sentence = refusal.what();
+  const bool is_chosen = options.memory == MemoryKind::kRolling && !options.common.cache.compress_at;
+  if (!is_chosen || sentence.find("--compress-at") == std::string::npos) return refusal;
+  return Failure(refusal.exit_code(),
+                 sentence + "; --memory rolling compresses frame by frame, --memory replay does not.");
+}
+
 }  // namespace
 
 ocellus_plan Narrator::plan(const Model& model, const NarratorOptions& options, const WatchSettings& settings) {
@@ -44,9 +53,14 @@ ocellus_plan Narrator::plan(const Model& model, const NarratorOptions& options, 
   common.quiet = true;
   const Needs needs = needs_of(options, settings);
   check_context(model.facts, needs);
-  const ocellus_plan plan = plan_memory(model, make_limits(model, common, needs), common);
-  if (!plan.fits) throw Failure(kExitOverBudget, describe_shortfall(plan, common) + ".");
-  return plan;
+  const ocellus_limits limits = make_limits(model, common, needs);
+  try {
+    const ocellus_plan plan = plan_memory(model, limits, common);
+    if (!plan.fits) throw Failure(kExitOverBudget, describe_shortfall(plan, common) + ".");
+    return plan;
+  } catch (const Failure& refusal) {
+    throw explain_rolling(refusal, options);
+  }
 }
 
 Narrator::Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings)

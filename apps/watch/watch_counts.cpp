@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "apps/base/token_count.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -23,7 +25,7 @@ void WatchCounts::add(int64_t dropped, Record* record) {
   seen_dropped_ = dropped;
   ++(record->error.empty() ? answered_ : failed_);
   deadline_missed_ += record->deadline_missed ? 1 : 0;
-  const int32_t tokens = record->stats.generated_tokens + record->stats.thought_tokens;
+  const int32_t tokens = written_tokens(record->stats);
   tokens_ += tokens;
   if (!record->error.empty()) return;
   last_stats_ = record->stats;

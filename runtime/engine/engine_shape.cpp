@@ -151,9 +151,10 @@ Status check_links(const EngineShape& s, const TextConfig& text) {
                         "place yet: plan no reuse",
                         text.architecture->name, text.local.window);
   if (s.policy.evicts_images())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "a linked image is not read in its prompt, so no rows there rank its own when it ends: evict "
-                        "at the prompt's end or before the suffix");
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "a linked image is not read in its prompt (reuse), so none of it is evicted when it ends (evict, "
+        "compress_at): evict at the prompt's end or before the suffix");
   if (s.reuse.in_context() && s.reuse.staged)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "prefix caching reads an image after all slots before it, which here depend on the rest of the "

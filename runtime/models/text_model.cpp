@@ -1,6 +1,7 @@
 #include "runtime/models/text_model.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -218,6 +219,11 @@ Status check_variant(Keys& keys, const TextConfig& c) {
     if (cap != 0)
       return OCELLUS_FAIL(Code::kUnsupported, "%s is not supported: this build caps no scores", keys.key(key));
   }
+  int32_t predicting_layers = 0;
+  OCELLUS_TRY(keys.read("nextn_predict_layers", kMaxLayers, &predicting_layers));
+  if (predicting_layers != 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s is %d: layers that predict further tokens are not supported",
+                        keys.key("nextn_predict_layers"), predicting_layers);
   if (c.architecture->unlike_scale_layers == c.layer_count)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s with %d layers is not supported: it scales attention by another number than the square "
@@ -264,6 +270,22 @@ Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out)
   return layer.linear("ffn_down", c.width, c.mlp_width, &out->mlp_down);
 }
 
+/// Fails if there are further layers than the file counts: the first ones alone would answer, but not as the model
+/// does.
+Status check_layer_count(const GgufFile& file, const TextConfig& c) {
+  constexpr std::string_view kPrefix = "blk.";
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.name.substr(0, kPrefix.size()) != kPrefix) continue;
+    int64_t layer = 0;
+    const char* const end = tensor.name.data() + tensor.name.size();
+    if (std::from_chars(tensor.name.data() + kPrefix.size(), end, layer).ec != std::errc() || layer < c.layer_count)
+      continue;
+    return OCELLUS_FAIL(Code::kBadFile, "tensor '%.*s' is of a further layer than the %d of %s.block_count",
+                        shown_bytes(tensor.name), tensor.name.data(), c.layer_count, c.architecture->name);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read_text_config(const GgufFile& file, TextConfig* out) {
@@ -296,6 +318,7 @@ Status bind_text_model(const GgufFile& file, const TextConfig& config, const uin
   const TensorBinder binder(file, base);
   out->config = config;
   OCELLUS_TRY(binder.matrix("token_embd.weight", config.vocabulary, config.width, &out->embedding));
+  OCELLUS_TRY(check_layer_count(file, config));
   OCELLUS_TRY(out->layers.resize(config.layer_count));
   for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, &out->layers[i]));
   OCELLUS_TRY(binder.vector("output_norm.weight", config.width, &out->final_norm));

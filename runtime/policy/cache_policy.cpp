@@ -86,8 +86,8 @@ Status check_late(const CachePolicy& policy) {
   const char* const name = policy.evict->method().name;
   if (policy.evicts_images())
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s chooses among all rows of a prompt, not image by image: compress at the prompt's end or "
-                        "before the suffix",
+                        "%s (evict) chooses among all rows of a prompt, not image by image (compress_at): compress at "
+                        "the prompt's end or before the suffix",
                         name);
   return {};
 }
@@ -97,8 +97,8 @@ Status check_answers(const CachePolicy& policy) {
   if (!policy.evicts() || !policy.evict->answers(policy.options).required || policy.evicts_answers()) return {};
   const char* const name = policy.evict->method().name;
   return OCELLUS_FAIL(Code::kBadArgument,
-                      "%s chooses among all tokens: compress at the prompt's end or before the suffix, not at the "
-                      "image's end",
+                      "%s (evict) chooses among all tokens, not image by image (compress_at): compress at the prompt's "
+                      "end or before the suffix",
                       name);
 }
 

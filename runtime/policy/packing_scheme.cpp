@@ -64,9 +64,10 @@ Status apply_per_image(const ocellus_cache_policy&, const MethodValues& options,
 
 Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
   if (out->when == CompressAt::kImageEnd)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "calibquant has one range for all images of a prompt, so it does not pack them one by one: "
-                        "choose per-image, or compress at the prompt's end or before the suffix");
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "calibquant (kv_scheme) has one range for all images of a prompt, so it does not pack them one by "
+        "one (compress_at): choose per-image, or compress at the prompt's end or before the suffix");
   apply_channel_options(options, out);
   out->one_range = true;
   out->global_values = options.word("values") == 1;
@@ -75,8 +76,10 @@ Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options
 
 Status apply_kivi(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
   if (out->when == CompressAt::kImageEnd)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "kivi packs prompts, not images one by one: compress at the prompt's end or before the suffix");
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "kivi (kv_scheme) packs prompts, not images one by one (compress_at): compress at the prompt's end "
+        "or before the suffix");
   if (out->evicts_answers())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "kivi packs answers in blocks of %d tokens, and %s drops single ones: choose another eviction "

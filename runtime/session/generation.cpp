@@ -280,15 +280,18 @@ void Generation::accept_token(int32_t i, TokenId token) {
   conversation(i).state().unread_token = token;
   conversation(i).remember(token);
   const ThoughtPart part = parts_[i].thought.accept(token);
-  ++(part == ThoughtPart::kAnswer ? stats_[i].generated_tokens : stats_[i].thought_tokens);
+  ocellus_generate_stats& stats = stats_[i];
+  ++(part == ThoughtPart::kAnswer    ? stats.generated_tokens
+     : part == ThoughtPart::kThought ? stats.thought_tokens
+                                     : stats.thought_mark_tokens);
   Utf8Stream& characters = conversation(i).characters();
   if (part == ThoughtPart::kMark)
     deliver(i, true, characters.finish());
   else
     deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
-  const int64_t tokens = int64_t{stats_[i].generated_tokens} + stats_[i].thought_tokens;
+  const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
-  if (active(i) && (stats_[i].generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
+  if (active(i) && (stats.generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
 /// A final end token is not read, as in generation: the chat template writes it.

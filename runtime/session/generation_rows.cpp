@@ -13,14 +13,18 @@ Status Generation::place_row(int32_t i) {
   Part& part = parts_[i];
   SessionCache& cache = conversation(i).cache();
   const StepScratch& s = scratch_;
-  const int64_t whole = params_[i].max_tokens + part.thought.most_left();
-  const int64_t tokens = params_[i].slice_tokens > 0 ? std::min<int64_t>(whole, params_[i].slice_tokens) : whole;
-  const int64_t wanted = std::max<int64_t>(tokens - (part.goes_on ? 0 : 1), 0);  // tokens to read
-  room.release_for_answer(wanted);
+  const int64_t unread = part.goes_on ? 0 : 1;  // the newest token of an answer is not read
+  const int64_t whole = std::max<int64_t>(params_[i].max_tokens + part.thought.most_left() - unread, 0);
+  const int64_t slice = params_[i].slice_tokens > 0 ? params_[i].slice_tokens - unread : whole;
+  const int64_t wanted = std::min(whole, slice);  // tokens to read
+  room.release_for_answer(part.thought.is_ahead() ? whole : wanted);
   cache.move_sinks(state.next_position);
   part.eviction = plan_eviction(engine_.shape().policy, cache);
   const int64_t packed = part.eviction.on != 0 ? cache.most_packed() : 0;
   const AnswerRoom left{.text = room.for_text({}), .positions = room.for_positions({}), .packed = packed};
+  if (part.thought.is_ahead())
+    part.thought.leave_room(plan_steps(part.eviction, state.next_position, left, whole).steps + unread,
+                            params_[i].max_tokens);
   const AnswerSteps planned = plan_steps(part.eviction, state.next_position, left, wanted);
   part.most_steps = planned.steps - (part.goes_on ? 1 : 0);
   if (forced_ != nullptr && part.most_steps < forced_->count - 1)

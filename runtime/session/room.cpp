@@ -23,10 +23,11 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context keeps 0 to %d tokens of its beginning, not %d",
                         most_sinks, sink_tokens);
   if (shape.policy.evicts_answers())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "a rolling context releases the kept tokens of its oldest prompt together, and with %s tokens "
-                        "of later answers stand among them: plan another eviction method",
-                        shape.policy.evict->method().name);
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "a rolling context releases the kept tokens of its oldest prompt together, and with %s (evict) tokens "
+        "of later answers stand among them: plan another eviction method",
+        shape.policy.evict->method().name);
   if (shape.reuse.in_context() && images > 0)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "prefix caching finds an image by everything before it, some of which a rolling context has "

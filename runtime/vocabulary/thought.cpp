@@ -80,7 +80,7 @@ ThoughtPart ThoughtMarks::accept(TokenId token, int32_t most, ThoughtState* stat
   if (state->phase == AnswerPhase::kAnswer || state->phase == AnswerPhase::kClosed) return ThoughtPart::kAnswer;
   if (state->phase == AnswerPhase::kStart) {
     const ThoughtScript script = state->script;
-    *state = {};
+    *state = {.most = state->most};
     if (token != begin_) return ThoughtPart::kAnswer;
     state->phase = AnswerPhase::kThought;
     if (most <= 0)

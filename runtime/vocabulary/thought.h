@@ -27,8 +27,9 @@ enum class AnswerPhase : uint8_t { kAnswer, kStart, kThought, kClosed };
 struct ThoughtState {
   AnswerPhase phase = AnswerPhase::kAnswer;
   ThoughtScript script = ThoughtScript::kNone;
-  int32_t written = 0;  // tokens of the script so far
-  int32_t count = 0;    // tokens of the thought, without its marks
+  int32_t written = 0;       // tokens of the script so far
+  int32_t count = 0;         // tokens of the thought, without its marks
+  int32_t most = INT32_MAX;  // tokens of the thought that leave room for the answer
 };
 
 /// Part of an answer that an accepted token belongs to. kMark: <think>, </think> and the line breaks that the runtime

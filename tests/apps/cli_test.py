@@ -407,7 +407,7 @@ class BadInput(FolderTest):
         self.answer("ask", "--prompt", "Hello.", "-n", 2, "-m", MODEL)
 
 
-class Limits(ProgramTest):
+class Limits(FolderTest):
     def test_no_pictures(self):
         self.assert_refused(["caption"], USAGE, "IMAGE is required")
 
@@ -437,6 +437,13 @@ class Limits(ProgramTest):
             self.assertEqual(done.returncode, OK)
             self.assertRegex(done.stderr, r"\AThe answer ends here .*--text-tokens\.\n\Z")
             self.assertEqual(run(*command, board("113"), "--text-tokens", 4, "--quiet").stderr, "")
+
+    def test_an_answer_that_fills_the_model_says_so(self):
+        key = b"llama.context_length\x04\0\0\0"
+        model = self.changed_model(key + b"\0\x20\0\0", key + b"\x5a\0\0\0")
+        done = run("caption", *model, board("113"))
+        self.assertEqual(done.returncode, OK)
+        self.assertEqual(done.stderr, "The answer ends here because the model's 90 positions are used up.\n")
 
     def test_more_text_tokens_than_the_model_has_positions_are_remarked_on(self):
         for flags, note in ((["--text-tokens", 9000], "Note: --text-tokens plans 9000, but the model has 8192 positions: "
@@ -472,6 +479,8 @@ class Usage(ProgramTest):
         picture = board("113")
         for arguments, sentence in [
                 ([], "no command"), (["frobnicate"], "unknown command frobnicate"),
+                (["library", "find", "shelf", "--words", "red"], "unknown command library find; see 'ocellus library --"),
+                (["ask", "--prompt", "?", "--clip", "x", "--fps", "0"], "--fps: 0 is not a number from 0.001 to 100000"),
                 (["caption", picture, "--bogus"], "unknown flag --bogus"),
                 (["plan", "extra"], "unexpected argument extra"),
                 (["ask", picture], "--prompt is required"),
@@ -586,6 +595,14 @@ class Boxes(FolderTest):
         model.symlink_to(MODEL)
         self.assert_refused(self.ask(picture, "-m", MODEL, "--mmproj", MMPROJ, "--draw", model), USAGE, "an input")
         self.assertEqual(picture.read_bytes(), pathlib.Path(board("113")).read_bytes())
+
+    def test_two_outputs_are_two_files(self):
+        path, folder = self.folder / "new.png", self.folder / "new"
+        again = f"{self.folder}/./new.png"
+        self.assert_refused(self.ask(board("113"), "--draw", path, "--trace", again), USAGE, "--draw and --trace both write")
+        self.assert_refused(["watch", "synthetic", "--history", folder, "--owner", "me", "--library", f"{folder}/"], USAGE,
+                            "--history and --library both write|--library and --history both write")
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_a_drawing_that_cannot_be_written_is_refused_at_once(self):
         for path, exit_code, sentence in [("new.gif", USAGE, "must end in .png, .jpg or .jpeg"),

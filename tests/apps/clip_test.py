@@ -96,7 +96,7 @@ class Clips(FolderTest):
         self.assertEqual((planned["images"], planned["clip_frames"]), (0, 3))
         said = self.ask("--clip", self.boards("113", "063", "098"), *flags)
         self.assertEqual(said["arena_bytes"], planned["total_bytes"])
-        self.assertIn("each with 0 pictures and 3 frames of clips", self.answer("plan", "--clip-frames", 3))
+        self.assertIn("each with 3 frames of clips", self.answer("plan", "--clip-frames", 3))
 
     def test_two_frames_are_a_picture_for_models_that_take_pairs(self):
         rows = 3 * 4  # of a frame of 64 x 48, 16 pixels a row

@@ -109,8 +109,9 @@ class Library(LibraryTest):
                                   check=False, preexec_fn=limit_files)
         done = caption()
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (OK, 3), done.stderr)
-        self.assertRegex(done.stderr, r"\Aocellus: library: a picture was not stored, and others may fail, too: .*File too large[^\n]*"
-                                      r"\n\Z")
+        self.assertRegex(done.stderr, r"\Aocellus: .* is a new library\.\n"
+                                      r"ocellus: library: a picture was not stored, and others may fail, too: "
+                                      r".*File too large[^\n]*\n\Z")
         self.assertEqual(caption("--quiet").stderr, "")
 
     def lies_on_disk(self):
@@ -153,6 +154,30 @@ class Library(LibraryTest):
                                         f"{path}: there is no library here; 'ocellus library add' makes one")
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_a_library_is_made_of_a_new_or_empty_folder_only(self):
+        owner = ["--owner", "me"]
+        caption = ["caption", board("113"), *owner, "--library"]
+        answer = run(*caption, self.path)
+        self.assertEqual((answer.returncode, answer.stderr), (OK, f"ocellus: {self.path} is a new library.\n"))
+        self.assertEqual(run(*caption, self.path).stderr, "")
+        commands = [caption, ["serve", "--http", "127.0.0.1:0", *owner, "--library"],
+                    ["watch", "synthetic", *owner, "--library"], ["library", "add", *owner, board("113")],
+                    ["library", "share", *owner], ["library", "quota", *owner], ["library", "list", *owner]]
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "letter.txt").write_text("Dear Ann")
+        for command in commands:
+            place = command.index("--owner") if command[0] == "library" else len(command)
+            for path, sentence in ((board("113"), "a library is a folder, and this is a file"),
+                                   (other, "there is no library here, but other files")):
+                with self.subTest(command=command, path=path):
+                    self.assert_refused([*command[:place], path, *command[place:]], BAD_INPUT, f"{path}: {sentence}")
+        self.assertEqual([path.name for path in other.iterdir()], ["letter.txt"])
+
+    def test_retrieving_needs_a_library(self):
+        self.assert_refused(["ask", "--prompt", "<retrieve: fox>", *self.flags], BAD_INPUT, "there is no library here")
+        self.assertFalse(self.path.exists())
+
     def test_bad_combinations_of_library_flags_are_refused(self):
         for flags, sentence in [(["--library", self.path], "--library needs an --owner"),
                                 (["--owner", "me"], "--owner goes with a --library"),
@@ -171,7 +196,6 @@ class Library(LibraryTest):
                                  "is not read in its prompt")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
-        self.assert_refused(["caption", board("113"), "--library", board("113"), "--owner", "me"], RUNTIME, "is no directory")
         self.assert_refused(["bench", *self.flags], USAGE, "omit --owner")
         self.assert_refused(["library"], USAGE, "library needs one of")
         self.assert_refused(["library", "list", self.path], USAGE, "--owner")

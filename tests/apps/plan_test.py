@@ -59,6 +59,23 @@ class PlanTable(ProgramTest):
             self.assertTrue(any((row["name"], row["bytes"]) in rows for _, rows in short.values()), row)
 
 
+    def test_a_run_needs_what_is_planned_for_its_pictures(self):
+        (answer,) = self.objects("caption", board("113"), "--text-tokens", 200)
+        plan = ["plan", "--image-pixels", "256x256", "--text-tokens", 200]
+        (exact,) = self.objects(*plan, "--whole-pixels", 1)
+        self.assertEqual(exact["total_bytes"], answer["arena_bytes"])
+        room = "Scratch has room for any picture of that size"
+        self.assertIn(room, self.answer(*plan))
+        self.assertNotIn(room, self.answer(*plan, "--whole-pixels", 1))
+        self.assertNotIn(room, self.answer("plan", "--images", 0))
+
+
+    def test_a_table_that_grows_says_why(self):
+        for when, grows in (("prompt-end", True), ("image-end", False)):
+            text = self.answer("plan", "--shape", "Qwen3-VL-2B", "--table", "--compress-at", when)
+            self.assertEqual("Where less is kept and more is planned" in text, grows, text)
+
+
 class Lean(ProgramTest):
     SETTING = ["--images", 16, "--kv-bits", 2, "--text-tokens", 160, "--prompt-rows", 96, "--image-pixels", "256x256",
                "--threads", 2]

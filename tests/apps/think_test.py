@@ -5,7 +5,7 @@ import json
 import struct
 import unittest
 
-from program import MMPROJ, MODEL, OK, USAGE, FolderTest, board, needs_http, run
+from program import GREEN_STAR, MMPROJ, MODEL, OK, USAGE, FolderTest, board, needs_http, run
 from server import Server, caption_of
 
 MARKS = 5  # tokens around a thought that reaches its bound: "<think>\n" and "\n</think>\n\n"
@@ -49,13 +49,13 @@ class Commands(FolderTest):
 
     def test_a_thought_is_bounded_and_apart_from_the_answer(self):
         answer = self.think(5)
-        self.assertEqual(answer["thought_tokens"], MARKS + 5)
+        self.assertEqual((answer["thought_tokens"], answer["thought_mark_tokens"]), (5, MARKS))
         self.assertTrue(answer["thought"])
         self.assertNotIn("think>", answer["thought"] + answer["answer"])
 
     def test_without_a_thought_there_is_none(self):
         answer = self.think(0)
-        self.assertEqual(answer["thought_tokens"], EMPTY_MARKS)
+        self.assertEqual((answer["thought_tokens"], answer["thought_mark_tokens"]), (0, EMPTY_MARKS))
         self.assertNotIn("thought", answer)
 
     def test_thoughts_are_planned(self):
@@ -63,6 +63,14 @@ class Commands(FolderTest):
         (unset,) = self.objects("caption", *self.model, "-n", 6, board("113"))
         self.assertGreater(many - few, 1000 * 8192)
         self.assertEqual(unset["arena_bytes"], many)
+
+    def test_a_plan_counts_thoughts(self):
+        def planned(*flags):
+            (plan,) = self.objects("plan", *self.model, *flags)
+            return plan["text_tokens"]
+        self.assertEqual([planned("--think-tokens", tokens) for tokens in (0, 100)], [512, 612])
+        self.assertEqual(planned(), 512 + 1024)
+        self.assertEqual(planned("--text-tokens", 300, "--think-tokens", 100), 300)
 
     def test_thoughts_are_shown_on_stderr_only(self):
         flags = ["caption", *self.model, "--think-tokens", 5, "-n", 6, board("113")]
@@ -76,18 +84,25 @@ class Commands(FolderTest):
     def test_every_command_takes_the_bound(self):
         question = "Caption this image."
         (asked,) = self.objects("ask", *self.model, "--think-tokens", 3, "--prompt", question, board("113"))
-        self.assertEqual(asked["thought_tokens"], MARKS + 3)
+        self.assertEqual(asked["thought_tokens"], 3)
         (said,) = self.objects("chat", *self.model, "--think-tokens", 3, board("113"), stdin=question + "\n")
-        self.assertEqual(said["thought_tokens"], MARKS + 3)
+        self.assertEqual(said["thought_tokens"], 3)
         watched = self.objects("watch", "synthetic", *self.model, "--think-tokens", 3, "--frames", 1)[0]
-        self.assertEqual(watched["thought_tokens"], MARKS + 3)
+        self.assertEqual(watched["thought_tokens"], 3)
         self.assertTrue(watched["thought"])
+
+    def test_a_conversation_plans_no_more_than_the_models_positions(self):
+        done = run("chat", *self.model, "--think-tokens", 9000, stdin="/stats\n")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
 
     def test_a_model_that_does_not_think_refuses_the_bound(self):
         for command in (["caption"], ["ask", "--prompt", "What?"], ["chat"]):
             self.assert_refused([*command, "--think-tokens", 5, board("113")], USAGE, "the model does not think")
-        self.assert_refused(["watch", "synthetic", "--think-tokens", 0], USAGE, "the model does not think")
+        self.assert_refused(["plan", "--shape", "SmolVLM-256M", "--think-tokens", 5], USAGE, "shapes do not think")
         self.assert_refused(["caption", *self.model, "--think-tokens", -1, board("113")], USAGE, "think-tokens")
+
+    def test_no_thought_is_what_such_a_model_has_anyway(self):
+        self.assertEqual(self.answer("caption", "--think-tokens", 0, board("113")), GREEN_STAR + "\n")
 
     def test_an_answer_that_ends_in_its_thought_is_remarked_on(self):
         done = run("caption", *self.model, "--think-tokens", 200, board("113"))
@@ -114,17 +129,28 @@ class Serving(FolderTest):
         self.assertTrue(choice["message"]["content"])
         self.assertEqual(choice["finish_reason"], "length")
         self.assertEqual(answer["usage"]["completion_tokens"], MARKS + 4 + 6)
-        self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": MARKS + 4})
+        self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": 4})
 
     def test_a_request_has_a_bound_of_its_own(self):
         answer = self.ask(thinking_token_budget=9)
-        self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": MARKS + 9})
+        self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": 9})
         answer = self.ask(thinking_token_budget=0)
-        self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": EMPTY_MARKS})
+        self.assertEqual(answer["usage"]["completion_tokens"], EMPTY_MARKS + 6)
         self.assertNotIn("reasoning_content", answer["choices"][0]["message"])
         for wrong in (-1, "many", 1.5):
             status, answer = self.server.post({"messages": caption_of("113"), "thinking_token_budget": wrong})
             self.assertEqual((status, answer["error"]["param"]), (400, "thinking_token_budget"), answer)
+
+    def test_a_thought_leaves_the_answer_its_tokens(self):
+        server = Server(*thinking_model(self.folder), "--think-tokens", 9000, "--text-tokens", 100)
+        self.addCleanup(server.stop)
+        status, answer = server.post({"messages": caption_of("113"), "max_tokens": 6, "ignore_eos": True})
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        self.assertTrue(answer["choices"][0]["message"]["content"])
+        counts = answer["usage"]
+        thought = counts["completion_tokens_details"]["reasoning_tokens"]
+        self.assertEqual(counts["completion_tokens"], thought + MARKS + 6)
 
     def test_streams_have_both_in_their_deltas(self):
         whole = self.ask()["choices"][0]["message"]

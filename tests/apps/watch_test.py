@@ -150,6 +150,10 @@ class Sources(ProgramTest):
                 (["synthetic", "--history", "/proc/nothing"], USAGE, "--history"),
                 (["synthetic", "--budget", "1M"], OVER_BUDGET, "needs"),
                 (["synthetic", "--memory", "rolling", "--reuse", "prefix"], USAGE, "prefix caching finds"),
+                (["synthetic", "--memory", "rolling", "--evict", "h2o", "--keep", "0.5"], USAGE,
+                 r"h2o \(--evict\) .* \(--compress-at\).*; --memory rolling compresses frame by frame"),
+                (["synthetic", "--compress-at", "image-end", "--evict", "random", "--keep", "0.5", "--reuse", "carry:8"],
+                 USAGE, r"a linked image .* \(--reuse\), .* \(--evict, --compress-at\): evict at the prompt's end"),
                 (["synthetic", "--memory", "rolling", "--evict", "h2o", "--keep", "0.5", "--compress-at", "prompt-end"],
                  USAGE, "plan another eviction method"),
                 (["synthetic", "--prompt", ""], USAGE, "empty")]:

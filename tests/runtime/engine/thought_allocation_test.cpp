@@ -38,7 +38,7 @@ TEST_CASE("thoughts allocate nothing either") {
   params.on_text = params.on_thought = count_text;
   params.user = &answer_bytes;
   params.thought_user = &thought_bytes;
-  int32_t failures = 0, tokens = 0, thought_tokens = 0;
+  int32_t failures = 0, tokens = 0, thought_tokens = 0, mark_tokens = 0;
   {
     const CallCounter counter;
     for (const int32_t most : {0, 30}) {
@@ -51,12 +51,14 @@ TEST_CASE("thoughts allocate nothing either") {
       failures += ocellus_session_generate(session, &params, &stats) != OCELLUS_OK;
       tokens += stats.generated_tokens;
       thought_tokens += stats.thought_tokens;
+      mark_tokens += stats.thought_mark_tokens;
     }
   }
   CHECK(report_calls() == 0);
   CHECK(failures == 0);
   CHECK(tokens == 40);
-  CHECK(thought_tokens == 4 + 35);
+  CHECK(thought_tokens == 30);
+  CHECK(mark_tokens == 4 + 5);
   CHECK(answer_bytes > 0);
   CHECK(thought_bytes > 0);
   ocellus_engine_destroy(engine);

@@ -169,6 +169,8 @@ TEST_SUITE("counts of a language model") {
   TEST_CASE("other counts than the tensors have") {
     check_count_refused("llama.block_count", 3, Code::kBadFile, "'blk.2.attn_norm.weight' is missing");
     check_count_refused("llama.block_count", 512, Code::kBadFile, "'blk.2.attn_norm.weight' is missing");
+    check_count_refused("llama.block_count", 1, Code::kBadFile,
+                        "' is of a further layer than the 1 of llama.block_count");
     check_count_refused("llama.embedding_length", 64, Code::kBadFile, "'token_embd.weight' has shape [1024, 32]");
     check_count_refused("llama.embedding_length", 131072, Code::kUnsupported, "a head dimension of 32768");
     check_count_refused("llama.feed_forward_length", 65, Code::kBadFile, "'blk.0.ffn_gate.weight' has shape [64, 32]");
@@ -323,6 +325,14 @@ TEST_SUITE("numbers of a language model") {
     CHECK_MESSAGE(model.open(text.c_str(), nullptr).ok(), last_failure().sentence);
     check_failure(Model().open(text.c_str(), tower.path().c_str()), Code::kBadFile, tower.path(),
                   "0 layers have tensors 'v.deepstack.*', but the language model takes the rows of 2");
+  }
+
+  TEST_CASE("layers that predict further tokens") {
+    GgufBuilder file = small_model();
+    set_count(file, "llama.nextn_predict_layers", 0);
+    check_runs(file);
+    set_count(file, "llama.nextn_predict_layers", 1);
+    check_refused(file, Code::kUnsupported, "llama.nextn_predict_layers is 1");
   }
 
   TEST_CASE("scaled positions") {

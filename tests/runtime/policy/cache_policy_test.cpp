@@ -94,7 +94,8 @@ const BadField kBadFields[] = {
      [](auto& p) { test::set_text(p.kv_scheme, "per-image:rho=1"); }},
     {"calibquant has no option 'scales'; it has key-range, value-range, tau-low, tau-high, window, values",
      [](auto& p) { test::set_text(p.kv_scheme, "calibquant:scales=6"); }},
-    {"calibquant has one range for all images of a prompt, so it does not pack them one by one: choose per-image",
+    {"calibquant (kv_scheme) has one range for all images of a prompt, so it does not pack them one by one "
+     "(compress_at): choose per-image",
      [](auto& p) {
        p.kv_bits = 2;
        p.compress_at = OCELLUS_COMPRESS_IMAGE_END;
@@ -170,7 +171,7 @@ const BadField kBadFields[] = {
        test::set_text(p.evict, "h2o");
        p.keep = 0.5f;
      }},
-    {"kivi packs prompts, not images one by one",
+    {"kivi (kv_scheme) packs prompts, not images one by one",
      [](auto& p) {
        p = kivi(2);
        p.compress_at = OCELLUS_COMPRESS_IMAGE_END;

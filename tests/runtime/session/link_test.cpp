@@ -195,7 +195,7 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
   test::set_text(limits.cache.evict, "snapkv");
   limits.cache.keep = 0.5f;
   limits.cache.compress_at = OCELLUS_COMPRESS_IMAGE_END;
-  refused(limits, "no rows there rank its own when it ends");
+  refused(limits, "so none of it is evicted when it ends");
   limits.cache.compress_at = OCELLUS_COMPRESS_PROMPT_END;
   limits.reuse = OCELLUS_REUSE_FULL;
   refused(limits, "snapkv has nothing to rank their rows by");

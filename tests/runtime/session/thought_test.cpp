@@ -19,7 +19,9 @@ struct Said {
   ocellus_generate_stats stats = {};
   bool operator==(const Said& other) const {
     return thought == other.thought && answer == other.answer && stats.logits_hash == other.stats.logits_hash &&
-           stats.generated_tokens == other.stats.generated_tokens && stats.thought_tokens == other.stats.thought_tokens;
+           stats.generated_tokens == other.stats.generated_tokens &&
+           stats.thought_tokens == other.stats.thought_tokens &&
+           stats.thought_mark_tokens == other.stats.thought_mark_tokens;
   }
 };
 
@@ -62,9 +64,10 @@ Said say(Session& session, int32_t thought, int32_t answer, int32_t slice = 0) {
     ocellus_generate_stats stats;
     REQUIRE_MESSAGE(generate(&one, &params, &stats, 1).ok(), last_failure().sentence);
     CHECK(stats.stop == OCELLUS_STOP_MAX_TOKENS);
-    if (slice > 0) CHECK(stats.generated_tokens + stats.thought_tokens <= slice);
+    if (slice > 0) CHECK(stats.generated_tokens + stats.thought_tokens + stats.thought_mark_tokens <= slice);
     stats.generated_tokens += said.stats.generated_tokens;
     stats.thought_tokens += said.stats.thought_tokens;
+    stats.thought_mark_tokens += said.stats.thought_mark_tokens;
     said.stats = stats;
     params.max_tokens = answer - stats.generated_tokens;
   } while (params.max_tokens > 0);
@@ -104,7 +107,8 @@ TEST_CASE("a thought of the maximum length is closed, and the answer follows as 
   const Marks marks(*engine);
   REQUIRE(marks.gap != kNoToken);
   Said said = say(session, 7, 9);
-  CHECK(said.stats.thought_tokens == 2 + 7 + 3);  // "<think>\n", "\n</think>\n\n"
+  CHECK(said.stats.thought_tokens == 7);
+  CHECK(said.stats.thought_mark_tokens == 2 + 3);  // "<think>\n", "\n</think>\n\n"
   CHECK(said.stats.generated_tokens == 9);
   CHECK(said.stats.prompt_tokens > 64);
   // One token each: a prompt and steps round differently, and what follows an odd thought is often nearly a tie.
@@ -122,7 +126,8 @@ TEST_CASE("with 0 tokens a thought is closed at once, and the prompt is the one 
   const Marks marks(*engine);
   Said said = say(session, 0, 12);
   CHECK(said.thought.empty());
-  CHECK(said.stats.thought_tokens == 4);
+  CHECK(said.stats.thought_tokens == 0);
+  CHECK(said.stats.thought_mark_tokens == 4);
   CHECK(said.stats.generated_tokens == 12);
   said = say(session, 0, 1);
   REQUIRE(ask(other).ok());
@@ -186,10 +191,30 @@ TEST_CASE("the plan of a thought, its marks and an answer is exact") {
   const int32_t marks = test::thinking_model().thought_marks().mark_tokens();
   const ocellus_generate_stats fits = answer(prompt + marks + 100 + 9);
   CHECK(fits.stop == OCELLUS_STOP_MAX_TOKENS);
-  CHECK(fits.thought_tokens == marks + 100);
+  CHECK(fits.thought_tokens == 100);
   CHECK(fits.generated_tokens == 9);
-  const ocellus_generate_stats full = answer(prompt + marks + 20);
+  // Text is planned in whole pages, and the newest token is not read.
+  const auto left_by = [&](int32_t text_tokens) {
+    return static_cast<int32_t>(round_up(text_tokens, kPageSlots)) - prompt - marks + 1;
+  };
+  const ocellus_generate_stats shorter = answer(prompt + marks + 20);
+  CHECK(shorter.stop == OCELLUS_STOP_MAX_TOKENS);
+  CHECK(shorter.thought_tokens == left_by(prompt + marks + 20) - 9);
+  CHECK(shorter.generated_tokens == 9);
+  const ocellus_generate_stats full = answer(prompt + marks);
+  const int32_t left = left_by(prompt + marks);
   CHECK(full.stop == OCELLUS_STOP_FULL);
+  CHECK(full.thought_tokens == left - left / 2);
+  CHECK(full.generated_tokens == left / 2);
+}
+
+TEST_CASE("a thought leaves the answer room, in slices, too") {
+  const auto engine = make_engine(test::thinking_model(), board_limits(1, 96));
+  Session& session = open_session(*engine);
+  const Said whole = say(session, 1000, 30);
+  CHECK(whole.stats.generated_tokens == 30);
+  CHECK(whole.stats.thought_tokens > 20);
+  for (const int32_t slice : {1, 7}) CHECK(say(session, 1000, 30, slice) == whole);
 }
 
 TEST_CASE("models that think if told, or never, answer at once") {
@@ -201,7 +226,7 @@ TEST_CASE("models that think if told, or never, answer at once") {
     const auto engine = make_engine(*model, board_limits(1, 200));
     const Said said = say(open_session(*engine), 20, 10);
     CHECK(said.thought.empty());
-    CHECK(said.stats.thought_tokens == 0);
+    CHECK(said.stats.thought_tokens + said.stats.thought_mark_tokens == 0);
     CHECK(said.stats.generated_tokens == 10);
   }
   ocellus_model_facts facts;
