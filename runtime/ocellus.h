@@ -367,7 +367,8 @@ OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, 
 /* A user turn in the model's chat template, the first one after the template's own system prompt if it has one
  * (Qwen2-VL: "You are a helpful assistant.") and none was added: begin, then text and images in any order, then end.
  * Raw prompts omit begin and end and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag with an effect here. Each
- * call to add_text is tokenised on its own. */
+ * call to add_text is tokenised on its own, but for line breaks at its ends in models that have some around pictures
+ * (Gemma 3): these are joined as in one text. */
 OCELLUS_API ocellus_status ocellus_session_begin_turn(ocellus_session* session);
 OCELLUS_API ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes,
                                                     uint32_t flags);
@@ -375,7 +376,8 @@ OCELLUS_API ocellus_status ocellus_session_add_tokens(ocellus_session* session, 
 /* Preprocesses and encodes the picture; a GPU encodes several together, the last ones when the prompt is read. Keeps
  * only rows: the caller's memory may be reused on return. On failure, cancellation or deadline the session is
  * unchanged. One exception, also for text: pending rows may have to be read first to make room; if that is stopped,
- * everything added since the last generate is dropped. */
+ * everything added since the last generate is dropped. In models with layers that see the newest rows only it may then
+ * be the whole conversation, if more than such a window was read since. */
 OCELLUS_API ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus_frame* frame);
 OCELLUS_API ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes,
                                                              int64_t byte_count);

@@ -34,6 +34,9 @@ void for_each_tiny_family(Check check) {
 /// Packed caches on a GPU need heads of 32 values by 32.
 inline bool can_pack(const Model& model) { return cuda_device_count() == 0 || model.text().head_dim % 32 == 0; }
 
+/// Linked images have no place in layers with a window.
+inline bool can_link(const Model& model) { return model.text().local.window == 0; }
+
 /// LLaVA-1.6 leaves padding out of these, and all but LLaVA-1.5 make tiles.
 inline const TestPicture& wide_picture() {
   static const TestPicture picture(100, 41);

@@ -2,9 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/ocellus.h"
 #include "tests/support/call_counter.h"
+#include "tests/support/goldens.h"
 
 namespace {
 
@@ -44,6 +47,46 @@ TEST_CASE("text in layers with a window allocates nothing either") {
   CHECK(report_calls() == 0);
   CHECK(failures == 0);
   CHECK(tokens == 24);
+  ocellus_engine_destroy(engine);
+  ocellus_model_close(model);
+}
+
+TEST_CASE("pictures whose rows see each other allocate nothing either") {
+  const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/tests/data/families/gemma3/";
+  const std::vector<uint8_t> picture = read_bytes(std::string(OCELLUS_SOURCE_DIR) + "/apps/samples/board_01.png");
+  ocellus_model* model = nullptr;
+  REQUIRE(ocellus_model_open((folder + "model.gguf").c_str(), (folder + "mmproj.gguf").c_str(), &model) == OCELLUS_OK);
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits.thread_count = 2;
+  config.limits.max_images = 4;
+  config.limits.max_text_tokens = 200;
+  config.limits.max_prompt_rows = 24;
+  ocellus_engine* engine = nullptr;
+  ocellus_session* session = nullptr;
+  REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+  REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  constexpr std::string_view kQuestion = "What is on the left?\n\n";
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = 20;
+  params.ignore_end = 1;
+  int32_t failures = 0, tokens = 0;
+  {
+    const CallCounter counter;
+    for (int32_t turn = 0; turn < 4; ++turn) {
+      ocellus_generate_stats stats = {};
+      failures += ocellus_session_begin_turn(session) != OCELLUS_OK;
+      failures += ocellus_session_add_encoded_image(session, picture.data(), std::ssize(picture)) != OCELLUS_OK;
+      failures += ocellus_session_add_text(session, kQuestion.data(), std::ssize(kQuestion), 0) != OCELLUS_OK;
+      failures += ocellus_session_end_turn(session) != OCELLUS_OK;
+      failures += ocellus_session_generate(session, &params, &stats) != OCELLUS_OK;
+      tokens += stats.generated_tokens;
+    }
+  }
+  CHECK(report_calls() == 0);
+  CHECK(failures == 0);
+  CHECK(tokens == 80);
   ocellus_engine_destroy(engine);
   ocellus_model_close(model);
 }

@@ -210,6 +210,44 @@ TEST_CASE("gemma3: a window by layer must be a regular pattern") {
   CHECK(open({true, false}, &short_list) == Code::kBadFile);
 }
 
+TEST_CASE("gemma3: a prompt that is not read to its end leaves what the layers with a window saw") {
+  const Loaded loaded({"stopped", windowed_recipe(), 37, 300});
+  Session& session = *loaded.session;
+  const std::vector<TokenId> begin = random_tokens(90), dropped = random_tokens(150, 2), end = random_tokens(30, 3);
+  const auto talk = [&](int64_t stopped_rows) {
+    session.reset();
+    REQUIRE(session.add_tokens(begin.data(), std::ssize(begin)).ok());
+    ocellus_generate_params params = test::default_params(5);
+    params.ignore_end = 1;
+    REQUIRE(test::answer_of(session, params).status.ok());
+    const int64_t position = session.next_position();
+    if (stopped_rows > 0) {
+      REQUIRE(session.add_tokens(dropped.data(), stopped_rows).ok());
+      session.stop_signal().cancel();
+      CHECK(test::answer_of(session, params).status.code() == Code::kCancelled);
+      // A chunk that was read took other slots than the window's; the second one took those.
+      CHECK(session.next_position() == (stopped_rows <= 74 ? position : 0));
+      if (stopped_rows > 74) return std::vector<float>();
+    }
+    REQUIRE(session.add_tokens(end.data(), std::ssize(end)).ok());
+    return test::first_logits(session);
+  };
+  const std::vector<float> expected = talk(0);
+  CHECK(talk(20) == expected);
+  CHECK(talk(60) == expected);  // of two chunks of 37, one is read before it stops
+  CHECK(talk(150).empty());
+}
+
+TEST_CASE("gemma3: linked images are refused") {
+  Model model;
+  REQUIRE(model.open_shape("Gemma3-4B", "Q4_0").ok());
+  ocellus_limits limits = test::board_limits(1, 64);
+  limits.reuse = OCELLUS_REUSE_MPIC;
+  ocellus_plan plan;
+  CHECK(plan_memory(model, limits, &plan).code() == Code::kUnsupported);
+  CHECK_MESSAGE(std::string(last_failure().sentence).find("newest 1024") != std::string::npos, last_failure().sentence);
+}
+
 TEST_CASE("gemma3: a conversation takes memory in the layers that see all positions only") {
   const test::TemporaryModel file(windowed_recipe(), kSeed);
   Model model;

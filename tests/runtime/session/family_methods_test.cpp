@@ -168,6 +168,7 @@ TEST_CASE("the arena of any family is what the plan says, whatever the pictures,
 
 TEST_CASE("pictures of any family whose rows are all read in place are as if they had never been linked") {
   test::for_each_tiny_family([](const Model& model) {
+    if (!test::can_link(model)) return;
     const Talk plain(model, family_limits());
     const Talk linked(model, linking_limits(OCELLUS_REUSE_MPIC, -1));
     CHECK(error_of(linked.logits, plain.logits) < bound_on(*plain.engine, 1e-3, 2e-2));
@@ -178,6 +179,7 @@ TEST_CASE("pictures of any family whose rows are all read in place are as if the
 
 TEST_CASE("a picture of any family that was read alone stands where the prompt has it") {
   test::for_each_tiny_family([](const Model& model) {
+    if (!test::can_link(model)) return;
     for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD, OCELLUS_REUSE_CARRY}) {
       CAPTURE(reuse);
       const Talk plain(model, family_limits()), linked(model, linking_limits(reuse, 3));
@@ -205,6 +207,7 @@ TEST_CASE("a picture of any family that was read alone stands where the prompt h
 
 TEST_CASE("the first rows of each tile cannot be read in place where the rows of all tiles are one map") {
   test::for_each_tiny_family([](const Model& model) {
+    if (!test::can_link(model)) return;
     ocellus_plan plan;
     const Status status = plan_memory(model, linking_limits(OCELLUS_REUSE_TILES, 1), &plan);
     if (!model.vision().family->views->has_map) {
@@ -276,6 +279,7 @@ TEST_CASE("a picture that fails or is stopped leaves the prompt of any family as
   test::for_each_tiny_family([&](const Model& model) {
     for (const ocellus_reuse reuse : {OCELLUS_REUSE_NONE, OCELLUS_REUSE_MPIC}) {
       CAPTURE(reuse);
+      if (reuse != OCELLUS_REUSE_NONE && !test::can_link(model)) continue;
       std::vector<float> logits[2];
       for (const bool fails : {false, true}) {
         const std::unique_ptr<Engine> engine = test::make_engine(model, linking_limits(reuse, 3));
@@ -311,6 +315,7 @@ TEST_CASE("the plan of every family, bound on tiles and method is what the engin
         check_plan(model, limits);
       }
       for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD}) {
+        if (!test::can_link(model)) break;
         limits = linking_limits(reuse, 3);
         limits.max_tiles = tiles;
         check_plan(model, limits);
