@@ -1,5 +1,7 @@
 #include "tests/support/device.h"
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -77,6 +79,28 @@ Queue* cuda_queue() {
     return opened;
   }();
   return &cuda->queue;
+}
+
+void for_each_backend(const std::function<void(Queue&)>& body) {
+  if (!is_small_run() || cuda_queue() == nullptr) {
+    TestQueue queue(2);
+    INFO("on the CPU");
+    body(*queue);
+  }
+  if (Queue* queue = cuda_queue()) {
+    INFO("on CUDA");
+    body(*queue);
+    REQUIRE_MESSAGE(queue->finish().ok(), last_failure().sentence);
+  }
+}
+
+void for_each_backend_and_target(const std::function<void(Queue&)>& body) {
+  for_each_backend([&](Queue& queue) {
+    if (queue.on_cuda())
+      body(queue);
+    else
+      for_each_target([&] { body(queue); });
+  });
 }
 
 }  // namespace ocellus::test

@@ -9,10 +9,9 @@
 //   });
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "platform/queue.h"
 #include "quant/weight_format.h"
@@ -38,30 +37,10 @@ class Lean {
 };
 
 /// Calls body(queue) for the CPU and, where there is one, the GPU; in small runs for the GPU only, if there is one.
-template <class Body>
-void for_each_backend(Body body) {
-  if (!is_small_run() || cuda_queue() == nullptr) {
-    TestQueue queue(2);
-    INFO("on the CPU");
-    body(*queue);
-  }
-  if (Queue* queue = cuda_queue()) {
-    INFO("on CUDA");
-    body(*queue);
-    REQUIRE_MESSAGE(queue->finish().ok(), last_failure().sentence);
-  }
-}
+void for_each_backend(const std::function<void(Queue&)>& body);
 
 /// As for_each_backend, with the CPU's kernels held to each vector target in turn.
-template <class Body>
-void for_each_backend_and_target(Body body) {
-  for_each_backend([&](Queue& queue) {
-    if (queue.on_cuda())
-      body(queue);
-    else
-      for_each_target([&] { body(queue); });
-  });
-}
+void for_each_backend_and_target(const std::function<void(Queue&)>& body);
 
 /// Maximum distance of an exact value from its f16 rounding: half a step.
 inline double half_rounding(double value) {

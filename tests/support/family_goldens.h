@@ -2,10 +2,8 @@
 // tests/data/families/<name>, made by tools/convert/make_family_goldens.py.
 #pragma once
 
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -15,29 +13,13 @@ namespace ocellus::test {
 
 inline const std::string kFamilyDir = kSourceDir + "/tests/data/families/";
 
-inline nlohmann::json read_family(const std::string& name) {
-  return nlohmann::json::parse(std::ifstream(kFamilyDir + name + "/goldens.json"));
-}
-inline ModelPair family_pair(const std::string& name, const nlohmann::json& family) {
-  const std::string folder = kFamilyDir + name + "/";
-  return {folder + family["model"].get<std::string>(), folder + family["mmproj"].get<std::string>()};
-}
+nlohmann::json read_family(const std::string& name);
+ModelPair family_pair(const std::string& name);
 
 /// Relative error, Euclidean, of the values of a matrix that a golden holds; infinite if it has another shape.
-inline double sampled_error(const std::vector<float>& got, const nlohmann::json& golden) {
-  const int64_t rows = golden["shape"][0], cols = golden["shape"][1], stride = golden["stride"];
-  if (std::ssize(got) != rows * cols) return INFINITY;
-  std::vector<float> samples;
-  for (int64_t i = 0; i < rows * cols; i += stride) samples.push_back(got[static_cast<size_t>(i)]);
-  return relative_error(samples.data(), golden["values"].get<std::vector<float>>());
-}
+double sampled_error(const std::vector<float>& got, const nlohmann::json& golden);
 
 /// A golden's ids with -1 once for each row of a picture.
-inline std::vector<int32_t> expanded_ids(const nlohmann::json& golden) {
-  std::vector<int32_t> ids;
-  for (const int32_t id : golden["ids"].get<std::vector<int32_t>>())
-    ids.insert(ids.end(), static_cast<size_t>(id < 0 ? -id : 1), id < 0 ? -1 : id);
-  return ids;
-}
+std::vector<int32_t> expanded_ids(const nlohmann::json& golden);
 
 }  // namespace ocellus::test

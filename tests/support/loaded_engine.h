@@ -3,8 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,66 +17,24 @@ namespace ocellus::test {
 
 /// Room for small conversations about the test boards, which are 256 x 256. The device is chosen automatically: the
 /// tests are run once without GPUs in sight and once with.
-inline ocellus_limits board_limits(int32_t images, int32_t text_tokens) {
-  ocellus_limits limits;
-  ocellus_limits_init(&limits);
-  limits.thread_count = 2;
-  limits.max_images = images;
-  limits.max_text_tokens = text_tokens;
-  limits.max_image_pixels = 65536;
-  return limits;
-}
+ocellus_limits board_limits(int32_t images, int32_t text_tokens);
 
-inline std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_limits& limits) {
-  ocellus_engine_config config;
-  ocellus_engine_config_init(&config);
-  config.limits = limits;
-  std::unique_ptr<Engine> engine;
-  REQUIRE_MESSAGE(Engine::create(model, config, &engine).ok(), last_failure().sentence);
-  return engine;
-}
-inline std::unique_ptr<Engine> make_engine(const ocellus_limits& limits) { return make_engine(any_model(), limits); }
+std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_limits& limits);
+std::unique_ptr<Engine> make_engine(const ocellus_limits& limits);
 /// For tests that know what the bundled model answers, or how many layers and bytes it has.
-inline std::unique_ptr<Engine> make_bundled_engine(const ocellus_limits& limits) {
-  return make_engine(bundled_model(), limits);
-}
+std::unique_ptr<Engine> make_bundled_engine(const ocellus_limits& limits);
 
 /// Sessions stay in memory until the program ends: each must outlive its engine.
-inline Session& open_session(Engine& engine) {
-  static std::deque<Session> sessions;
-  int32_t slot = 0;
-  REQUIRE_MESSAGE(engine.take_slot(&slot).ok(), last_failure().sentence);
-  Session& session = sessions.emplace_back();
-  session.open(engine, slot);
-  return session;
-}
+Session& open_session(Engine& engine);
 
-inline std::vector<uint8_t> board_bytes(const std::string& image) { return read_bytes(kShapeboardDir + image); }
+std::vector<uint8_t> board_bytes(const std::string& image);
 
-inline Status add_board(Session& session, const std::string& image) {
-  const std::vector<uint8_t> bytes = board_bytes(image);
-  return session.add_encoded_image(bytes.data(), static_cast<int64_t>(bytes.size()));
-}
+Status add_board(Session& session, const std::string& image);
 
 /// A user turn with its images where "<image>" stands, as the program adds it. The first failure ends it.
-inline Status add_turn(Session& session, std::string_view prompt, const std::vector<std::string>& images) {
-  constexpr std::string_view kMark = "<image>";
-  OCELLUS_TRY(session.begin_turn());
-  size_t at = 0;
-  for (const std::string& image : images) {
-    const size_t mark = prompt.find(kMark, at);
-    OCELLUS_TRY(session.add_text(prompt.substr(at, mark - at), false));
-    OCELLUS_TRY(add_board(session, image));
-    at = mark + kMark.size();
-  }
-  OCELLUS_TRY(session.add_text(prompt.substr(at), false));
-  return session.end_turn();
-}
+Status add_turn(Session& session, std::string_view prompt, const std::vector<std::string>& images);
 
-inline void add_question(Session& session, const nlohmann::json& golden) {
-  const Status status = add_turn(session, std::string(golden["prompt"]), golden["images"]);
-  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-}
+void add_question(Session& session, const Golden& golden);
 
 /// Result of a generate call: the streamed pieces, and all of them joined.
 struct Answer {
@@ -88,71 +44,24 @@ struct Answer {
   ocellus_generate_stats stats = {};
 };
 
-inline int collect_piece(void* user, const char* text, int32_t bytes) {
-  Answer& answer = *static_cast<Answer*>(user);
-  answer.pieces.emplace_back(text, static_cast<size_t>(bytes));
-  answer.text += answer.pieces.back();
-  return 0;
-}
+int collect_piece(void* user, const char* text, int32_t bytes);
 
-inline ocellus_generate_params default_params(int32_t max_tokens = 128) {
-  ocellus_generate_params params;
-  ocellus_generate_params_init(&params);
-  params.max_tokens = max_tokens;
-  return params;
-}
+ocellus_generate_params default_params(int32_t max_tokens = 128);
 
 /// All sessions together; answers in the same order. The status of the call stands in each.
-inline std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, const ocellus_generate_params& params) {
-  std::vector<Answer> answers(sessions.size());
-  std::vector<ocellus_generate_params> each(sessions.size(), params);
-  std::vector<ocellus_generate_stats> stats(sessions.size());
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    if (each[i].on_text != nullptr) continue;
-    each[i].on_text = collect_piece;
-    each[i].user = &answers[i];
-  }
-  const Status status = generate(sessions.data(), each.data(), stats.data(), static_cast<int32_t>(sessions.size()));
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    answers[i].status = status;
-    answers[i].stats = stats[i];
-  }
-  return answers;
-}
+std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, const ocellus_generate_params& params);
 
-inline Answer answer_of(Session& session, const ocellus_generate_params& params = default_params()) {
-  return batch_answers({&session}, params).front();
-}
+Answer answer_of(Session& session, const ocellus_generate_params& params = default_params());
 
-/// Golden number `id`, asked in a session as it stands.
-inline const nlohmann::json& golden(int id) {
-  static const nlohmann::json goldens = read_goldens();
-  const auto found = std::find_if(goldens.begin(), goldens.end(), [id](const auto& one) { return one["id"] == id; });
-  REQUIRE(found != goldens.end());
-  return *found;
-}
-inline Answer answer_golden(Session& session, int id, int32_t max_tokens = 128) {
-  add_question(session, golden(id));
-  const Answer answer = answer_of(session, default_params(max_tokens));
-  REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
-  return answer;
-}
+const Golden& golden(int id);
+/// Asked in a session as it stands.
+Answer answer_golden(Session& session, int id, int32_t max_tokens = 128);
 
 /// Bit for bit.
-inline void check_equal(const Answer& a, const Answer& b) {
-  CHECK(a.text == b.text);
-  CHECK(a.stats.logits_hash == b.stats.logits_hash);
-  CHECK(a.stats.stop == b.stats.stop);
-  CHECK(a.stats.generated_tokens == b.stats.generated_tokens);
-}
+void check_equal(const Answer& a, const Answer& b);
 
 /// Device memory as the host sees it.
-inline std::vector<float> download(DeviceView<const float> row, Queue& queue) {
-  Vector<float> values(static_cast<size_t>(row.cols));
-  queue.copy(values.data(), row.data, row.cols * static_cast<int64_t>(sizeof(float)));
-  REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
-  return {values.begin(), values.end()};
-}
+std::vector<float> download(DeviceView<const float> row, Queue& queue);
 
 template <class T>
 std::vector<T> download(const void* data, int64_t count, Queue& queue) {
@@ -163,16 +72,6 @@ std::vector<T> download(const void* data, int64_t count, Queue& queue) {
 }
 
 /// Reads the prompt and gives the logits after its last row; the session can then still be asked to generate.
-inline std::vector<float> first_logits(Session& session) {
-  Engine& engine = session.engine();
-  const ocellus_generate_params nothing = default_params(0);
-  REQUIRE_MESSAGE(answer_of(session, nothing).status.ok(), last_failure().sentence);
-  const ArenaScope scope(engine.arena());
-  StepScratch step;
-  REQUIRE(engine.take_scratch(&step).ok());
-  engine.queue().copy(step.hidden.data, engine.memory().last_hidden.row(session.index()), step.hidden.cols * 4);
-  enqueue_logits(engine.text(), 1, step, engine.queue());
-  return download(step.logits.slice_rows(0, 1), engine.queue());
-}
+std::vector<float> first_logits(Session& session);
 
 }  // namespace ocellus::test

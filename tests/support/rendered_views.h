@@ -19,55 +19,18 @@ namespace ocellus::testing {
 using Planes = std::vector<float>;
 
 /// Limits that a picture of this size only just keeps.
-inline ImageLimits tight_limits(int32_t width, int32_t height) {
-  ImageLimits limits;
-  limits.max_side = std::max(width, height);
-  limits.max_pixels = int64_t{width} * height;
-  return limits;
-}
+ImageLimits tight_limits(int32_t width, int32_t height);
 
-inline ViewPlan plan_of(const PreprocessConfig& config, int32_t width, int32_t height) {
-  ViewPlan plan;
-  REQUIRE_MESSAGE(plan_views(config, width, height, &plan).ok(), last_failure().sentence);
-  return plan;
-}
+ViewPlan plan_of(const PreprocessConfig& config, int32_t width, int32_t height);
 
 /// All views of a picture that is stored as `image`, made in scratch of exactly the bytes that these limits take.
-inline std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage& image,
-                                        const ImageLimits& limits, const Orientation& orientation = {}) {
-  const RgbImage seen = seen_picture(nullptr, orientation, image.width, image.height);
-  const ViewPlan plan = plan_of(config, seen.width, seen.height);
-  const GuardedScratch scratch(ViewMaker::scratch_bytes(config, limits));
-  PreparedViews prepared;
-  const Status status = prepare_views(config, plan, image, scratch.extent(), &prepared, orientation);
-  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-  const auto [across, down] = plan.view_size();
-  std::vector<Planes> views(static_cast<size_t>(plan.view_count()),
-                            Planes(static_cast<size_t>(int64_t{3} * across * down), -9.0f));
-  for (int32_t i = 0; i < plan.view_count(); ++i) {
-    const Status rendered =
-        render_view(config, prepared, i, {views[static_cast<size_t>(i)].data(), int64_t{3} * down, across});
-    REQUIRE_MESSAGE(rendered.ok(), last_failure().sentence);
-  }
-  CHECK(scratch.intact());
-  return views;
-}
+std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage& image, const ImageLimits& limits,
+                                 const Orientation& orientation = {});
 
-inline std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage& image,
-                                        const Orientation& orientation = {}) {
-  return render_views(config, image, tight_limits(image.width, image.height), orientation);
-}
+std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage& image,
+                                 const Orientation& orientation = {});
 
 /// The 8-bit RGB pixels that became these planes.
-inline std::vector<uint8_t> pixels_of(const Planes& planes, const PreprocessConfig& config) {
-  const size_t count = planes.size() / 3;
-  std::vector<uint8_t> pixels;
-  pixels.reserve(planes.size());
-  for (size_t i = 0; i < count; ++i)
-    for (size_t c = 0; c < 3; ++c)
-      pixels.push_back(
-          static_cast<uint8_t>(std::lround((planes[c * count + i] * config.std[c] + config.mean[c]) * 255)));
-  return pixels;
-}
+std::vector<uint8_t> pixels_of(const Planes& planes, const PreprocessConfig& config);
 
 }  // namespace ocellus::testing

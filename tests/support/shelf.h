@@ -38,24 +38,10 @@ struct Shelf {
   ImageLibrary library;
 };
 
-inline ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16,
-                                   int32_t reuse = OCELLUS_REUSE_MPIC) {
-  ocellus_limits limits = packed_limits(images, 200, bits);
-  limits.reuse = reuse;
-  limits.reuse_rows = rows;
-  limits.library = 1;
-  return limits;
-}
+ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16, int32_t reuse = OCELLUS_REUSE_MPIC);
 
-inline Session& open_with(Engine& engine, Shelf& shelf, const char* owner) {
-  Session& session = open_session(engine);
-  REQUIRE_MESSAGE(session.set_library(&shelf.library, owner).ok(), last_failure().sentence);
-  return session;
-}
+Session& open_with(Engine& engine, Shelf& shelf, const char* owner);
 
-inline void check_hits(const Answer& answer, int32_t hits, int32_t misses) {
-  CHECK(answer.stats.library_hits == hits);
-  CHECK(answer.stats.library_misses == misses);
-}
+void check_hits(const Answer& answer, int32_t hits, int32_t misses);
 
 }  // namespace ocellus::test

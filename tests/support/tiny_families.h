@@ -15,12 +15,7 @@ inline constexpr const char* kTinyFamilies[] = {"smolvlm",     "llava-1.5",   "l
                                                 "internvl3.5", "internvl-6b", "qwen2-vl",          "qwen2.5-vl",
                                                 "qwen3-vl",    "gemma3"};
 
-inline std::unique_ptr<Model> open_tiny_family(const std::string& name) {
-  const ModelPair pair = family_pair(name, read_family(name));
-  auto model = std::make_unique<Model>();
-  REQUIRE_MESSAGE(model->open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
-  return model;
-}
+std::unique_ptr<Model> open_tiny_family(const std::string& name);
 
 /// Calls check(model) for every family, in which a failure names it.
 template <class Check>
@@ -32,49 +27,22 @@ void for_each_tiny_family(Check check) {
 }
 
 /// Packed caches on a GPU need heads of 32 values by 32.
-inline bool can_pack(const Model& model) { return cuda_device_count() == 0 || model.text().head_dim % 32 == 0; }
+bool can_pack(const Model& model);
 
 /// Linked images have no place in layers with a window.
 inline bool can_link(const Model& model) { return model.text().local.window == 0; }
 
 /// LLaVA-1.6 leaves padding out of these, and all but LLaVA-1.5 make tiles.
-inline const TestPicture& wide_picture() {
-  static const TestPicture picture(100, 41);
-  return picture;
-}
-inline const TestPicture& tall_picture() {
-  static const TestPicture picture(41, 100);
-  return picture;
-}
+const TestPicture& wide_picture();
+const TestPicture& tall_picture();
 
-inline ocellus_limits family_limits(int32_t images = 2, int32_t text_tokens = 160) {
-  ocellus_limits limits = picture_limits(images, text_tokens);
-  limits.max_image_pixels = 640 * 480;
-  return limits;
-}
-inline ocellus_limits linking_limits(ocellus_reuse reuse, int32_t rows) {
-  ocellus_limits limits = family_limits();
-  limits.reuse = reuse;
-  limits.reuse_rows = rows;
-  return limits;
-}
+ocellus_limits family_limits(int32_t images = 2, int32_t text_tokens = 160);
+ocellus_limits linking_limits(ocellus_reuse reuse, int32_t rows);
 
-inline void add_picture(Session& session, const TestPicture& picture) {
-  REQUIRE_MESSAGE(session.add_frame(picture.frame()).ok(), last_failure().sentence);
-}
-inline void add_words(Session& session, const char* words) {
-  REQUIRE_MESSAGE(session.add_text(words, false).ok(), last_failure().sentence);
-}
-inline void add_two_pictures(Session& session) {
-  add_words(session, "Compare ");
-  add_picture(session, wide_picture());
-  add_words(session, " with");
-  add_picture(session, tall_picture());
-  add_words(session, "Which is wider?");
-}
+void add_picture(Session& session, const TestPicture& picture);
+void add_words(Session& session, const char* words);
+void add_two_pictures(Session& session);
 
-inline double error_of(const std::vector<float>& got, const std::vector<float>& expected) {
-  return relative_error(got.data(), expected);
-}
+double error_of(const std::vector<float>& got, const std::vector<float>& expected);
 
 }  // namespace ocellus::test

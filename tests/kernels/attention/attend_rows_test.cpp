@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/attention/attend_rows_plan.h"
+#include "kernels/base/highway_targets.h"
 #include "tests/kernels/attention/attend_rows_case.h"
 #include "tests/support/device.h"
 #include "tests/support/kv_cache.h"

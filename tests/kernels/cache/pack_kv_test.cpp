@@ -147,6 +147,24 @@ class Case {
     }
   }
 
+  /// The least and the greatest source of a side's channels from `channel` on.
+  std::pair<float, float> range_of(const PackJob& job, int32_t head, int32_t live, bool is_values, int64_t channel,
+                                   int64_t channels) const {
+    const int64_t first = job.range_count > 0 ? job.range_first - job.first_index : 0;
+    int64_t end = first + (job.range_count > 0 ? job.range_count : live);
+    if (!shape_.counts.empty() && job.range_count > 0)  // only rows of this head
+      end = std::min<int64_t>(end, shape_.counts[static_cast<size_t>(head)] - job.out.counted_before);
+    float least = INFINITY, greatest = -INFINITY;
+    for (int64_t e = channel; e < channel + channels; ++e) {
+      for (int64_t i = first; i < end; ++i) {
+        const float value = source(job, head, i, e, is_values);
+        least = std::min(least, value);
+        greatest = std::max(greatest, value);
+      }
+    }
+    return {least, greatest};
+  }
+
   void check_side(const PackJob& job, int32_t head, int32_t live, bool is_values) const {
     const test::RealBlock block(job.out, shape_.layer(), head, shape_.dim);
     const uint8_t* codes = block.codes(is_values);
@@ -155,6 +173,9 @@ class Case {
     const double range = static_cast<double>(is_values ? shape_.value_range : shape_.key_range);
     const int32_t bits = shape_.bits_of(is_values);
     const float most = static_cast<float>((1 << bits) - 1);
+    const bool is_global = is_values && shape_.global_values;
+    std::pair<float, float> ends;
+    if (is_global) ends = range_of(job, head, live, is_values, 0, shape_.dim);
     for (int64_t e = 0; e < shape_.dim; ++e) {
       CAPTURE(e);
       const auto offset = static_cast<float>(block.scale(is_values ? 2 : 0, e));
@@ -164,19 +185,8 @@ class Case {
         REQUIRE(step == 1.0f);
         continue;
       }
-      float least = INFINITY, greatest = -INFINITY;
-      const int64_t first = job.range_count > 0 ? job.range_first - job.first_index : 0;
-      int64_t end = first + (job.range_count > 0 ? job.range_count : live);
-      if (!shape_.counts.empty() && job.range_count > 0)  // only rows of this head
-        end = std::min<int64_t>(end, shape_.counts[static_cast<size_t>(head)] - job.out.counted_before);
-      const bool is_global = is_values && shape_.global_values;
-      for (int64_t channel = is_global ? 0 : e; channel < (is_global ? shape_.dim : e + 1); ++channel) {
-        for (int64_t i = first; i < end; ++i) {
-          least = std::min(least, source(job, head, i, channel, is_values));
-          greatest = std::max(greatest, source(job, head, i, channel, is_values));
-        }
-      }
-      const double low = range * static_cast<double>(least), high = range * static_cast<double>(greatest);
+      if (!is_global) ends = range_of(job, head, live, is_values, e, 1);
+      const double low = range * static_cast<double>(ends.first), high = range * static_cast<double>(ends.second);
       const double exact = std::max((high - low) / static_cast<double>(most), 1e-6 * std::max(1.0, std::abs(low)));
       if (is_small) {
         REQUIRE(static_cast<double>(offset) <= low + 1e-7 * std::abs(low));  // the end of the range, rounded to f32

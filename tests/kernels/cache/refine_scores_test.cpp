@@ -22,8 +22,24 @@ struct Shape {
   int32_t heads, dim;
 };
 
+/// Lengths of all value rows, head by head.
+std::vector<double> value_lengths(const RefineScoresArgs& args) {
+  std::vector<double> lengths;
+  for (int64_t g = 0; g < args.scores.rows; ++g)
+    for (int64_t row = 0; row < args.row_count; ++row) {
+      double squares = 0;
+      for (int32_t e = 0; e < args.rows.head_dim; ++e) {
+        const double value = half_to_float(args.rows.values[args.rows.at(row, g) + e]);
+        squares += value * value;
+      }
+      lengths.push_back(std::sqrt(squares));
+    }
+  return lengths;
+}
+
 /// The header's formula in double precision.
-double expected(const RefineScoresArgs& args, const Guarded<float>& scores, int64_t head, int64_t row) {
+double expected(const RefineScoresArgs& args, const Guarded<float>& scores, const std::vector<double>& lengths,
+                int64_t head, int64_t row) {
   if (row < args.first_rows) return std::numeric_limits<double>::infinity();
   double sum = 0, own = 0;
   for (int64_t g = 0; g < args.scores.rows; ++g) {
@@ -31,10 +47,7 @@ double expected(const RefineScoresArgs& args, const Guarded<float>& scores, int6
     if (args.random) score = static_cast<double>(random_score(args.seed, g, row));
     if (args.by_readers)
       score /= args.readers == nullptr ? static_cast<double>(args.row_count - row) : std::max(args.readers[row], 1);
-    double squares = 0;
-    for (int32_t e = 0; e < args.rows.head_dim; ++e)
-      squares += std::pow(static_cast<double>(half_to_float(args.rows.values[args.rows.at(row, g) + e])), 2);
-    if (args.by_values) score *= std::sqrt(squares);
+    if (args.by_values) score *= lengths[static_cast<size_t>(g * args.row_count + row)];
     if (args.text_first != nullptr && args.text_first[row] == 0) score += static_cast<double>(args.row_count);
     sum += score;
     if (g == head) own = score;
@@ -65,9 +78,10 @@ void check_shape(const Shape& shape, RefineScoresArgs args, bool some_read, bool
   refine_scores(args, queue);
   REQUIRE_MESSAGE(queue.finish().ok(), last_failure().sentence);
   CHECK(scores.intact());
+  const std::vector<double> lengths = value_lengths(args);
   for (int64_t g = 0; g < shape.heads; ++g) {
     for (int64_t row = 0; row < shape.rows; ++row) {
-      const double wanted = expected(args, given, g, row), got = static_cast<double>(scores.at(g, row));
+      const double wanted = expected(args, given, lengths, g, row), got = static_cast<double>(scores.at(g, row));
       CAPTURE(row);
       if (std::isnan(wanted))
         REQUIRE(std::isnan(got));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/highway_targets.h"
 #include "kernels/cache/score_rows_plan.h"
 #include "kernels/cache/select_slots.h"
 #include "tests/kernels/cache/score_rows_case.h"

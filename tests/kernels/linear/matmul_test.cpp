@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/highway_targets.h"
 #include "tests/kernels/linear/matmul_case.h"
 
 namespace ocellus {
@@ -46,18 +47,22 @@ struct RoundedInput {
   std::vector<float> scales;
 };
 
-// The plain reference: weights decoded, everything else in double; once on the rounded inputs, where only the float
-// sum over groups differs, and once on the inputs as they are.
-void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {
+struct Expected {
+  double of_rounded, of_exact;  // outputs for the rounded inputs, where only the float sum over groups differs, and for
+  double tolerance, moved;      // the inputs as they are; how far from each an output may lie
+  double energy;
+};
+
+// The plain reference: weights decoded, everything else in double.
+std::vector<Expected> reference(const MatmulCase& c) {
   const bool coded = is_block_format(c.weights[0].format);
   const RoundedInput rounded(c);
-  size_t at = 0, wrong = 0;
-  double error_sum = 0.0, size_sum = 0.0, worst = 0.0;
+  std::vector<Expected> all;
   for (size_t matrix = 0; matrix < c.weights.size(); ++matrix) {
     const std::vector<float> decoded = c.weights[matrix].decoded();
     const int64_t size = c.weights[matrix].rows;
     for (int64_t t = 0; t < c.rows; ++t)
-      for (int64_t n = 0; n < size; ++n, ++at) {
+      for (int64_t n = 0; n < size; ++n) {
         double exact = 0.0, expected = 0.0, magnitude = 0.0, energy = 0.0, rounding = 0.0;
         for (int64_t i = 0; i < c.cols; ++i) {
           const double w = decoded[static_cast<size_t>(n * c.cols + i)];
@@ -75,19 +80,36 @@ void check_against_reference(const MatmulCase& c, const std::vector<float>& actu
         const bool plain = c.options.activation == Activation::kNone;
         // Activations have slopes up to 1.13, and errors of their own below 1e-6.
         const double tolerance = (plain ? 2e-6 : 3.5e-6) * (magnitude + extra.magnitude) + (plain ? 0.0 : 1e-6);
-        const double error = std::abs(actual[at] - activated(c.options.activation, expected + extra.value));
-        wrong += !(error <= tolerance);
-        worst = std::max(worst, error / (tolerance + 1e-30));
-        // No input moved by more than half a step.
-        const double moved = actual[at] - activated(c.options.activation, exact + extra.value);
-        wrong += !(std::abs(moved) <= rounding * 1.131 + tolerance);
-        error_sum += moved * moved;
-        size_sum += energy;
+        all.push_back({activated(c.options.activation, expected + extra.value),
+                       activated(c.options.activation, exact + extra.value), tolerance,
+                       rounding * 1.131 + tolerance,  // no input moved by more than half a step
+                       energy});
       }
   }
-  CHECK_MESSAGE(wrong == 0, wrong << " of " << 2 * at << " comparisons fail, worst error " << worst << " tolerances");
+  return all;
+}
+
+void check_outputs(const std::vector<float>& actual, const std::vector<Expected>& expected, bool coded) {
+  REQUIRE(actual.size() == expected.size());
+  size_t wrong = 0;
+  double error_sum = 0.0, size_sum = 0.0, worst = 0.0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const Expected& e = expected[i];
+    const double error = std::abs(actual[i] - e.of_rounded), moved = actual[i] - e.of_exact;
+    wrong += !(error <= e.tolerance);
+    worst = std::max(worst, error / (e.tolerance + 1e-30));
+    wrong += !(std::abs(moved) <= e.moved);
+    error_sum += moved * moved;
+    size_sum += e.energy;
+  }
+  CHECK_MESSAGE(wrong == 0,
+                wrong << " of " << 2 * actual.size() << " comparisons fail, worst error " << worst << " tolerances");
   // Together the errors are as small as independent roundings of 1/254 of a group's largest input make them.
   CHECK(std::sqrt(error_sum) <= (coded ? 3e-2 : 1e-5) * std::sqrt(size_sum) + 1e-5);
+}
+
+void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {
+  check_outputs(actual, reference(c), is_block_format(c.weights[0].format));
 }
 
 std::vector<int64_t> columns_for(WeightFormat format) {
@@ -96,8 +118,10 @@ std::vector<int64_t> columns_for(WeightFormat format) {
   return {32, 64, 96, 544};
 }
 
-// Every format, number of input rows and shape; the options vary with the shape so that all combinations occur.
-void check_all_shapes() {
+// Calls check() with every format, number of input rows and shape; the options vary with the shape so that all
+// combinations occur.
+template <class Check>
+void for_all_shapes(Check check) {
   uint64_t seed = 1;
   const auto check_format = [&](WeightFormat format) {
     for (const int64_t cols : columns_for(format))
@@ -110,8 +134,7 @@ void check_all_shapes() {
           if (test::skip(++seed)) continue;
           MatmulOptions options{.bias = seed % 2 == 0, .accumulate = seed % 3 == 0, .gap = seed % 5 < 2 ? 3 : 0};
           if (!options.accumulate) options.activation = static_cast<Activation>(seed / 3 % 5);
-          const MatmulCase c(make_weights(format, sizes, cols, seed), rows, options, seed + 1000);
-          check_against_reference(c, run_on_cpu(c, 2));
+          check(MatmulCase(make_weights(format, sizes, cols, seed), rows, options, seed + 1000));
         }
   };
   for (int i = 0; i < kWeightFormatCount; ++i) check_format(static_cast<WeightFormat>(i));
@@ -132,15 +155,20 @@ struct OnlyTarget {
 
 }  // namespace
 
-TEST_CASE("products agree with the double-precision reference for every format and shape") { check_all_shapes(); }
+TEST_CASE("products agree with the double-precision reference for every format and shape") {
+  for_all_shapes([](const MatmulCase& c) { check_against_reference(c, run_on_cpu(c, 2)); });
+}
 
 TEST_CASE("products agree with the reference on every instruction set of this machine") {
-  for (const int64_t bit : targets()) {
-    const std::string target = hwy::TargetName(bit);
-    CAPTURE(target);
-    const OnlyTarget only(bit);
-    check_all_shapes();
-  }
+  for_all_shapes([](const MatmulCase& c) {
+    const std::vector<Expected> expected = reference(c);
+    for (const int64_t bit : targets()) {
+      const std::string target = hwy::TargetName(bit);
+      CAPTURE(target);
+      const OnlyTarget only(bit);
+      check_outputs(run_on_cpu(c, 2), expected, is_block_format(c.weights[0].format));
+    }
+  });
 }
 
 TEST_CASE("the number of threads does not change a bit") {

@@ -368,7 +368,7 @@ TEST_CASE("pictures of every family that has tiles, or takes them at any size, a
   const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
   for (const std::string name : {"smolvlm", "llava-1.6-mistral", "internvl3", "qwen2.5-vl", "qwen3-vl"}) {
     CAPTURE(name);
-    const ModelPair pair = family_pair(name, read_family(name));
+    const ModelPair pair = family_pair(name);
     ocellus_limits limits = small_limits();
     limits.max_images = 2;
     const OneSession opened(pair, limits);

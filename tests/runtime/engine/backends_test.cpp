@@ -41,7 +41,7 @@ double worst_first_logits(const Pair& pair) {
   Session& on_cpu = test::open_session(*pair.cpu);
   Session& on_cuda = test::open_session(*pair.cuda);
   double worst = 0;
-  for (const nlohmann::json& golden : test::read_goldens()) {
+  for (const test::Golden& golden : test::goldens()) {
     std::vector<float> logits[2];
     for (int i = 0; i < 2; ++i) {
       Session& session = i == 0 ? on_cpu : on_cuda;

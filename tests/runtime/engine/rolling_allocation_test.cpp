@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "platform/clock.h"
 #include "tests/support/call_counter.h"
@@ -86,11 +87,11 @@ struct Question {
   std::vector<std::vector<uint8_t>> pictures;
   std::string answer;
 
-  explicit Question(const nlohmann::json& golden) : answer(golden["text"]) {
+  explicit Question(const test::Golden& golden) : answer(golden.text) {
     constexpr std::string_view kMark = "<image>";
-    const std::string prompt = golden["prompt"];
+    const std::string& prompt = golden.prompt;
     size_t at = 0;
-    for (const std::string image : golden["images"]) {
+    for (const std::string& image : golden.images) {
       const size_t mark = prompt.find(kMark, at);
       texts.push_back(prompt.substr(at, mark - at));
       pictures.push_back(test::board_bytes(image));

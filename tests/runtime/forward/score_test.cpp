@@ -67,7 +67,7 @@ std::vector<TokenId> random_tokens(int64_t count, uint64_t seed) {
 }
 
 /// The golden's reference answer, its end token included.
-std::vector<TokenId> golden_answer(int id) { return golden(id)["generated_ids"]; }
+std::vector<TokenId> golden_answer(int id) { return golden(id).generated_ids; }
 
 /// A small random model, with room for `text_tokens` tokens.
 struct SmallModel {
@@ -160,8 +160,7 @@ TEST_CASE("the first token's probability is that of the float32 reference's logi
     CAPTURE(id);
     session.reset();
     test::add_question(session, golden(id));
-    const std::vector<float> logits =
-        test::read_halves(test::kShapeboardDir + golden(id)["first_logits"].get<std::string>());
+    const std::vector<float> logits = test::read_halves(test::kShapeboardDir + golden(id).first_logits);
     const std::vector<double> exact(logits.begin(), logits.end());
     const TokenId token = golden_answer(id)[0];
     const double expected = log_probability(exact.data(), std::ssize(exact), token);

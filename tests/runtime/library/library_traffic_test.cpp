@@ -30,7 +30,7 @@ ocellus_limits tier_limits(int32_t images, int64_t bytes = kTier, int32_t bits =
 }
 
 /// The pictures of golden 13.
-std::vector<std::string> boards() { return test::golden(13)["images"]; }
+std::vector<std::string> boards() { return test::golden(13).images; }
 
 Answer ask_whole(Session& session, const std::vector<std::string>& images) {
   const WholePrompt prompt(images);

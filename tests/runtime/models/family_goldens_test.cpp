@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -279,7 +280,7 @@ struct LoadedFamily {
     const json family = test::read_family(name);
     goldens = family["cases"];
     system = family["system"];
-    const test::ModelPair pair = test::family_pair(name, family);
+    const test::ModelPair pair = test::family_pair(name);
     REQUIRE_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
     ocellus_limits limits = test::picture_limits(2, 256);
     limits.max_image_pixels = 640 * 480;

@@ -42,7 +42,7 @@ TEST_CASE("a vocabulary without a token that stands around the family's pictures
                                               {"internvl3", "InternVL", "<img>"},
                                               {"internvl3", "InternVL", "</img>"},
                                               {"internvl2.5", "InternVL", "</img>"}}) {
-    const test::ModelPair pair = test::family_pair(folder, test::read_family(folder));
+    const test::ModelPair pair = test::family_pair(folder);
     const test::TemporaryFile text(pair.model);
     rename_token(text.path(), token);
     ocellus_model* model = nullptr;
@@ -57,9 +57,9 @@ TEST_CASE("a vocabulary without a token that stands around the family's pictures
 }
 
 TEST_CASE("the halves of pairs of different families are refused where their widths agree") {
-  const test::ModelPair smolvlm = test::family_pair("smolvlm", test::read_family("smolvlm"));
-  const test::ModelPair internvl = test::family_pair("internvl3", test::read_family("internvl3"));
-  const test::ModelPair llava = test::family_pair("llava-1.5", test::read_family("llava-1.5"));
+  const test::ModelPair smolvlm = test::family_pair("smolvlm");
+  const test::ModelPair internvl = test::family_pair("internvl3");
+  const test::ModelPair llava = test::family_pair("llava-1.5");
   Model model;
   CHECK(model.open(internvl.model.c_str(), smolvlm.mmproj.c_str()).code() == Code::kBadFile);
   CHECK(!model.has_vision());
@@ -74,7 +74,7 @@ TEST_CASE("pairs whose vocabulary has the tokens around their family's pictures 
   for (const char* folder : {"smolvlm", "smolvlm2-video", "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral",
                              "internvl2.5", "internvl3", "internvl3.5", "internvl-6b"}) {
     CAPTURE(folder);
-    const test::ModelPair pair = test::family_pair(folder, test::read_family(folder));
+    const test::ModelPair pair = test::family_pair(folder);
     Model model;
     CHECK_MESSAGE(model.open(pair.model.c_str(), pair.mmproj.c_str()).ok(), last_failure().sentence);
   }

@@ -20,11 +20,11 @@ using test::TemporaryFile;
 /// The mmproj file of a tiny family, ready to be changed.
 GgufBuilder projector_of(const std::string& name) {
   GgufFile file;
-  REQUIRE(file.open(test::family_pair(name, test::read_family(name)).mmproj.c_str()).ok());
+  REQUIRE(file.open(test::family_pair(name).mmproj.c_str()).ok());
   return GgufBuilder(file);
 }
 
-std::string text_of(const std::string& name) { return test::family_pair(name, test::read_family(name)).model; }
+std::string text_of(const std::string& name) { return test::family_pair(name).model; }
 
 void rename(GgufBuilder& file, const std::string& from, const std::string& to) { file.tensor(from).name = to; }
 
@@ -122,7 +122,7 @@ TEST_CASE("Qwen files that lie are refused with the key or tensor at fault") {
   }
   SUBCASE("a language model whose positions are one number") {
     Model model;
-    const std::string mmproj = test::family_pair("qwen2-vl", test::read_family("qwen2-vl")).mmproj;
+    const std::string mmproj = test::family_pair("qwen2-vl").mmproj;
     CHECK(model.open(test::TemporaryModel(test::TextRecipe{.architecture = "llama"}, 1).path().c_str(), mmproj.c_str())
               .code() == Code::kBadFile);
   }
@@ -141,7 +141,7 @@ TEST_CASE("a bound of a picture's rows is for models that take any size") {
 }
 
 TEST_CASE("a conversation without a system prompt gets the one that Qwen2-VL's template has") {
-  const test::ModelPair pair = test::family_pair("qwen2-vl", test::read_family("qwen2-vl"));
+  const test::ModelPair pair = test::family_pair("qwen2-vl");
   GgufFile file;
   REQUIRE(file.open(pair.model.c_str()).ok());
   GgufBuilder changed(file);
@@ -177,7 +177,7 @@ TEST_CASE("a conversation without a system prompt gets the one that Qwen2-VL's t
 }
 
 TEST_CASE("the rows of a picture are counted before there is an engine") {
-  const test::ModelPair pair = test::family_pair("qwen3-vl", test::read_family("qwen3-vl"));
+  const test::ModelPair pair = test::family_pair("qwen3-vl");
   ocellus_model* model = nullptr;
   REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
   ocellus_limits limits;

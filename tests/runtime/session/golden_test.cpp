@@ -13,8 +13,6 @@
 namespace ocellus {
 namespace {
 
-using nlohmann::json;
-
 /// The first picture's rows as they wait in the prompt chunk.
 std::vector<float> waiting_image_rows(Engine& engine) {
   const PromptChunk& chunk = engine.memory().chunk;
@@ -43,8 +41,8 @@ void compare(const test::ModelPair& pair, const Tolerance& tolerance) {
   int equal_answers = 0;
   double worst_rows = 0;
   double worst_logits = 0;
-  for (const json& golden : test::read_goldens()) {
-    const int id = golden["id"];
+  for (const test::Golden& golden : test::goldens()) {
+    const int id = golden.id;
     CAPTURE(id);
     REQUIRE(engine->queue().ok());
     session.reset();
@@ -56,16 +54,14 @@ void compare(const test::ModelPair& pair, const Tolerance& tolerance) {
           test::relative_error(waiting_image_rows(*engine).data(), test::read_halves(test::kShapeboardDir + name));
       worst_rows = std::max(worst_rows, error);
     }
-    const std::vector<float> expected =
-        test::read_halves(test::kShapeboardDir + golden["first_logits"].get<std::string>());
+    const std::vector<float> expected = test::read_halves(test::kShapeboardDir + golden.first_logits);
     worst_logits = std::max(worst_logits, test::relative_error(test::first_logits(session).data(), expected));
-    CHECK(session.next_position() == static_cast<int64_t>(golden["prompt_ids"].size()));
+    CHECK(session.next_position() == static_cast<int64_t>(golden.prompt_ids.size()));
     std::string text = test::answer_of(session).text;
     text.erase(0, text.find_first_not_of(' '));
-    const auto expected_text = golden["text"].get<std::string>();
-    const bool equal = text == expected_text;
+    const bool equal = text == golden.text;
     equal_answers += equal;
-    if (!equal) MESSAGE("answer " << id << ": '" << text << "' instead of '" << expected_text << "'");
+    if (!equal) MESSAGE("answer " << id << ": '" << text << "' instead of '" << golden.text << "'");
   }
   MESSAGE("image rows " << worst_rows << ", first logits " << worst_logits << ", equal answers " << equal_answers);
   CHECK(worst_rows < tolerance.image_rows);

@@ -60,7 +60,7 @@ TEST_CASE("an image from the library gives the bits of one that was computed, in
     test::check_equal(found, computed);
     // The same pictures elsewhere.
     session.reset();
-    REQUIRE(test::add_turn(session, "<image>What is on the left?", {golden(13)["images"][2]}).ok());
+    REQUIRE(test::add_turn(session, "<image>What is on the left?", {golden(13).images[2]}).ok());
     check_hits(test::answer_of(session, default_params(4)), 1, 0);
   }
 }

@@ -70,7 +70,7 @@ TEST_CASE("linked images take the bytes of their slots, and rows in place those 
     for (const int id : {1, 12}) {
       session.reset();
       const ocellus_generate_stats stats = answer_golden(session, id).stats;
-      const int64_t images = golden(id)["n"], linked = images * (kImageSlots - rows);
+      const int64_t images = std::ssize(golden(id).images), linked = images * (kImageSlots - rows);
       CHECK(session.cache().image_count() == images);
       CHECK(session.cache().rows() == session.next_position());
       const int64_t text = session.next_position() - linked;

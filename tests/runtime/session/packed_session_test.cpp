@@ -114,7 +114,7 @@ TEST_CASE("packed images take the bytes of the formulas, to the byte" * doctest:
       for (const int id : {1, 12}) {
         session.reset();
         const ocellus_generate_stats stats = answer_golden(session, id).stats;
-        const int64_t images = golden(id)["n"];
+        const int64_t images = std::ssize(golden(id).images);
         const int64_t text = session.cache().text_slots();
         CHECK(text == session.next_position() - images * kImageSlots);
         CHECK(stats.kv_scale_bytes == images * blocks * kScaleBytes);

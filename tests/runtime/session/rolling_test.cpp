@@ -455,7 +455,7 @@ TEST_CASE("after a hundred turns the newest picture is answered as well as after
   Model model;
   REQUIRE_MESSAGE(model.open(file.c_str(), test::bundled_pair().mmproj.c_str()).ok(), last_failure().sentence);
   constexpr int kQuestions = 8;  // questions about one picture
-  const auto question_of = [](int turn) -> const nlohmann::json& { return test::golden(turn * 5 % kQuestions); };
+  const auto question_of = [](int turn) -> const test::Golden& { return test::golden(turn * 5 % kQuestions); };
   // The small model is often wrong about the newest of several pictures, and less often about the only one.
   struct Rolling {
     int32_t bits, images;
@@ -468,7 +468,7 @@ TEST_CASE("after a hundred turns the newest picture is answered as well as after
       test::add_question(session, question_of(turn));
       const Answer answer = answer_of(session, default_params(32));
       REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
-      const std::string expected = question_of(turn)["text"];
+      const std::string& expected = question_of(turn).text;
       return answer.text.size() == expected.size() + 1 && answer.text.ends_with(expected);
     };
     int right_before = 0, right = 0, right_at_end = 0;

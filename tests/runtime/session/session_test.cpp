@@ -106,8 +106,8 @@ TEST_CASE("adds of two sessions may interleave") {
   // Every add takes the shared chunk from the other session, whose rows are read first.
   REQUIRE(a.begin_turn().ok());
   REQUIRE(b.begin_turn().ok());
-  REQUIRE(test::add_board(a, golden(1)["images"][0]).ok());
-  REQUIRE(test::add_board(b, golden(7)["images"][0]).ok());
+  REQUIRE(test::add_board(a, golden(1).images[0]).ok());
+  REQUIRE(test::add_board(b, golden(7).images[0]).ok());
   REQUIRE(a.add_text("What is on the left?", false).ok());
   REQUIRE(b.add_text("What color is the cross?", false).ok());
   REQUIRE(a.end_turn().ok());
@@ -202,16 +202,16 @@ TEST_CASE("a raw prompt of text and tokens equals the chat template") {
   const Answer templated = answer_golden(session, 1);
   session.reset();
   REQUIRE(session.add_text("<|im_start|>User: ", true).ok());
-  REQUIRE(test::add_board(session, golden(1)["images"][0]).ok());
+  REQUIRE(test::add_board(session, golden(1).images[0]).ok());
   REQUIRE(session.add_text("What is on the left?", false).ok());
   REQUIRE(session.add_text("<end_of_utterance>\nAssistant:", true).ok());
   check_equal(answer_of(session), templated);
 
   // The same by token ids, around the picture and its delimiters.
   session.reset();
-  const std::vector<TokenId> ids = golden(1)["prompt_ids"];
+  const std::vector<TokenId> ids = golden(1).prompt_ids;
   REQUIRE(session.add_tokens(ids.data(), 4).ok());
-  REQUIRE(test::add_board(session, golden(1)["images"][0]).ok());
+  REQUIRE(test::add_board(session, golden(1).images[0]).ok());
   const size_t after = 4 + 3 + 64 + 1;
   REQUIRE(session.add_tokens(ids.data() + after, static_cast<int64_t>(ids.size() - after)).ok());
   check_equal(answer_of(session), templated);
@@ -268,7 +268,7 @@ TEST_CASE("statistics add up") {
   const ocellus_generate_stats& s = answer.stats;
   CHECK(s.image_count == 4);
   CHECK(s.image_tokens == 4 * 64);
-  CHECK(s.prompt_tokens == static_cast<int32_t>(golden(12)["prompt_ids"].size()));
+  CHECK(s.prompt_tokens == static_cast<int32_t>(golden(12).prompt_ids.size()));
   CHECK(s.kv_bytes == session.cache().rows() * engine->shape().kv.slot_bytes());
   CHECK(s.kv_bytes_full == s.kv_bytes);
   CHECK(s.first_token_ms >= s.preprocess_ms + s.encode_ms + s.prefill_ms);
