@@ -90,10 +90,18 @@ int run(int argument_count, char** arguments) {
   return exit_code;
 }
 
+/// Under a limit of addresses (ulimit -v) a stack that may not grow ends a program without a word. It grows to what all
+/// commands need before anything else takes the addresses.
+[[gnu::noinline]] void grow_stack() {
+  volatile char pages[size_t{256} << 10];
+  for (size_t end = sizeof pages; end > 0; end -= 4096) pages[end - 1] = 0;
+}
+
 }  // namespace
 }  // namespace ocellus::app
 
 int main(int argument_count, char** arguments) {
+  ocellus::app::grow_stack();
   ocellus::app::reserve_standard_streams();
   std::signal(SIGPIPE, SIG_DFL);  // `ocellus ... | head -1` ends quietly whatever the parent process set
   try {
