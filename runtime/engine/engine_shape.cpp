@@ -148,7 +148,7 @@ Status check_links(const EngineShape& s, const TextConfig& text) {
   if (text.local.window > 0)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s models have layers that see the newest %d positions only, where linked images have no "
-                        "place yet: plan no reuse",
+                        "place yet: plan no reuse (reuse)",
                         text.architecture->name, text.local.window);
   if (s.policy.evicts_images())
     return OCELLUS_FAIL(

@@ -144,7 +144,7 @@ class WatchClips(FolderTest):
                 ([*QWEN3, "--clip-fps", 2], USAGE, "--clip-fps requires --clip-frames"),
                 ([*QWEN3, *clips, "--memory", "rolling"], USAGE, "--clip-frames 2 does not go with --memory rolling"),
                 ([*pair("qwen2.5-vl"), *clips, "--reuse", "prefix"], BAD_INPUT,
-                 r"plan no reuse \(--reuse, --library\), or no clips \(--clip-frames\)"),
+                 r"plan no reuse \(--reuse\), or no clips \(--clip-frames\)"),
                 ([*QWEN3, *clips, "--image-tiles", 4], USAGE, "frames of clips are one view each"),
                 ([*QWEN3, "--clip-frames", 64, "--budget", "1M"], OVER_BUDGET, "more than the budget"),
                 (["-m", FAMILIES / "qwen3-vl" / "model.gguf", *clips], USAGE, "no vision part")]:
