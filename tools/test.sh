@@ -76,7 +76,8 @@ stage "the tree" check_tree
 stage "the demo" sh tools/demo.sh "$@"
 stage "README's lines" python3 tests/install/readme_test.py
 stage "build of the rest" sh tools/build.sh release all "$@"
-stage "tests" ctest --preset release --parallel "$(nproc)"
+# One more than processors, as those of the program wait a third of their time.
+stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
 stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 
 # What is built is installed, packed and taken to a bare system while the sanitized build, which nothing hurries, is made:
