@@ -10,6 +10,9 @@
   OP(activate, ActivateArgs)                \
   OP(add_scaled_rows, AddScaledRowsArgs)    \
   OP(add_rows, AddRowsArgs)                 \
+  OP(clamp_rows, ClampRowsArgs)             \
+  OP(standardise_rows, StandardiseRowsArgs) \
+  OP(cap_rows, CapRowsArgs)                 \
   OP(convert_rows, ConvertRowsArgs)         \
   OP(gather_rows, GatherRowsArgs)           \
   OP(spread_rows, SpreadRowsArgs)           \
@@ -46,6 +49,7 @@
   OP(average_patches, JoinPatchesArgs)      \
   OP(place_class_rows, PlaceClassRowsArgs)  \
   OP(add_positions, AddPositionsArgs)       \
+  OP(add_axis_positions, AddPositionsArgs)  \
   OP(grid_angles, GridAnglesArgs)           \
   OP(list_windows, ListWindowsArgs)         \
   OP(convert_pixels, ConvertPixelsArgs)     \

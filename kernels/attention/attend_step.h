@@ -20,6 +20,9 @@ namespace ocellus {
 ///             scores of packed slots are calibrated as in kv_run.h; f16 tiles of a step are never copies of packed
 ///             ones. Tile new_tile is f16, and its counts are ignored
 /// Window    tiles.window: see step_tiles.h; only without packed tiles
+/// Stored      tiles.stored: an earlier call, with the same arguments but for query and output, has stored key and
+/// value;
+///             they are as it left them, and the query alone is new (layers that share keys and values)
 /// Moved       the query is rotated back by a tile's position shift before it reads it; new_tile is not shifted
 /// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
 ///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
@@ -28,7 +31,8 @@ namespace ocellus {
 ///             same inputs give the same bits. On CUDA the number of pieces follows from B, most_tiles and the device
 /// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves the part that must be
 ///             zero (AttendStepScratch::counters_bytes) at zero
-/// Divisible   E by 8, E <= 256; with scales by token and, on CUDA, with packed tiles E by 32; H by G, H / G <= 32
+/// Divisible   E by 8, E <= kMaxHeadDim; with scales by token and, on CUDA, with packed tiles E by 32; H by G,
+///             H / G <= 32
 /// Aliasing    out may not overlap query, key or value
 /// Errors      kInternal in the queue if scratch is too small
 /// A row that is not active gets zeros and stores nothing.

@@ -116,9 +116,9 @@ void cpu::attend_step(const AttendStepArgs& args, Queue& queue) {
                                    static_cast<long long>(given), static_cast<long long>(list.total())));
   }
   rotate_active(args, args.query, queue);
-  rotate_active(args, args.key, queue);
+  if (!args.tiles.stored) rotate_active(args, args.key, queue);
   if (!queue.ok()) return;
-  HWY_DYNAMIC_DISPATCH(store_new_slots)(args);
+  if (!args.tiles.stored) HWY_DYNAMIC_DISPATCH(store_new_slots)(args);
 
   KvRun* runs = reinterpret_cast<KvRun*>(args.scratch.data);
   int32_t* begin = reinterpret_cast<int32_t*>(args.scratch.data + list.runs);

@@ -60,7 +60,7 @@ constexpr int32_t packed_tile_slots(KvScaleForm scales) {
 }
 
 /// Maximum channels of a head, E.
-inline constexpr int32_t kMaxHeadDim = 256;
+inline constexpr int32_t kMaxHeadDim = 512;
 
 /// One slot of an f16 run, in every layer and head.
 struct KvSlot {

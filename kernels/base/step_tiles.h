@@ -36,6 +36,7 @@ struct BasicStepTiles {
   /// Number of slots that a row sees, the newest ones, its new one among them; 0: all live ones.
   int32_t window = 0;
   const int32_t* ring_starts = nullptr;  // [B] with a window
+  bool stored = false;                   // the new slot holds the token's key and value
 
   OCELLUS_EVERYWHERE Run& at(int64_t row, int32_t tile) const {
     if (window == 0) return runs[row * per_row + tile];

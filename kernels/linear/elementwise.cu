@@ -10,6 +10,7 @@ namespace {
 constexpr int kUnits = RowPieces::kUnitsPerThread;
 constexpr int kWideHalves = 8;
 constexpr int kWideFloats = 4;
+constexpr int kSimpleThreads = 256;
 
 /// x * sigmoid(u). The fast forms have a relative error of some 1e-6 if the value is not too small for an f16.
 __device__ inline float gate_by(float x, float u) { return __fdividef(x, 1.0f + __expf(-u)); }
@@ -103,6 +104,41 @@ __global__ void add_scaled(float* values, int64_t stride, const __half* addend, 
     for (int k = 0; k < kWide; ++k) x[k] += s[k] * y[k];
     store_values(values + col, x);
   }
+}
+
+template <class Value>
+__global__ void clamp_values(Value* values, int64_t stride, int64_t cols, float low, float high) {
+  const int64_t col = int64_t{blockIdx.y} * kSimpleThreads + threadIdx.x;
+  wait_for_inputs();
+  let_next_start();
+  if (col >= cols) return;
+  Value* const at = values + blockIdx.x * stride + col;
+  store_value(at, fminf(fmaxf(load_value(at), low), high));
+}
+
+__global__ void standardise_values(float* values, int64_t stride, int64_t cols, float factor, const float* bias,
+                                   const float* scale) {
+  const int64_t col = int64_t{blockIdx.y} * kSimpleThreads + threadIdx.x;
+  wait_for_inputs();
+  let_next_start();
+  if (col >= cols) return;
+  float* const at = values + blockIdx.x * stride + col;
+  *at = (factor * *at - bias[col]) * scale[col];
+}
+
+__global__ void cap_values(float* values, int64_t stride, int64_t cols, float cap) {
+  const int64_t col = int64_t{blockIdx.y} * kSimpleThreads + threadIdx.x;
+  wait_for_inputs();
+  let_next_start();
+  if (col >= cols) return;
+  float* const at = values + blockIdx.x * stride + col;
+  *at = cap * tanhf(*at / cap);
+}
+
+/// A block for each part of a row.
+LaunchShape simple_shape(int64_t rows, int64_t cols) {
+  const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(cols, kSimpleThreads)));
+  return {.grid = grid, .threads = kSimpleThreads};
 }
 
 /// Rows without gaps are treated as one long row, which leaves no block half empty.
@@ -203,6 +239,27 @@ void add_scaled_rows(const AddScaledRowsArgs& args, Queue& queue) {
     scale<kWideHalves>(args, queue);
   else
     scale<1>(args, queue);
+}
+
+void clamp_rows(const ClampRowsArgs& args, Queue& queue) {
+  const ActivationView& v = args.values;
+  const LaunchShape shape = simple_shape(v.rows, v.cols);
+  if (v.type == ActivationType::kF16)
+    launch<clamp_values<__half>>(queue, "clamp_rows", shape, half_data(v), v.stride, v.cols, args.low, args.high);
+  else
+    launch<clamp_values<float>>(queue, "clamp_rows", shape, static_cast<float*>(v.data), v.stride, v.cols, args.low,
+                                args.high);
+}
+
+void standardise_rows(const StandardiseRowsArgs& args, Queue& queue) {
+  const DeviceView<float>& v = args.values;
+  launch<standardise_values>(queue, "standardise_rows", simple_shape(v.rows, v.cols), v.data, v.stride, v.cols,
+                             args.factor, args.bias, args.scale);
+}
+
+void cap_rows(const CapRowsArgs& args, Queue& queue) {
+  const DeviceView<float>& v = args.values;
+  launch<cap_values>(queue, "cap_rows", simple_shape(v.rows, v.cols), v.data, v.stride, v.cols, args.cap);
 }
 
 }  // namespace cuda

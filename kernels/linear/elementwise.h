@@ -52,4 +52,36 @@ struct AddScaledRowsArgs {
 };
 void add_scaled_rows(const AddScaledRowsArgs& args, Queue& queue);
 
+/// x = min(max(x, low), high) in place.
+///
+/// Shapes    x [T, D] (rows may be strided)
+/// Types     f32 or activations
+struct ClampRowsArgs {
+  ActivationView values;
+  float low = 0, high = 0;
+};
+void clamp_rows(const ClampRowsArgs& args, Queue& queue);
+
+/// x[t][c] = (factor * x[t][c] - bias[c]) * scale[c] in place.
+///
+/// Shapes    x [T, D] (rows may be strided); bias, scale [D]
+/// Types     f32
+struct StandardiseRowsArgs {
+  DeviceView<float> values;
+  float factor = 1.0f;
+  const float* bias = nullptr;
+  const float* scale = nullptr;
+};
+void standardise_rows(const StandardiseRowsArgs& args, Queue& queue);
+
+/// x = cap * tanh(x / cap) in place: no value is beyond the cap (soft-capping of logits).
+///
+/// Shapes    x [T, D] (rows may be strided)
+/// Types     f32
+struct CapRowsArgs {
+  DeviceView<float> values;
+  float cap = 1.0f;
+};
+void cap_rows(const CapRowsArgs& args, Queue& queue);
+
 }  // namespace ocellus

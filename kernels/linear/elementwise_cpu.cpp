@@ -121,6 +121,48 @@ void add_scaled_rows_rows(const AddScaledRowsArgs& args, int64_t begin, int64_t 
   }
 }
 
+void clamp_rows_rows(const ClampRowsArgs& args, int64_t begin, int64_t end) {
+  const FloatTag d;
+  const int64_t cols = args.values.cols;
+  for (int64_t t = begin; t < end; ++t) {
+    float* x = args.values.row(t);
+    for (int64_t i = 0; i < cols; i += kLanes) {
+      const FloatVec least = hn::Max(load_part(d, x + i, cols - i), hn::Set(d, args.low));
+      store_part(hn::Min(least, hn::Set(d, args.high)), d, x + i, cols - i);
+    }
+  }
+}
+
+void standardise_rows_rows(const StandardiseRowsArgs& args, int64_t begin, int64_t end) {
+  const FloatTag d;
+  const int64_t cols = args.values.cols;
+  for (int64_t t = begin; t < end; ++t) {
+    float* x = args.values.row(t);
+    for (int64_t i = 0; i < cols; i += kLanes) {
+      const int64_t left = cols - i;
+      const FloatVec centred =
+          hn::Sub(hn::Mul(load_part(d, x + i, left), hn::Set(d, args.factor)), load_part(d, args.bias + i, left));
+      store_part(hn::Mul(centred, load_part(d, args.scale + i, left)), d, x + i, left);
+    }
+  }
+}
+
+/// tanh(a) = (1 - e) / (1 + e), e = exp(-2a), of |a| with the sign put back: e never overflows.
+void cap_rows_rows(const CapRowsArgs& args, int64_t begin, int64_t end) {
+  const FloatTag d;
+  const int64_t cols = args.values.cols;
+  const FloatVec one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), inverse = hn::Set(d, 1.0f / args.cap);
+  for (int64_t t = begin; t < end; ++t) {
+    float* x = args.values.row(t);
+    for (int64_t i = 0; i < cols; i += kLanes) {
+      const FloatVec value = load_part(d, x + i, cols - i);
+      const FloatVec shrunk = exp_of(d, hn::Neg(hn::Mul(hn::Mul(hn::Abs(value), inverse), two)));
+      const FloatVec capped = hn::Mul(hn::Div(hn::Sub(one, shrunk), hn::Add(one, shrunk)), hn::Set(d, args.cap));
+      store_part(hn::CopySign(capped, value), d, x + i, cols - i);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ocellus
@@ -133,6 +175,9 @@ HWY_EXPORT(gated_activation_rows);
 HWY_EXPORT(activate_rows);
 HWY_EXPORT(add_rows_rows);
 HWY_EXPORT(add_scaled_rows_rows);
+HWY_EXPORT(clamp_rows_rows);
+HWY_EXPORT(standardise_rows_rows);
+HWY_EXPORT(cap_rows_rows);
 
 void cpu::gated_activation(const GatedActivationArgs& args, Queue& queue) {
   if (args.activation != Activation::kSilu && args.activation != Activation::kGeluTanh)
@@ -157,6 +202,24 @@ void cpu::add_rows(const AddRowsArgs& args, Queue& queue) {
 void cpu::add_scaled_rows(const AddScaledRowsArgs& args, Queue& queue) {
   queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 65536), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(add_scaled_rows_rows)(args, begin, end);
+  });
+}
+
+void cpu::clamp_rows(const ClampRowsArgs& args, Queue& queue) {
+  queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 65536), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(clamp_rows_rows)(args, begin, end);
+  });
+}
+
+void cpu::standardise_rows(const StandardiseRowsArgs& args, Queue& queue) {
+  queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 65536), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(standardise_rows_rows)(args, begin, end);
+  });
+}
+
+void cpu::cap_rows(const CapRowsArgs& args, Queue& queue) {
+  queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 8192), [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(cap_rows_rows)(args, begin, end);
   });
 }
 

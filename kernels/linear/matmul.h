@@ -29,9 +29,9 @@ enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu 
 struct MatmulArgs {
   ActivationView input;
   int count = 1;
-  WeightView weights[3];
+  WeightView weights[3] = {};
   const float* biases[3] = {};
-  ActivationView outputs[3];
+  ActivationView outputs[3] = {};
   bool accumulate = false;
   Activation activation = Activation::kNone;
   DeviceView<std::byte> scratch;

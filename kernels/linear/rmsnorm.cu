@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <bit>
 
 #include "kernels/backends.h"
+#include "kernels/base/kv_run.h"
 #include "kernels/base/row_registers.cuh"
 #include "kernels/linear/rmsnorm.h"
 
@@ -16,10 +18,14 @@ __device__ float scale_of(float squares, int cols, float epsilon, float* room) {
 template <class In, class Out, bool kAdd, int kChunks>
 __global__ void __launch_bounds__(kMaxRowThreads)
     normalise_rows(const In* input, int64_t input_stride, const float* weight, float epsilon, int cols, Out* output,
-                   int64_t output_stride) {
+                   int64_t output_stride, float sum_scale) {
   __shared__ float room[kWarp];
   RowRegisters<kChunks> x, w;
-  w.load(weight, cols);
+  if (weight != nullptr)
+    w.load(weight, cols);
+  else
+    for (auto& chunk : w.values)
+      for (float& value : chunk) value = 1.0f;
   wait_for_inputs();
   let_next_start();
   x.load(input + blockIdx.x * input_stride, cols);
@@ -36,7 +42,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     if constexpr (kAdd) {
       float sum[4];
       load_values(out + col, sum);
-      for (int k = 0; k < 4; ++k) sum[k] += group[k];
+      for (int k = 0; k < 4; ++k) sum[k] = (sum[k] + group[k]) * sum_scale;
       store_values(out + col, sum);
     } else {
       store_values(out + col, group);
@@ -47,7 +53,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
 /// Rows of any length and address.
 template <class In, class Out, bool kAdd>
 __global__ void normalise_plain_rows(const In* input, int64_t input_stride, const float* weight, float epsilon,
-                                     int cols, Out* output, int64_t output_stride) {
+                                     int cols, Out* output, int64_t output_stride, float sum_scale) {
   __shared__ float room[kWarp];
   const In* x = input + blockIdx.x * input_stride;
   Out* out = output + blockIdx.x * output_stride;
@@ -60,7 +66,9 @@ __global__ void normalise_plain_rows(const In* input, int64_t input_stride, cons
   }
   const float scale = scale_of(squares, cols, epsilon, room);
   for (int i = static_cast<int>(threadIdx.x); i < cols; i += kPlainRowThreads)
-    store_value(out + i, load_value(x + i) * (scale * weight[i]) + (kAdd ? load_value(out + i) : 0.0f));
+    store_value(out + i, (load_value(x + i) * (weight == nullptr ? scale : scale * weight[i]) +
+                          (kAdd ? load_value(out + i) : 0.0f)) *
+                             (kAdd ? sum_scale : 1.0f));
 }
 
 template <class In, class Out, bool kAdd = false>
@@ -69,26 +77,31 @@ void normalise(const RmsNormArgs& args, Queue& queue) {
       args.input.cols % 4 == 0 && takes_wide(args.input, 4) && takes_wide(args.weight, 4) && takes_wide(args.output, 4);
   launch_rows<normalise_rows<In, Out, kAdd, 2>, normalise_rows<In, Out, kAdd, 4>, normalise_plain_rows<In, Out, kAdd>>(
       queue, "rmsnorm", args.input, wide, static_cast<const In*>(args.input.data), args.input.stride, args.weight,
-      args.epsilon, static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride);
+      args.epsilon, static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride,
+      args.sum_scale);
 }
 
 constexpr int kHeadThreads = 128;
-constexpr int kHeadUnit = 8;  // channels per thread
+constexpr int kHeadUnit = 8;        // neighbouring channels of a thread
+constexpr int kUnitsPerThread = 2;  // at most; a warp takes the longest head
+static_assert(kWarp * kHeadUnit * kUnitsPerThread >= kMaxHeadDim);
 
-/// Queries or keys.
+/// Queries, keys or values; no weight: 1.
 struct HeadRows {
   __half* values;
   int64_t stride;
   const float* weight;
+  float scale;
   int heads;
 
-  HeadRows(const ActivationView& view, const float* norm_weight, int head_dim)
+  HeadRows(const ActivationView& view, const float* norm_weight, float norm_scale, int head_dim)
       : values(half_data(view)),
         stride(view.stride),
         weight(norm_weight),
+        scale(norm_scale),
         heads(static_cast<int>(view.cols / head_dim)) {}
   bool takes_wide_units(const ActivationView& view) const {
-    return takes_wide(view, kHeadUnit) && takes_wide(weight, 4);
+    return heads == 0 || (takes_wide(view, kHeadUnit) && takes_wide(weight, 4));
   }
 };
 
@@ -104,49 +117,73 @@ __device__ void load_unit(const T* from, float (&to)[kHeadUnit]) {
 /// `lanes` neighbouring threads of one warp, a power of two, share a head.
 template <bool kWide>
 __global__ void __launch_bounds__(kHeadThreads)
-    normalise_head_rows(HeadRows query, HeadRows key, int64_t row_count, int head_dim, int lanes, float epsilon) {
+    normalise_head_rows(HeadRows query, HeadRows key, HeadRows value, int64_t row_count, int head_dim, int lanes,
+                        float epsilon) {
   const int64_t place = (int64_t{blockIdx.x} * kHeadThreads + threadIdx.x) / lanes;
-  const int64_t row = place / (query.heads + key.heads);
-  const int head = static_cast<int>(place - row * (query.heads + key.heads));
-  const int channel = static_cast<int>(threadIdx.x) % lanes * kHeadUnit;
-  const bool is_query = head < query.heads;
-  const bool live = row < row_count && channel < head_dim;
-  __half* const at = (is_query ? query.values + row * query.stride + head * head_dim
-                               : key.values + row * key.stride + (head - query.heads) * head_dim) +
-                     channel;
-  float w[kHeadUnit] = {}, x[kHeadUnit] = {};
-  if (live) load_unit<kWide>((is_query ? query.weight : key.weight) + channel, w);
+  const int heads = query.heads + key.heads + value.heads;
+  const int64_t row = place / heads;
+  int head = static_cast<int>(place - row * heads);
+  const int first = static_cast<int>(threadIdx.x) % lanes * kHeadUnit, step = lanes * kHeadUnit;
+  HeadRows rows = query;
+  if (head >= query.heads) {
+    head -= query.heads;
+    rows = key;
+    if (head >= key.heads) {
+      head -= key.heads;
+      rows = value;
+    }
+  }
+  const auto live = [&](int unit) { return row < row_count && first + unit * step < head_dim; };
+  __half* const at = rows.values + row * rows.stride + head * head_dim + first;
+  float w[kUnitsPerThread][kHeadUnit], x[kUnitsPerThread][kHeadUnit] = {};
+#pragma unroll
+  for (int unit = 0; unit < kUnitsPerThread; ++unit) {
+    for (float& weight : w[unit]) weight = 1.0f;
+    if (live(unit) && rows.weight != nullptr) load_unit<kWide>(rows.weight + first + unit * step, w[unit]);
+  }
   wait_for_inputs();
   let_next_start();
-  if (live) load_unit<kWide>(at, x);
   float squares = 0;
-  for (const float value : x) squares += value * value;
-  for (int offset = lanes / 2; offset > 0; offset /= 2) squares += __shfl_xor_sync(0xFFFFFFFFu, squares, offset);
-  if (!live) return;
-  const float scale = rsqrtf(squares / static_cast<float>(head_dim) + epsilon);
 #pragma unroll
-  for (int i = 0; i < kHeadUnit; ++i) x[i] *= scale * w[i];
-  if constexpr (kWide) {
-    store_values(at, x);
-  } else {
-    for (int i = 0; i < kHeadUnit; ++i) store_value(at + i, x[i]);
+  for (int unit = 0; unit < kUnitsPerThread; ++unit) {
+    if (live(unit)) load_unit<kWide>(at + unit * step, x[unit]);
+    for (const float value : x[unit]) squares += value * value;
+  }
+  for (int offset = lanes / 2; offset > 0; offset /= 2) squares += __shfl_xor_sync(0xFFFFFFFFu, squares, offset);
+  const float scale = rsqrtf(squares / static_cast<float>(head_dim) + epsilon) * rows.scale;
+#pragma unroll
+  for (int unit = 0; unit < kUnitsPerThread; ++unit) {
+    if (!live(unit)) continue;
+#pragma unroll
+    for (int i = 0; i < kHeadUnit; ++i) x[unit][i] *= scale * w[unit][i];
+    if constexpr (kWide) {
+      store_values(at + unit * step, x[unit]);
+    } else {
+      for (int i = 0; i < kHeadUnit; ++i) store_value(at + unit * step + i, x[unit][i]);
+    }
   }
 }
 
 }  // namespace
 
 void normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
-  if (!is_half(args.query, "normalise_heads", queue) || !is_half(args.key, "normalise_heads", queue)) return;
-  const HeadRows query(args.query, args.query_weight, args.head_dim), key(args.key, args.key_weight, args.head_dim);
-  const int lanes = static_cast<int>(std::bit_ceil(static_cast<unsigned>(args.head_dim / kHeadUnit)));
-  const int64_t threads = args.query.rows * (query.heads + key.heads) * lanes;
+  for (const ActivationView& view : {args.query, args.key, args.value})
+    if (view.cols > 0 && !is_half(view, "normalise_heads", queue)) return;
+  const HeadRows query(args.query, args.query_weight, args.query_scale, args.head_dim),
+      key(args.key, args.key_weight, 1.0f, args.head_dim), value(args.value, nullptr, 1.0f, args.head_dim);
+  const int lanes = std::min<int>(kWarp, std::bit_ceil(static_cast<unsigned>(args.head_dim / kHeadUnit)));
+  const int64_t rows = args.query.cols > 0 ? args.query.rows : args.key.rows;
+  const int64_t threads = rows * (query.heads + key.heads + value.heads) * lanes;
   const LaunchShape shape{.grid = static_cast<unsigned>(divide_up(threads, kHeadThreads)), .threads = kHeadThreads};
-  if (query.takes_wide_units(args.query) && key.takes_wide_units(args.key))
-    launch<normalise_head_rows<true>>(queue, "normalise_heads", shape, query, key, args.query.rows, args.head_dim,
-                                      lanes, args.epsilon);
+  const bool wide =
+      query.takes_wide_units(args.query) && key.takes_wide_units(args.key) && value.takes_wide_units(args.value);
+  const auto run = [&](auto kernel) {
+    kernel(queue, "normalise_heads", shape, query, key, value, rows, args.head_dim, lanes, args.epsilon);
+  };
+  if (wide)
+    run([](auto&&... rest) { launch<normalise_head_rows<true>>(rest...); });
   else
-    launch<normalise_head_rows<false>>(queue, "normalise_heads", shape, query, key, args.query.rows, args.head_dim,
-                                       lanes, args.epsilon);
+    run([](auto&&... rest) { launch<normalise_head_rows<false>>(rest...); });
 }
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue) {

@@ -16,7 +16,15 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-void normalise_row(const float* x, const float* weight, float epsilon, int64_t cols, bool accumulate, float* out) {
+/// Writes n w, or (out + n w) sum_scale; n is the normalised row, w the weight or 1.
+struct RowNorm {
+  const float* weight;
+  float epsilon;
+  bool accumulate;
+  float scale;  // multiplies the product, or the sum
+};
+
+void normalise_row(const RowNorm& norm, const float* x, int64_t cols, float* out) {
   const FloatTag d;
   FloatVec squares = hn::Zero(d);
   for (int64_t i = 0; i < cols; i += kLanes) {
@@ -24,31 +32,32 @@ void normalise_row(const float* x, const float* weight, float epsilon, int64_t c
     squares = hn::MulAdd(v, v, squares);
   }
   const float mean = hn::GetLane(hn::SumOfLanes(d, squares)) / static_cast<float>(cols);
-  const FloatVec scale = hn::Set(d, 1.0f / std::sqrt(mean + epsilon));
+  const FloatVec scale = hn::Set(d, 1.0f / std::sqrt(mean + norm.epsilon)), last = hn::Set(d, norm.scale);
   for (int64_t i = 0; i < cols; i += kLanes) {
     const FloatVec v = hn::Mul(load_part(d, x + i, cols - i), scale);
-    const FloatVec w = load_part(d, weight + i, cols - i);
-    const FloatVec normed = accumulate ? hn::MulAdd(v, w, load_part(d, out + i, cols - i)) : hn::Mul(v, w);
-    store_part(normed, d, out + i, cols - i);
+    const FloatVec w = norm.weight == nullptr ? hn::Set(d, 1.0f) : load_part(d, norm.weight + i, cols - i);
+    const FloatVec normed = norm.accumulate ? hn::MulAdd(v, w, load_part(d, out + i, cols - i)) : hn::Mul(v, w);
+    store_part(hn::Mul(normed, last), d, out + i, cols - i);
   }
 }
 
 void rmsnorm_rows(const RmsNormArgs& args, int64_t begin, int64_t end) {
-  for (int64_t t = begin; t < end; ++t) {
-    normalise_row(args.input.row(t), args.weight, args.epsilon, args.input.cols, args.accumulate, args.output.row(t));
-  }
+  const RowNorm norm{args.weight, args.epsilon, args.accumulate, args.accumulate ? args.sum_scale : 1.0f};
+  for (int64_t t = begin; t < end; ++t) normalise_row(norm, args.input.row(t), args.input.cols, args.output.row(t));
 }
 
-void normalise_heads_of(const ActivationView& values, const float* weight, const NormaliseHeadsArgs& args, int64_t t) {
+void normalise_heads_of(const ActivationView& values, const RowNorm& norm, int32_t head_dim, int64_t t) {
+  if (values.cols == 0) return;
   float* const row = values.row(t);
-  for (int64_t first = 0; first < values.cols; first += args.head_dim)
-    normalise_row(row + first, weight, args.epsilon, args.head_dim, false, row + first);
+  for (int64_t first = 0; first < values.cols; first += head_dim)
+    normalise_row(norm, row + first, head_dim, row + first);
 }
 
 void normalise_head_rows(const NormaliseHeadsArgs& args, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
-    normalise_heads_of(args.query, args.query_weight, args, t);
-    normalise_heads_of(args.key, args.key_weight, args, t);
+    normalise_heads_of(args.query, {args.query_weight, args.epsilon, false, args.query_scale}, args.head_dim, t);
+    normalise_heads_of(args.key, {args.key_weight, args.epsilon, false, 1.0f}, args.head_dim, t);
+    normalise_heads_of(args.value, {nullptr, args.epsilon, false, 1.0f}, args.head_dim, t);
   }
 }
 
@@ -70,7 +79,7 @@ void cpu::rmsnorm(const RmsNormArgs& args, Queue& queue) {
 }
 
 void cpu::normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
-  const int64_t cols = args.query.cols + args.key.cols;
+  const int64_t cols = args.query.cols + args.key.cols + args.value.cols;
   queue.parallel(args.query.rows, rows_per_piece(cols, 32768), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(normalise_head_rows)(args, begin, end);
   });

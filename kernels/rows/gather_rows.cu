@@ -18,8 +18,14 @@ struct Rows {
   int64_t table_rows;
   int cols;
   float scale;
+  int32_t skipped_as;
   float* output;
   int64_t output_stride;
+
+  __device__ int64_t id(int64_t row) const {
+    const int32_t id = ids[row * id_stride];
+    return id == kSkippedRow ? skipped_as : id;
+  }
 };
 
 __device__ float not_a_number() { return __uint_as_float(0x7FC00000u); }
@@ -30,7 +36,7 @@ __global__ void gather_blocks(const Rows rows) {
   constexpr int kParts = Decoder::kElements / 8;
   wait_for_inputs();
   let_next_start();
-  const int64_t id = rows.ids[blockIdx.x * rows.id_stride];
+  const int64_t id = rows.id(blockIdx.x);
   const int eight = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
   if (id == kSkippedRow || eight >= rows.cols / 8) return;
   float values[8];
@@ -63,7 +69,7 @@ template <class Value>
 __global__ void gather_values(const Rows rows) {
   wait_for_inputs();
   let_next_start();
-  const int64_t id = rows.ids[blockIdx.x * rows.id_stride];
+  const int64_t id = rows.id(blockIdx.x);
   const int i = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
   if (id == kSkippedRow || i >= rows.cols) return;
   float value = not_a_number();
@@ -89,6 +95,7 @@ void gather_rows(const GatherRowsArgs& args, Queue& queue) {
                   .table_rows = table.rows,
                   .cols = static_cast<int>(table.cols),
                   .scale = args.scale,
+                  .skipped_as = args.skipped_as,
                   .output = args.output.data,
                   .output_stride = args.output.stride};
   switch (table.format) {

@@ -10,7 +10,8 @@ inline constexpr int32_t kSkippedRow = -1;
 
 /// out[t] = scale * table[ids[t * id_stride]] decoded to f32: the token embedding.
 ///
-/// An id of kSkippedRow leaves its row unchanged: rows of pictures lie between those of text.
+/// An id of kSkippedRow leaves its row unchanged: rows of pictures lie between those of text. With `skipped_as`, such
+/// an id stands for that one.
 ///
 /// Shapes    ids [T], id_stride numbers apart; table [V, D] in any weight format; out [T, D]
 /// Errors    any other id outside 0..V-1 (checked: ids come from data) is kInternal in the queue on the CPU; on CUDA,
@@ -21,6 +22,7 @@ struct GatherRowsArgs {
   int64_t count = 0;
   WeightView table;
   float scale = 1.0f;
+  int32_t skipped_as = kSkippedRow;
   DeviceView<float> output;
 };
 

@@ -44,11 +44,17 @@ HWY_INLINE int64_t rotate_pairs(D d, RopePairing pairing, int64_t pair, int64_t 
   return pair;
 }
 
+HWY_INLINE void rotate_all_pairs(RopePairing pairing, int64_t pairs, const float* angles, float* x) {
+  const int64_t left = rotate_pairs(FloatTag(), pairing, 0, pairs, angles, x);
+  rotate_pairs(hn::CappedTag<float, 1>(), pairing, left, pairs, angles, x);
+}
+
 /// Rotates one head; angles [rotated].
 HWY_INLINE void rotate_head(const RopeParams& params, const float* angles, float* x) {
   const int64_t pairs = params.rotated / 2;
-  const int64_t left = rotate_pairs(FloatTag(), params.pairing, 0, pairs, angles, x);
-  rotate_pairs(hn::CappedTag<float, 1>(), params.pairing, left, pairs, angles, x);
+  if (params.pairing != RopePairing::kQuarters) return rotate_all_pairs(params.pairing, pairs, angles, x);
+  rotate_all_pairs(RopePairing::kHalves, pairs / 2, angles, x);
+  rotate_all_pairs(RopePairing::kHalves, pairs / 2, angles + pairs, x + pairs);
 }
 
 }  // namespace HWY_NAMESPACE

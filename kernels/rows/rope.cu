@@ -89,10 +89,10 @@ struct Pairs {
   }
 };
 
-/// A unit is kPairs pairs of one head.
+/// A unit is kPairs pairs of one head. Every second head takes the angles from `odd_angles` on.
 template <RopePairing kPairing, int kPairs>
 __global__ void rotate_rows(__half* values, int64_t stride, const float* angles, int64_t angle_stride, int head_dim,
-                            int half, int units, unsigned pieces) {
+                            int half, int odd_angles, int units, unsigned pieces) {
   const RowPlace place(pieces);
   values += place.row * stride;
   angles += place.row * angle_stride;
@@ -105,9 +105,9 @@ __global__ void rotate_rows(__half* values, int64_t stride, const float* angles,
   for (int i = 0; i < kUnits; ++i) {
     const int unit = static_cast<int>(place.first + i * place.step);
     if (unit >= units) continue;
-    const int pair = unit % units_per_head * kPairs;
-    x[i] = values + unit / units_per_head * head_dim + (kPairing == RopePairing::kAdjacent ? 2 * pair : pair);
-    pairs[i].load(x[i], half, angles + 2 * pair);
+    const int pair = unit % units_per_head * kPairs, head = unit / units_per_head;
+    x[i] = values + head * head_dim + (kPairing == RopePairing::kAdjacent ? 2 * pair : pair);
+    pairs[i].load(x[i], half, angles + 2 * pair + head % 2 * odd_angles);
   }
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
@@ -118,24 +118,32 @@ __global__ void rotate_rows(__half* values, int64_t stride, const float* angles,
 }
 
 template <RopePairing kPairing, int kPairs>
-void turn_rows(const RotateArgs& args, Queue& queue) {
+void turn_rows(const RotateArgs& args, int odd_angles, Queue& queue) {
   const int half = args.params.rotated / 2;
   const int units = static_cast<int>(args.values.cols / args.head_dim) * (half / kPairs);
   const RowPieces pieces(args.values.rows, units);
   launch<rotate_rows<kPairing, kPairs>>(queue, "rotate", {.grid = pieces.blocks, .threads = pieces.threads},
                                         half_data(args.values), args.values.stride, args.angles.data,
-                                        args.angles.stride, args.head_dim, half, units, pieces.per_row);
+                                        args.angles.stride, args.head_dim, half, odd_angles, units, pieces.per_row);
 }
 
 template <RopePairing kPairing>
-void turn_pairing(const RotateArgs& args, Queue& queue) {
+void turn_pairing(const RotateArgs& args, int odd_angles, Queue& queue) {
   // Values per access: kWidePairs channels of a half, or as many adjacent pairs.
   constexpr int kValues = kPairing == RopePairing::kAdjacent ? 2 * kWidePairs : kWidePairs;
   if (args.params.rotated / 2 % kWidePairs == 0 && args.head_dim % kValues == 0 && takes_wide(args.values, kValues) &&
       takes_wide(args.angles, 2 * kWidePairs))
-    turn_rows<kPairing, kWidePairs>(args, queue);
+    turn_rows<kPairing, kWidePairs>(args, odd_angles, queue);
   else
-    turn_rows<kPairing, 1>(args, queue);
+    turn_rows<kPairing, 1>(args, odd_angles, queue);
+}
+
+/// Either half of a head turns like a head of its own.
+void turn_quarters(RotateArgs args, Queue& queue) {
+  const int odd_angles = args.params.rotated / 2;
+  args.head_dim /= 2;
+  args.params.rotated /= 2;
+  turn_pairing<RopePairing::kHalves>(args, odd_angles, queue);
 }
 
 }  // namespace
@@ -151,10 +159,11 @@ void rope_angles(const RopeAnglesArgs& args, Queue& queue) {
 
 void rotate(const RotateArgs& args, Queue& queue) {
   if (!is_half(args.values, "rotate", queue)) return;
-  if (args.params.pairing == RopePairing::kAdjacent)
-    turn_pairing<RopePairing::kAdjacent>(args, queue);
-  else
-    turn_pairing<RopePairing::kHalves>(args, queue);
+  switch (args.params.pairing) {
+    case RopePairing::kAdjacent: return turn_pairing<RopePairing::kAdjacent>(args, 0, queue);
+    case RopePairing::kHalves: return turn_pairing<RopePairing::kHalves>(args, 0, queue);
+    case RopePairing::kQuarters: return turn_quarters(args, queue);
+  }
 }
 
 }  // namespace cuda

@@ -6,8 +6,9 @@
 
 namespace ocellus {
 
-/// Channels of a head that form a pair: (2i, 2i+1) or (i, i + rotated/2).
-enum class RopePairing : uint8_t { kAdjacent, kHalves };
+/// Channels of a head that form a pair: (2i, 2i+1), or (i, i + rotated/2). kQuarters: the second within either half of
+/// the head, (i, i + rotated/4) and (rotated/2 + i, 3 rotated/4 + i), for `rotate` only.
+enum class RopePairing : uint8_t { kAdjacent, kHalves, kQuarters };
 
 /// Division of a head's pairs among the coordinates of a position (M-RoPE): time, line and column. Interleaved, the
 /// pairs 3i + 1 belong to the lines and 3i + 2 to the columns, as many as their counts say, and all others to time;

@@ -27,8 +27,20 @@ __global__ void add_table_rows(float* values, int64_t stride, int64_t cols, cons
                                        y.share * x.share * high[x.high * table_stride + c];
 }
 
+/// blockIdx.x is the row.
+__global__ void add_axis_rows(float* values, int64_t stride, int64_t cols, const float* table, int64_t table_stride,
+                              int side, PatchGrid grid, int first) {
+  const PatchGrid::Place at = grid.place(first + static_cast<int>(blockIdx.x));
+  const float* const across = table + int64_t{at.col} * table_stride;
+  const float* const down = table + (int64_t{side} + at.line) * table_stride;
+  wait_for_inputs();
+  let_next_start();
+  for (int64_t c = threadIdx.x; c < cols; c += kThreads) values[blockIdx.x * stride + c] += across[c] + down[c];
+}
+
 /// blockIdx.x is the patch, a thread a pair of either half.
-__global__ void fill_grid_angles(PatchGrid grid, RopeParams half, double octaves, float* angles, int64_t stride) {
+__global__ void fill_grid_angles(PatchGrid grid, RopeParams half, double octaves, bool cols_first, float* angles,
+                                 int64_t stride) {
   const PatchGrid::Place at = grid.place(static_cast<int>(blockIdx.x));
   float* const out = angles + blockIdx.x * stride;
   const int pairs = half.rotated / 2;
@@ -36,11 +48,12 @@ __global__ void fill_grid_angles(PatchGrid grid, RopeParams half, double octaves
   let_next_start();
   for (int pair = threadIdx.x; pair < pairs; pair += kAngleThreads) {
     const double step = angle_step(half, octaves, pair);
-    const float2 down = turn_at(at.line, step), across = turn_at(at.col, step);
-    out[2 * pair] = down.x;
-    out[2 * pair + 1] = down.y;
-    out[2 * (pairs + pair)] = across.x;
-    out[2 * (pairs + pair) + 1] = across.y;
+    const float2 first = turn_at(cols_first ? at.col : at.line, step),
+                 second = turn_at(cols_first ? at.line : at.col, step);
+    out[2 * pair] = first.x;
+    out[2 * pair + 1] = first.y;
+    out[2 * (pairs + pair)] = second.x;
+    out[2 * (pairs + pair) + 1] = second.y;
   }
 }
 
@@ -59,11 +72,18 @@ void add_positions(const AddPositionsArgs& args, Queue& queue) {
                          args.side, args.grid, static_cast<int>(args.first));
 }
 
+void add_axis_positions(const AddPositionsArgs& args, Queue& queue) {
+  launch<add_axis_rows>(queue, "add_axis_positions",
+                        {.grid = static_cast<unsigned>(args.values.rows), .threads = kThreads}, args.values.data,
+                        args.values.stride, args.values.cols, args.table.data, args.table.stride, args.side, args.grid,
+                        static_cast<int>(args.first));
+}
+
 void grid_angles(const GridAnglesArgs& args, Queue& queue) {
   const RopeParams half = half_rope(args.params);
   launch<fill_grid_angles>(queue, "grid_angles",
                            {.grid = static_cast<unsigned>(args.angles.rows), .threads = kAngleThreads}, args.grid, half,
-                           octaves_per_pair(half), args.angles.data, args.angles.stride);
+                           octaves_per_pair(half), args.cols_first, args.angles.data, args.angles.stride);
 }
 
 void list_windows(const ListWindowsArgs& args, Queue& queue) {

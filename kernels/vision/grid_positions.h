@@ -25,14 +25,23 @@ struct AddPositionsArgs {
 };
 void add_positions(const AddPositionsArgs& args, Queue& queue);
 
+/// x[t] += table[col] + table[side + line], where (line, col) is the place of patch first + t.
+///
+/// Shapes    x [T, D] (rows may be strided): patches first .. first + T - 1 of the grid, which has at most `side` lines
+///           and columns; table [2 side, D]
+/// Types     f32
+void add_axis_positions(const AddPositionsArgs& args, Queue& queue);
+
 /// out[t] = cos and sin of every pair's angle, as rope_angles: the first half of the pairs turns with the line of patch
-/// t, the second with its column. Pair i of either half turns by base^(-2i / (rotated / 2)) per line or column.
+/// t, the second with its column; `cols_first`: the other way around. Pair i of either half turns by
+/// base^(-2i / (rotated / 2)) per line or column.
 ///
 /// Shapes    out [patches of the grid, rotated]; rotated divisible by 4
 /// Types     f32; computed in f64 and rounded once
 struct GridAnglesArgs {
   PatchGrid grid;
   RopeParams params;  // the base and the rotated channels of a head are used
+  bool cols_first = false;
   DeviceView<float> angles;
 };
 void grid_angles(const GridAnglesArgs& args, Queue& queue);

@@ -24,6 +24,18 @@ void cpu::add_positions(const AddPositionsArgs& args, Queue& queue) {
   });
 }
 
+void cpu::add_axis_positions(const AddPositionsArgs& args, Queue& queue) {
+  const int64_t grain = rows_per_piece(args.values.cols, 16384);
+  queue.parallel(args.values.rows, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const PatchGrid::Place at = args.grid.place(static_cast<int32_t>(args.first + t));
+      const float *across = args.table.row(at.col), *down = args.table.row(int64_t{args.side} + at.line);
+      float* const out = args.values.row(t);
+      for (int64_t c = 0; c < args.values.cols; ++c) out[c] += across[c] + down[c];
+    }
+  });
+}
+
 /// Pairs are the outer loop: the power is computed once for all patches of a piece.
 void cpu::grid_angles(const GridAnglesArgs& args, Queue& queue) {
   const RopeParams half = half_rope(args.params);
@@ -33,8 +45,8 @@ void cpu::grid_angles(const GridAnglesArgs& args, Queue& queue) {
       const double turn = rope_turn(half, i);
       for (int64_t t = begin; t < end; ++t) {
         const PatchGrid::Place at = args.grid.place(static_cast<int32_t>(t));
-        set_rope_angle(at.line, turn, i, args.angles.row(t));
-        set_rope_angle(at.col, turn, pairs + i, args.angles.row(t));
+        set_rope_angle(args.cols_first ? at.col : at.line, turn, i, args.angles.row(t));
+        set_rope_angle(args.cols_first ? at.line : at.col, turn, pairs + i, args.angles.row(t));
       }
     }
   });
