@@ -64,6 +64,8 @@ void GgufHeaderWriter::append_string(std::string_view text) { put_string(&entrie
 
 void GgufHeaderWriter::append_i32(int32_t value) { put(&entries_, value); }
 
+void GgufHeaderWriter::append_bool(bool value) { put(&entries_, static_cast<uint8_t>(value)); }
+
 void GgufHeaderWriter::add_tensor(std::string_view name, WeightFormat format, std::initializer_list<int64_t> ne) {
   put_string(&tensors_, name);
   put(&tensors_, static_cast<uint32_t>(ne.size()));

@@ -24,10 +24,11 @@ class GgufHeaderWriter {
   void add_bool(std::string_view key, bool value);
   void add_floats(std::string_view key, const float* values, int64_t count);
 
-  /// Begins an array; exactly `count` calls of append_string() or append_i32() follow.
+  /// Begins an array; exactly `count` calls of append_string(), append_i32() or append_bool() follow.
   void begin_array(std::string_view key, GgufType element_type, int64_t count);
   void append_string(std::string_view text);
   void append_i32(int32_t value);
+  void append_bool(bool value);
 
   /// Adds the next tensor of the data section. `ne` as in GgufTensor, fastest first.
   void add_tensor(std::string_view name, WeightFormat format, std::initializer_list<int64_t> ne);

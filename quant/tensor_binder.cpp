@@ -1,6 +1,7 @@
 #include "quant/tensor_binder.h"
 
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 
 namespace ocellus {
@@ -57,6 +58,18 @@ Status TensorBinder::optional_vector(const char* name, int64_t count, const floa
   return has(name) ? vector(name, count, out) : Status();
 }
 
+Status TensorBinder::optional_scalar(const char* name, float* out) const {
+  const float* address = nullptr;
+  if (!has(name)) return {};
+  OCELLUS_TRY(vector(name, 1, &address));
+  if (!file_.has_data()) return {};
+  float value = 0;
+  OCELLUS_TRY(file_.read_data(static_cast<int64_t>(find(name)->offset), &value, sizeof value));
+  if (std::isnan(value)) return OCELLUS_FAIL(Code::kBadFile, "the value of tensor '%s' is no number", name);
+  *out = value;
+  return {};
+}
+
 const GgufTensor* LayerBinder::find(const char* part) const {
   return tensors_.find(LayerTensorName(prefix_, layer_, part, "weight").text);
 }
@@ -70,6 +83,10 @@ Status LayerBinder::norm(const char* part, int64_t width, const float** weight, 
   OCELLUS_TRY(tensors_.vector(LayerTensorName(prefix_, layer_, part, "weight").text, width, weight));
   if (bias == nullptr) return {};
   return tensors_.vector(LayerTensorName(prefix_, layer_, part, "bias").text, width, bias);
+}
+
+Status LayerBinder::optional_scalar(const char* part, const char* suffix, float* out) const {
+  return tensors_.optional_scalar(LayerTensorName(prefix_, layer_, part, suffix).text, out);
 }
 
 }  // namespace ocellus

@@ -31,6 +31,9 @@ class TensorBinder {
   Status vector(const char* name, int64_t count, const float** out) const;
   /// Like vector(); *out stays null if the tensor is absent.
   Status optional_vector(const char* name, int64_t count, const float** out) const;
+  /// Reads the only value of an F32 tensor; *out stays if the tensor is absent, or has no data. kBadFile for a value
+  /// that is no number.
+  Status optional_scalar(const char* name, float* out) const;
 
  private:
   Status require(const char* name, const GgufTensor** out) const;
@@ -54,6 +57,8 @@ class LayerBinder {
   Status linear(const char* part, int64_t rows, int64_t cols, Linear* out) const;
   /// Binds the weight [width] of a norm and, unless `bias` is null, its bias [width].
   Status norm(const char* part, int64_t width, const float** weight, const float** bias = nullptr) const;
+  /// Reads the only value of tensor "{prefix}.{layer}.{part}.{suffix}": see TensorBinder.
+  Status optional_scalar(const char* part, const char* suffix, float* out) const;
 
  private:
   const TensorBinder& tensors_;
