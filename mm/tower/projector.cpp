@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/linear/elementwise.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/vision/patches.h"
 
@@ -13,7 +14,7 @@ class ProjectorRows {
  public:
   ProjectorRows(const Projector& p, const VisionScratch& s, const ActivationView& joined)
       : wide_(s.wide), count_(joined.rows) {
-    normed_cols_ = p.joined_norm.weight == nullptr ? 0 : joined.cols;
+    normed_cols_ = p.joined_norm.used() ? joined.cols : 0;
     middle_cols_ = p.first.weight.rows;
   }
   ActivationView normed() const { return {wide_.data, count_, normed_cols_, normed_cols_, wide_.type}; }
@@ -30,7 +31,13 @@ class ProjectorRows {
 void project_block(const Projector& p, const VisionScratch& s, ActivationView joined, DeviceView<float> out, Queue& q) {
   const ProjectorRows rows(p, s, joined);
   const bool has_two = p.second.weight.rows > 0;
-  if (p.joined_norm.weight != nullptr) {
+  if (p.joined_scale != nullptr)
+    standardise_rows({.values = {joined.row(0), joined.rows, joined.cols, joined.stride},
+                      .factor = p.joined_factor,
+                      .bias = p.joined_bias,
+                      .scale = p.joined_scale},
+                     q);
+  if (p.joined_norm.used()) {
     apply_norm(p.joined_norm, p.epsilon, {joined.row(0), joined.rows, joined.cols, joined.stride}, rows.normed(), q);
     joined = rows.normed();
   }
@@ -56,7 +63,7 @@ void project_rows(const VisionModel& m, const Projector& p, const ViewBatch& bat
                   DeviceView<float> out, Queue& q) {
   const int64_t rows = batch.tokens(), block = q.traits().block_rows(rows), cols = m.config.joined_width();
   // A norm reads f32.
-  const ActivationType type = p.joined_norm.weight != nullptr ? ActivationType::kF32 : s.wide.type;
+  const ActivationType type = p.joined_norm.used() ? ActivationType::kF32 : s.wide.type;
   const ActivationView joined(s.joined.data, rows, cols, cols, type);
   const auto join = m.config.averages_patches ? average_patches : shuffle_pixels;
   join({.input = s.hidden.slice_rows(0, batch.rows()),

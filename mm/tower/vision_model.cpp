@@ -92,9 +92,16 @@ Status bind_norm(const LayerBinder& layer, const char* part, const VisionConfig&
   return layer.norm(part, c.width, &out->weight, c.rms_norms ? nullptr : &out->bias);
 }
 
+Status read_bounds(const LayerBinder& layer, const char* part, BoundedLinear* out) {
+  OCELLUS_TRY(layer.optional_scalar(part, "input_min", &out->input.low));
+  OCELLUS_TRY(layer.optional_scalar(part, "input_max", &out->input.high));
+  OCELLUS_TRY(layer.optional_scalar(part, "output_min", &out->output.low));
+  return layer.optional_scalar(part, "output_max", &out->output.high);
+}
+
 /// Some files hold the three maps as one matrix.
 Status bind_attention_maps(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
-  Linear* const maps[] = {&out->query, &out->key, &out->value};
+  BoundedLinear* const maps[] = {&out->query, &out->key, &out->value};
   if (layer.find("attn_qkv") == nullptr) {
     constexpr const char* kParts[] = {"attn_q", "attn_k", "attn_v"};
     for (int i = 0; i < 3; ++i) OCELLUS_TRY(layer.linear(kParts[i], c.width, c.width, maps[i]));
@@ -103,28 +110,54 @@ Status bind_attention_maps(const LayerBinder& layer, const VisionConfig& c, Visi
   Linear all;
   OCELLUS_TRY(layer.linear("attn_qkv", 3 * int64_t{c.width}, c.width, &all));
   if (all.weight.data == nullptr) return {};
-  for (int i = 0; i < 3; ++i)
-    *maps[i] = {all.weight.slice_rows(i * int64_t{c.width}, c.width),
-                all.bias == nullptr ? nullptr : all.bias + i * c.width};
+  for (int i = 0; i < 3; ++i) {
+    maps[i]->weight = all.weight.slice_rows(i * int64_t{c.width}, c.width);
+    maps[i]->bias = all.bias == nullptr ? nullptr : all.bias + i * c.width;
+  }
   return {};
+}
+
+Status bind_head_norms(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  if (!c.normalises_heads && !c.normalises_each_head) return {};
+  const int64_t width = c.normalises_heads ? c.width : c.head_dim();
+  OCELLUS_TRY(layer.norm("attn_q_norm", width, &out->query_norm));
+  return layer.norm("attn_k_norm", width, &out->key_norm);
+}
+
+/// Binds norms and scales of the outputs of a layer's branches.
+Status bind_branches(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  if (c.normalises_branches) {
+    OCELLUS_TRY(layer.norm("attn_post_norm", c.width, &out->attention_output_norm));
+    OCELLUS_TRY(layer.norm("ffn_post_norm", c.width, &out->mlp_output_norm));
+  }
+  if (!c.scales_branches) return {};
+  OCELLUS_TRY(layer.norm("ls1", c.width, &out->attention_scale));
+  return layer.norm("ls2", c.width, &out->mlp_scale);
+}
+
+/// Reads the bounds of all maps of a layer, which are small tensors of their own.
+Status bind_bounds(const LayerBinder& layer, VisionLayer* out) {
+  OCELLUS_TRY(read_bounds(layer, "attn_q", &out->query));
+  OCELLUS_TRY(read_bounds(layer, "attn_k", &out->key));
+  OCELLUS_TRY(read_bounds(layer, "attn_v", &out->value));
+  OCELLUS_TRY(read_bounds(layer, "attn_out", &out->attention_output));
+  OCELLUS_TRY(read_bounds(layer, "ffn_gate", &out->mlp_gate));
+  OCELLUS_TRY(read_bounds(layer, "ffn_up", &out->mlp_up));
+  return read_bounds(layer, "ffn_down", &out->mlp_down);
 }
 
 Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
   OCELLUS_TRY(bind_norm(layer, "ln1", c, &out->attention_norm));
   OCELLUS_TRY(bind_attention_maps(layer, c, out));
-  if (c.normalises_heads) {
-    OCELLUS_TRY(layer.norm("attn_q_norm", c.width, &out->query_norm));
-    OCELLUS_TRY(layer.norm("attn_k_norm", c.width, &out->key_norm));
-  }
+  OCELLUS_TRY(bind_head_norms(layer, c, out));
   OCELLUS_TRY(layer.linear("attn_out", c.width, c.width, &out->attention_output));
   OCELLUS_TRY(bind_norm(layer, "ln2", c, &out->mlp_norm));
   if (c.gates_mlp) OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
   const bool swapped = mlp_names_are_swapped(layer, c);
   OCELLUS_TRY(layer.linear(swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
   OCELLUS_TRY(layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down));
-  if (!c.scales_branches) return {};
-  OCELLUS_TRY(layer.norm("ls1", c.width, &out->attention_scale));
-  return layer.norm("ls2", c.width, &out->mlp_scale);
+  OCELLUS_TRY(bind_branches(layer, c, out));
+  return bind_bounds(layer, out);
 }
 
 /// Without a class row of its own, positions are added as stored in the file.
@@ -181,7 +214,7 @@ Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const
   out->config = c;
   OCELLUS_TRY(binder.matrix("v.patch_embd.weight", c.width, c.patch_values(), &out->patch_embedding.weight));
   OCELLUS_TRY(binder.optional_vector("v.patch_embd.bias", c.width, &out->patch_embedding.bias));
-  if (c.any_size)
+  if (c.pairs_frames)
     OCELLUS_TRY(binder.matrix("v.patch_embd.weight.1", c.width, c.patch_values(), &out->next_frame_embedding));
   OCELLUS_TRY(bind_positions(binder, c, out));
   OCELLUS_TRY(out->layers.resize(c.layer_count));

@@ -84,6 +84,8 @@ Status VisionScratch::lay_out(const VisionConfig& c, const ViewBatch& most, cons
   OCELLUS_TRY(take_turns(c, most, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, most.rows(), c.width, &hidden));
   if (c.rotates) OCELLUS_TRY(take_rows(sink, "vision angles", kLife, kPhase, most.rows(), c.head_dim(), &angles));
+  if (c.normalises_branches)
+    OCELLUS_TRY(take_rows(sink, "vision branch", kLife, kPhase, std::max(blocks.others, blocks.mlp), c.width, &branch));
   if (c.window > 0) OCELLUS_TRY(take_rows(sink, "vision windows", kLife, kPhase, 1, most.rows(), &seen));
   OCELLUS_TRY(
       take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(), 1, wide_values, &wide));

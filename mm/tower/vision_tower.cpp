@@ -1,6 +1,9 @@
 #include "mm/tower/vision_tower.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
 
 #include "kernels/attention/attend_rows.h"
 #include "kernels/linear/elementwise.h"
@@ -26,22 +29,70 @@ void normalise_rows(const TowerPass& pass, const NormWeights& norm, int64_t firs
   normalise(pass, norm, pass.hidden.slice_rows(first, count), pass.normed(count), q);
 }
 
-/// hidden rows += scale * (W input + b). `room` holds the branch's rows if there is a scale.
-void add_branch(const TowerPass& pass, const Linear& map, const float* scale, ActivationView input, ActivationView room,
-                int64_t first, Queue& q) {
+void clamp(const BoundedLinear::Bounds& bounds, const ActivationView& rows, Queue& q) {
+  if (bounds.used()) clamp_rows({.values = rows, .low = bounds.low, .high = bounds.high}, q);
+}
+
+/// The last map of a branch, whose output may be scaled or normalised.
+struct BranchEnd {
+  const BoundedLinear& map;
+  const float* scale;
+  const float* norm;
+};
+
+/// hidden rows += scale * (W input + b), or the norm of that. `room` holds the branch's rows if there is a scale.
+void add_branch(const TowerPass& pass, const BranchEnd& end, ActivationView input, ActivationView room, int64_t first,
+                Queue& q) {
   const DeviceView<float> hidden = pass.hidden.slice_rows(first, input.rows);
+  const bool adds = end.scale == nullptr && end.norm == nullptr;
+  if (end.norm != nullptr) room = pass.scratch.branch.slice_rows(0, input.rows);
+  clamp(end.map.input, input, q);
   matmul({.input = input,
-          .weights = {map.weight},
-          .biases = {map.bias},
-          .outputs = {scale == nullptr ? ActivationView(hidden) : room},
-          .accumulate = scale == nullptr,
+          .weights = {end.map.weight},
+          .biases = {end.map.bias},
+          .outputs = {adds ? ActivationView(hidden) : room},
+          .accumulate = adds,
           .scratch = pass.scratch.op_scratch},
          q);
-  if (scale != nullptr) add_scaled_rows({.values = hidden, .addend = room, .scale = scale}, q);
+  if (!adds) clamp(end.map.output, room, q);
+  if (end.scale != nullptr) add_scaled_rows({.values = hidden, .addend = room, .scale = end.scale}, q);
+  if (end.norm != nullptr)
+    rmsnorm(
+        {.input = room, .weight = end.norm, .epsilon = pass.model.config.epsilon, .output = hidden, .accumulate = true},
+        q);
 }
 
 /// Rotations of the tower: both halves of a head's channels, by the patch's line and column.
-RopeParams tower_rope(const VisionConfig& c) { return {.pairing = RopePairing::kHalves, .rotated = c.head_dim()}; }
+RopeParams tower_rope(const VisionConfig& c) {
+  return {.pairing = c.rotates_quarters ? RopePairing::kQuarters : RopePairing::kHalves,
+          .rotated = c.head_dim(),
+          .base = c.rope_base};
+}
+
+/// A map and its output.
+struct MapTo {
+  const BoundedLinear& map;
+  ActivationView output;
+};
+
+/// Maps the normalised rows from `first` on. Maps whose inputs have bounds of their own read rows that are normalised
+/// once more.
+void run_maps(const TowerPass& pass, const NormWeights& norm, int64_t first, int64_t count, std::span<const MapTo> maps,
+              Queue& q) {
+  for (size_t i = 0; i < maps.size();) {
+    MatmulArgs args = {.input = pass.normed(count), .count = 0, .scratch = pass.scratch.op_scratch};
+    normalise_rows(pass, norm, first, count, q);
+    const BoundedLinear::Bounds bounds = maps[i].map.input;
+    clamp(bounds, args.input, q);
+    for (; i < maps.size() && maps[i].map.input == bounds; ++i) {
+      args.weights[args.count] = maps[i].map.weight;
+      args.biases[args.count] = maps[i].map.bias;
+      args.outputs[args.count++] = maps[i].output;
+    }
+    matmul(args, q);
+  }
+  for (const MapTo& to : maps) clamp(to.map.output, to.output, q);
+}
 
 /// Attention of rows `first` and on of a pass, in its own windows if the layer has them.
 void attend_rows_of(const TowerPass& pass, int32_t layer, int64_t first, ActivationView query, const KvLayerRows& rows,
@@ -60,20 +111,32 @@ void attend_rows_of(const TowerPass& pass, int32_t layer, int64_t first, Activat
 }
 
 void add_attention_output(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
-  add_branch(pass, w.attention_output, w.attention_scale, pass.normed(count), pass.wide(count, pass.model.config.width),
-             first, q);
+  add_branch(pass, {w.attention_output, w.attention_scale, w.attention_output_norm}, pass.normed(count),
+             pass.wide(count, pass.model.config.width), first, q);
 }
 
 /// Normalises queries or keys `first` and on, all heads of a row together, or rotates them, as the tower does.
 void prepare_heads(const TowerPass& pass, const float* weight, int64_t first, ActivationView rows, Queue& q) {
   const VisionConfig& c = pass.model.config;
-  if (weight != nullptr) rmsnorm({.input = rows, .weight = weight, .epsilon = c.epsilon, .output = rows}, q);
+  if (c.normalises_heads) rmsnorm({.input = rows, .weight = weight, .epsilon = c.epsilon, .output = rows}, q);
   if (!c.rotates) return;
   rotate({.values = rows,
           .head_dim = c.head_dim(),
           .params = tower_rope(c),
           .angles = pass.angles().slice_rows(first, rows.rows)},
          q);
+}
+
+/// Normalises each head, those of values without weights. Scores that are not divided by sqrt(E) want longer queries.
+void normalise_each_head(const TowerPass& pass, const VisionLayer& w, NormaliseHeadsArgs args, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  if (!c.normalises_each_head) return;
+  args.query_weight = w.query_norm;
+  args.key_weight = w.key_norm;
+  args.query_scale = std::sqrt(static_cast<float>(c.head_dim()));
+  args.head_dim = c.head_dim();
+  args.epsilon = c.epsilon;
+  normalise_heads(args, q);
 }
 
 /// Returns keys and values of all views as attention reads them: f16 rows unchanged, f32 rows rounded and laid out by
@@ -97,14 +160,9 @@ void attend_at_once(const TowerPass& pass, int32_t layer, Queue& q) {
   const ActivationView qkv = pass.wide(rows, 3 * int64_t{c.width});
   const ActivationView query = qkv.slice_cols(0, c.width), key = qkv.slice_cols(c.width, c.width),
                        value = qkv.slice_cols(2 * int64_t{c.width}, c.width);
-  normalise_rows(pass, w.attention_norm, 0, rows, q);
-  matmul({.input = pass.normed(rows),
-          .count = 3,
-          .weights = {w.query.weight, w.key.weight, w.value.weight},
-          .biases = {w.query.bias, w.key.bias, w.value.bias},
-          .outputs = {query, key, value},
-          .scratch = pass.scratch.op_scratch},
-         q);
+  run_maps(pass, w.attention_norm, 0, rows, std::array<MapTo, 3>{{{w.query, query}, {w.key, key}, {w.value, value}}},
+           q);
+  normalise_each_head(pass, w, {.query = query, .key = key, .value = value}, q);
   prepare_heads(pass, w.query_norm, 0, query, q);
   prepare_heads(pass, w.key_norm, 0, key, q);
   attend_rows_of(pass, layer, 0, query, key_value_rows(pass, key, value, q), q);
@@ -122,26 +180,15 @@ void attend_in_blocks(const TowerPass& pass, int32_t layer, Queue& q) {
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView both = pass.wide(count, 2 * int64_t{c.width});
     const ActivationView key = both.slice_cols(0, c.width), value = both.slice_cols(c.width, c.width);
-    normalise_rows(pass, w.attention_norm, first, count, q);
-    matmul({.input = pass.normed(count),
-            .count = 2,
-            .weights = {w.key.weight, w.value.weight},
-            .biases = {w.key.bias, w.value.bias},
-            .outputs = {key, value},
-            .scratch = s.op_scratch},
-           q);
+    run_maps(pass, w.attention_norm, first, count, std::array<MapTo, 2>{{{w.key, key}, {w.value, value}}}, q);
+    normalise_each_head(pass, w, {.key = key, .value = value}, q);
     prepare_heads(pass, w.key_norm, first, key, q);
     round_kv({.keys = key, .values = value, .first = first, .out = rows}, q);
   });
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
     const ActivationView query = pass.wide(count, c.width);
-    normalise_rows(pass, w.attention_norm, first, count, q);
-    matmul({.input = pass.normed(count),
-            .weights = {w.query.weight},
-            .biases = {w.query.bias},
-            .outputs = {query},
-            .scratch = s.op_scratch},
-           q);
+    run_maps(pass, w.attention_norm, first, count, std::array<MapTo, 1>{{{w.query, query}}}, q);
+    normalise_each_head(pass, w, {.query = query}, q);
     prepare_heads(pass, w.query_norm, first, query, q);
     attend_rows_of(pass, layer, first, query, rows, q);
     add_attention_output(pass, w, first, count, q);
@@ -149,26 +196,20 @@ void attend_in_blocks(const TowerPass& pass, int32_t layer, Queue& q) {
 }
 
 /// Gate and up together; the gated rows are in the gate's place.
-ActivationView run_gated_maps(const TowerPass& pass, const VisionLayer& w, int64_t count, Queue& q) {
+ActivationView run_gated_maps(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
   const VisionConfig& c = pass.model.config;
   const ActivationView both = pass.wide(count, c.mlp_values());
   const ActivationView gate = both.slice_cols(0, c.mlp_width), up = both.slice_cols(c.mlp_values() / 2, c.mlp_width);
-  matmul({.input = pass.normed(count),
-          .count = 2,
-          .weights = {w.mlp_gate.weight, w.mlp_up.weight},
-          .biases = {w.mlp_gate.bias, w.mlp_up.bias},
-          .outputs = {gate, up},
-          .scratch = pass.scratch.op_scratch},
-         q);
+  run_maps(pass, w.mlp_norm, first, count, std::array<MapTo, 2>{{{w.mlp_gate, gate}, {w.mlp_up, up}}}, q);
   gated_activation({.gate = gate, .up = up, .activation = c.activation}, q);
   return gate;
 }
 
 void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
   const VisionConfig& c = pass.model.config;
+  const BranchEnd end{w.mlp_down, w.mlp_scale, w.mlp_output_norm};
+  if (c.gates_mlp) return add_branch(pass, end, run_gated_maps(pass, w, first, count, q), pass.normed(count), first, q);
   normalise_rows(pass, w.mlp_norm, first, count, q);
-  if (c.gates_mlp)
-    return add_branch(pass, w.mlp_down, w.mlp_scale, run_gated_maps(pass, w, count, q), pass.normed(count), first, q);
   const ActivationView wide = pass.wide(count, c.mlp_width);
   matmul({.input = pass.normed(count),
           .weights = {w.mlp_up.weight},
@@ -177,7 +218,7 @@ void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t
           .activation = c.activation,
           .scratch = pass.scratch.op_scratch},
          q);
-  add_branch(pass, w.mlp_down, w.mlp_scale, wide, pass.normed(count), first, q);
+  add_branch(pass, end, wide, pass.normed(count), first, q);
 }
 
 /// Embeds patches, without positions, in rows [first, first + count) of the pass. Rows before a view's patches get the
@@ -222,6 +263,9 @@ void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
   if (c.has_class_row)
     return place_class_rows({.values = hidden, .class_row = m.class_row, .positions = m.positions, .first = first}, q);
   const DeviceView<const float> table(reinterpret_cast<const float*>(m.positions.data), m.positions.rows, c.width);
+  if (c.axis_positions > 0)
+    return add_axis_positions(
+        {.values = hidden, .table = table, .side = c.axis_positions, .grid = pass.batch.grid, .first = first}, q);
   if (c.position_side > 0)
     return add_positions(
         {.values = hidden, .table = table, .side = c.position_side, .grid = pass.batch.grid, .first = first}, q);
@@ -232,7 +276,10 @@ void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
 /// Computes what the layers use of the places of patches.
 void find_places(const TowerPass& pass, Queue& q) {
   const VisionConfig& c = pass.model.config;
-  if (c.rotates) grid_angles({.grid = pass.batch.grid, .params = tower_rope(c), .angles = pass.angles()}, q);
+  if (c.rotates)
+    grid_angles(
+        {.grid = pass.batch.grid, .params = tower_rope(c), .cols_first = c.rotates_quarters, .angles = pass.angles()},
+        q);
   if (c.window > 0) list_windows({.grid = pass.batch.grid, .spans = pass.scratch.seen.data}, q);
 }
 

@@ -32,6 +32,7 @@ struct VisionScratch {
 
   DeviceView<float> hidden;  // [T, D] residual stream
   DeviceView<float> angles;  // [T, head_dim], if the tower rotates
+  DeviceView<float> branch;  // [B, D] output of a branch before its norm, if branches have such
   DeviceView<RowSpan> seen;  // [1, T] the windows of rows, if it has windows
   ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F],
                              // twice with a gate; projector's normalised rows [B, scale^2 D] and middle

@@ -1,0 +1,159 @@
+// VisionConfig: facts of the vision half of a file pair (the mmproj file), and the part of a family that reads it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "kernels/base/patch_grid.h"
+#include "kernels/linear/elementwise.h"
+#include "mm/views/view_plan.h"
+#include "platform/round_up.h"
+#include "platform/status.h"
+#include "quant/gguf.h"
+#include "quant/tensor_binder.h"
+
+namespace ocellus {
+
+struct VisionConfig;
+struct VisionModel;
+
+/// Vision part of a family: reading of its mmproj file, and division of pictures. One constant per family, in
+/// runtime/models.
+struct VisionFamily {
+  const char* projector = "";      // clip.projector_type
+  const char* old_projector = "";  // older files have this one
+  /// True if a file with one of these is of this family; null: always.
+  bool (*claims)(const GgufFile& file) = nullptr;
+  /// Reads keys that not all families have. Errors as read_vision_config.
+  Status (*read)(const GgufFile& file, VisionConfig* config) = nullptr;
+  /// Binds tensors other than patch embedding, positions and layers.
+  Status (*bind)(const TensorBinder& binder, VisionModel* model) = nullptr;
+  const ViewRules* views = nullptr;
+  /// Name of a matrix that files of this family hold by columns, of whole numbers of bytes; "": none. It is turned when
+  /// it is loaded.
+  const char* turned_matrix = "";
+  const char* output_width_from = "";  // origin of output_width in a file, for sentences
+};
+
+/// Maximum layers whose rows join those of the language model's first layers.
+inline constexpr int32_t kMaxDeepStack = 8;
+
+struct VisionConfig {
+  const VisionFamily* family = nullptr;
+  Activation activation = Activation::kGeluTanh;
+  int32_t image_size = 0;  // side of one view in pixels; nominal if views may have any size
+  int32_t patch_size = 0;
+  int32_t width = 0;  // D of the tower
+  int32_t mlp_width = 0;
+  int32_t layer_count = 0;  // layers that are run
+  int32_t heads = 0;
+  bool has_class_row = false;         // before the patches of a view
+  bool rms_norms = false;             // layers use RMS norms
+  bool normalises_heads = false;      // queries and keys are normalised, all heads of a row together
+  bool normalises_each_head = false;  // queries, keys and, without weights, values are, and scores are not divided by
+                                      // sqrt(E)
+  bool normalises_branches = false;   // outputs of a layer's branches are normalised
+  bool scales_branches = false;       // outputs of a layer's branches are scaled by channel
+  bool gates_mlp = false;             // a layer's MLP has a gate, whose activation it is
+  bool any_size = false;              // views have any size
+  bool pairs_frames = false;          // a view is two frames, each with a kernel of its own; a still picture is both
+  bool has_grid_positions = false;    // a row's line and column are its position in the language model
+  bool rotates = false;               // queries and keys are rotated by their patch's line and column
+  bool rotates_quarters = false;  // either half of a head by itself, the first by the column: RopePairing::kQuarters
+  float rope_base = 10000.0f;
+  int32_t position_side = 0;    // side of the table of positions; 0: views of any size have none
+  int32_t axis_positions = 0;   // rows of a table for columns and of one for lines, which are added; 0: there is none
+  int32_t window = 0;           // side of windows of joined patches, in which rows see each other; 0: none
+  int32_t window_period = 0;    // layers window_period - 1, 2 window_period - 1, ... have no windows
+  int32_t deepstack_count = 0;  // see VisionModel::deepstack
+  int32_t deepstack_layers[kMaxDeepStack] = {};  // tower layers of these rows, ascending
+  int64_t min_pixels = 0;                        // views of any size: smaller ones are enlarged
+  int64_t max_pixels = 0;                        // larger ones are reduced
+  int32_t usual_rows = 0;                        // views of any size: bound of their rows if none is asked for
+  int32_t scale_factor = 1;                      // scale x scale patches are joined
+  bool averages_patches = false;                 // their mean is taken, else they stand side by side (pixel shuffle)
+  bool normalises_joined = false;                // joined rows are normalised before the projector's first map
+  bool ends_lines = false;                       // lines of a picture's rows end with row_end: see TileMap
+  int32_t projector_width = 0;                   // width between the projector's two maps; 0: it has one
+  int32_t output_width = 0;                      // D of the language model
+  int32_t longest_edge = 0;                      // this and the next three as in PreprocessConfig
+  int32_t min_tiles = 1;
+  int32_t max_tiles = 0;
+  int32_t tiled_size_count = 0;
+  Size tiled_sizes[kMaxTiledSizes] = {};
+  float epsilon = 1e-6f;
+  float image_mean[3] = {};
+  float image_std[3] = {};
+
+  int32_t head_dim() const { return width / heads; }
+  /// Patches of a view of this size, in the order of their rows.
+  PatchGrid grid(Size view) const {
+    return {view.height / patch_size, view.width / patch_size, any_size && !averages_patches ? scale_factor : 1,
+            window};
+  }
+  /// Size of all views, if they have one.
+  Size view_size() const { return {image_size, image_size}; }
+  int32_t class_rows() const { return has_class_row ? 1 : 0; }
+  int32_t patch_values() const { return 3 * patch_size * patch_size; }
+  /// Rows of the table of positions.
+  int64_t position_rows() const {
+    if (axis_positions > 0) return 2 * int64_t{axis_positions};
+    return any_size ? int64_t{position_side} * position_side : class_rows() + int64_t{grid(view_size()).count()};
+  }
+  int32_t row_side() const { return patch_size * scale_factor; }  // pixels of joined patches
+  bool has_windows(int32_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
+  int32_t joined_width() const {  // input width of the projector
+    return averages_patches ? width : width * scale_factor * scale_factor;
+  }
+  bool has_joined_norm() const { return normalises_joined || deepstack_count > 0; }
+  /// Maximum width between a projector's two maps; 0: none has two.
+  int64_t middle_width() const { return std::max(projector_width, deepstack_count > 0 ? joined_width() : 0); }
+  /// Number of intermediate values per row in a projector.
+  int64_t projector_values() const { return middle_width() + (has_joined_norm() ? joined_width() : 0); }
+  /// Values of a view's row in the language model, those for its first layers included.
+  int64_t row_width() const { return int64_t{output_width} * (1 + deepstack_count); }
+  /// Values of a layer's MLP per row; rows of f16 start on 16 bytes.
+  int64_t mlp_values() const { return gates_mlp ? 2 * round_up(int64_t{mlp_width}, int64_t{8}) : mlp_width; }
+  int32_t tokens_per_view() const { return grid(view_size()).count() / (scale_factor * scale_factor); }
+};
+
+/// Views of one size that go through a tower together.
+struct ViewBatch {
+  ViewBatch() = default;
+  ViewBatch(const VisionConfig& config, int64_t views_, Size size_, int32_t frames_ = 1)
+      : views(views_),
+        frames(frames_),
+        size(size_),
+        grid(config.grid(size_)),
+        lead(config.class_rows()),
+        scale(config.scale_factor) {}
+
+  int64_t rows_per_view() const { return lead + grid.count(); }  // in the tower
+  int64_t tokens_per_view() const { return grid.count() / (scale * scale); }
+  int64_t rows() const { return views * rows_per_view(); }
+  int64_t tokens() const { return views * tokens_per_view(); }
+  int64_t pixel_rows() const { return views * frames * 3 * size.height; }
+  int64_t pixel_values() const { return pixel_rows() * size.width; }
+  /// Pixels [views * frames * 3 * height, width] at an address.
+  DeviceView<float> pixels_at(float* data) const { return {data, pixel_rows(), size.width}; }
+
+  int64_t views = 0;
+  int32_t frames = 1;  // frames of a view: 2 for a pair of a clip, in a batch of one
+  Size size;
+  PatchGrid grid;
+  int32_t lead = 0;   // rows before a view's patches
+  int32_t scale = 1;  // see VisionConfig::scale_factor
+};
+
+/// Bounds above any real tower, far below an overflow of products.
+inline constexpr int64_t kMaxVisionWidth = 1 << 16;
+inline constexpr int64_t kMaxLongestEdge = 16384;
+
+/// Reads and checks the metadata of an mmproj file of one of these families. kBadFile or kUnsupported names the key.
+Status read_vision_config(const GgufFile& file, std::span<const VisionFamily* const> families, VisionConfig* out);
+
+/// Helpers of a family's read(): an integer of 1 to `most`; the rows of a tensor, which are a width.
+Status read_vision_size(const GgufFile& file, const char* key, int64_t most, int32_t* out);
+Status read_vision_rows(const GgufFile& file, const char* tensor, int32_t* out);
+
+}  // namespace ocellus
