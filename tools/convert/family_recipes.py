@@ -13,7 +13,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as resize_picture
@@ -110,6 +110,13 @@ class Recipe:
     def norm_mean(self, name):
         """Mean of the weights of a norm."""
         return 1
+
+    def finish(self, model):
+        """Sets what are no parameters."""
+
+    def normaliser(self):
+        """What has the image_mean and image_std of the tower's pixels."""
+        return self.processor
 
     def deepstack_rows(self, model, images):
         """[rows of pictures, D] for each of the first layers of the text model that adds some."""
@@ -951,9 +958,158 @@ class Gemma3(Recipe):
         return out.last_hidden_state, out.pooler_output
 
 
+class Gemma4(Gemma3):
+    """The last two of six layers share keys and values with the two before; heads of layers that see all positions are
+    longer. Rows of a picture do not see each other. A picture has as many rows as its budget allows."""
+    seed = 41
+    image_text = "<|image|>"
+    user_first = "<|turn>user\n"
+    user_later = "\n<|turn>user\n"
+    user_close = "<turn|>\n<|turn>model\n"
+    answer_end = "<turn|>"
+    patch, budget, window = 4, 12, 12
+    template = ("{{ bos_token }}{% for turn in messages %}"
+                "{{ '<|turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\\n' }}"
+                "{% for part in turn['content'] if turn['content'] is not string %}"
+                "{{ '<|image|>' if part['type'] == 'image' else part['text'] | trim }}{% endfor %}"
+                "{{ turn['content'] if turn['content'] is string else '' }}{{ '<turn|>\\n' }}{% endfor %}"
+                "{% if add_generation_prompt %}{{ '<|turn>model\\n' }}{% endif %}")
+    marks = {"image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>", "audio_token": "<|audio|>",
+             "boa_token": "<|audio>", "eoa_token": "<audio|>", "eot_token": "<turn|>", "sot_token": "<|turn>",
+             "video_token": "<|video|>"}
+
+    def __init__(self):
+        Recipe.__init__(self)
+        self.published = transformers.Gemma4Processor(
+            feature_extractor=transformers.Gemma4AudioFeatureExtractor(), image_processor=self.processor,
+            tokenizer=self.tokenizer, video_processor=transformers.Gemma4VideoProcessor(),
+            image_seq_length=self.budget)
+
+    def make_tokenizer(self):
+        """As Gemma 4's: characters and runs of line breaks merge by rank, bytes are pieces."""
+        first = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
+        trained = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+        trained.normalizer = normalizers.Replace(" ", "\u2581")
+        trained.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
+        special = first + [f"<0x{byte:02X}>" for byte in range(256)]
+        trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special, show_progress=False)
+        trained.train_from_iterator([line for line in CORPUS.splitlines() if line.isascii()], trainer)
+        model = json.loads(trained.to_str())["model"]
+        vocabulary, merges = model["vocab"], [tuple(merge) for merge in model["merges"]]
+        for text in ("\n", "\n\n", "\n\n\n", "\n\n\n\n"):
+            vocabulary[text] = len(vocabulary)
+            if len(text) > 1:
+                merges.append((text[:-1], "\n"))
+        tokenizer = transformers.GemmaTokenizer(vocab=vocabulary, merges=merges, add_bos_token=True,
+                                                extra_special_tokens=self.marks)
+        tokenizer.chat_template = self.template
+        return tokenizer
+
+    def make_processor(self):
+        # Of other budgets than the published ones, which are too large for tests.
+        processing = transformers.models.gemma4.image_processing_pil_gemma4
+        processing._SUPPORTED_SOFT_TOKENS = (self.budget,)
+        return processing.Gemma4ImageProcessorPil(patch_size=self.patch, max_soft_tokens=self.budget)
+
+    def save(self, model, folder):
+        Recipe.save(self, model, folder)
+
+    def model(self):
+        vision = dict(hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=3,
+                      num_key_value_heads=3, head_dim=16, patch_size=self.patch, position_embedding_size=40,
+                      use_clipped_linears=True, standardize=self.standardize)
+        text = {**TEXT, "num_hidden_layers": 6, "head_dim": 16, "global_head_dim": 32, "vocab_size": self.vocabulary,
+                "vocab_size_per_layer_input": self.vocabulary, "hidden_size_per_layer_input": 8,
+                "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "sliding_window": self.window,
+                "layer_types": ["sliding_attention", "full_attention"] * 3, "final_logit_softcapping": 30.0}
+        config = transformers.Gemma4Config(
+            vision_config=vision, text_config=text, audio_config=None, image_token_id=self.image_token,
+            boi_token_id=self.tokenizer.boi_token_id, eoi_token_id=self.tokenizer.eoi_token_id)
+        config._attn_implementation = "eager"
+        return transformers.Gemma4ForConditionalGeneration(config)
+
+    standardize = True
+
+    def normaliser(self):
+        return SimpleNamespace(image_mean=[0.5] * 3, image_std=[0.5] * 3)
+
+    def finish(self, model):
+        """Buffers: the scales of layers, and bounds that some values are beyond, of the maps' inputs apart."""
+        generator = torch.Generator().manual_seed(self.seed)
+        for name, buffer in model.named_buffers():
+            draw = torch.rand((), generator=generator).item()
+            if name.endswith("layer_scalar"):
+                buffer.fill_(0.5 + draw)
+            elif name.endswith(("_min", "_max")):
+                buffer.fill_((1.5 + draw) * (-1 if name.endswith("min") else 1))
+            elif name.endswith(("std_bias", "std_scale")):
+                buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
+
+    def norm_mean(self, name):
+        """Scores are not divided by the root of a head's length: those of long queries and keys are a single row's."""
+        is_branch = "post_attention_layernorm" in name or "post_feedforward_layernorm" in name
+        return 0.5 if "q_norm" in name or "k_norm" in name else 3 if is_branch and "language_model" in name else 1
+
+    def facts(self):
+        return {"most_rows": self.budget}
+
+    def pictures(self):
+        return {"native": [48, 36], "wide": [100, 41], "tall": [41, 100], "tiny": [5, 3], "one pixel": [1, 1],
+                "line": [431, 20], "column": [7, 300], "camera": [640, 480]}
+
+    def prompt(self, turns, system=""):
+        self.system_text = system
+        self.user_first = (f"<|turn>system\n{system}<turn|>\n" if system else "") + "<|turn>user\n"
+        joined = Recipe.prompt(self, turns)
+        messages = self.messages(turns, system)
+        assert self.as_text(joined) == self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True)
+        return joined
+
+    def as_text(self, prompt):
+        return "<bos>" + "".join(part if isinstance(part, str) else "<|image|>" if isinstance(part, list)
+                                 else self.answer + self.answer_end for part in prompt)
+
+    def inputs(self, prompt, pictures):
+        ids, images = Recipe.inputs(self, prompt, pictures)
+        theirs = self.published(images=pictures or None, text=self.as_text(prompt), add_special_tokens=False)
+        assert theirs["input_ids"][0] == ids, (theirs["input_ids"][0], ids)
+        return ids, images
+
+    def process(self, pictures):
+        out = self.processor(pictures, return_tensors="pt")
+        rows = [int(count) for count in out["num_soft_tokens_per_image"]]
+        places = out["image_position_ids"]
+        views = [self.planes(values, at) for values, at in zip(out["pixel_values"], places)]
+        return Images(views, [1] * len(pictures), rows,
+                      {"pixel_values": out["pixel_values"], "image_position_ids": places}, patches=(True,))
+
+    def planes(self, patches, places):
+        """The picture [3, height, width] of its patches, centred as the tower centres them."""
+        places = places[places[:, 0] >= 0]
+        cols, lines = (places.max(0).values + 1).tolist()
+        grid = patches[:lines * cols].reshape(lines, cols, self.patch, self.patch, 3)
+        return (2 * grid.permute(4, 0, 2, 1, 3).reshape(3, lines * self.patch, cols * self.patch) - 1).numpy()
+
+    def picture_text(self, rows):
+        return "<|image>" + self.image_text * rows + "<image|>"
+
+    def rows(self, model, images):
+        kept = []
+        handle = model.model.vision_tower.encoder.register_forward_hook(
+            lambda module, inputs, out: kept.append(out.last_hidden_state))
+        out = model.model.get_image_features(images.model_inputs["pixel_values"],
+                                             images.model_inputs["image_position_ids"], return_dict=True)
+        handle.remove()
+        counts = [rows * 9 for rows in images.row_counts]
+        tower = torch.cat([rows[:count] for rows, count in zip(kept[0], counts)])
+        return tower, torch.cat(list(out.pooler_output))
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
     "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
     "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "gemma3": Gemma3,
+    "gemma4": Gemma4,
 }

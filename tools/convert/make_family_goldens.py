@@ -161,7 +161,7 @@ def run_case(recipe, model, name, turns, told=None):
     inputs = {"input_ids": torch.tensor([ids])}
     if pictures:
         tower, projected = recipe.rows(model, images)
-        views = [seen_bytes(planes, recipe.processor) for planes in images.pixel_values]
+        views = [seen_bytes(planes, recipe.normaliser()) for planes in images.pixel_values]
         flat = np.concatenate([planes.reshape(-1) for planes in images.pixel_values])
         case |= {"views": images.view_counts, "pixels": [fnv(view.tobytes()) for view in views],
                  "pixel_values": sample(torch.from_numpy(flat)[None], 12),
@@ -172,6 +172,7 @@ def run_case(recipe, model, name, turns, told=None):
         logits = model(**inputs).logits[0, -1]
     case |= {"positions": positions[0]} if positions else {}
     tokens, gaps = greedy(model, inputs)
+    assert not recipe.row_tokens & set(tokens), f"{name}: the answer says a row of a picture; choose another seed"
     return case | {"logits": sample(logits[None]), "tokens": tokens, "gaps": gaps}
 
 
@@ -197,6 +198,7 @@ def make(name, out):
     recipe = RECIPES[name]()
     model = recipe.model()
     randomise(model, recipe)
+    recipe.finish(model)
     model.eval()
     with tempfile.TemporaryDirectory() as folder:
         recipe.save(model, Path(folder))

@@ -1,6 +1,7 @@
 """The text half of a conversion: llama and its like."""
 import numpy as np
 
+import gemma4_text
 from gemma3_text import add_text_facts as add_gemma3_facts
 from gguf_file import add_linear, add_tensor, close_writer, open_writer
 from vocabulary import add_vocabulary
@@ -8,7 +9,7 @@ from vocabulary import add_vocabulary
 # config.json's model_type: the architecture's name in GGUF.
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2",
                  "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl",
-                 "qwen3_vl_text": "qwen3vl", "gemma3_text": "gemma3"}
+                 "qwen3_vl_text": "qwen3vl", "gemma3_text": "gemma3", "gemma4_text": "gemma4"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -36,10 +37,12 @@ GEMMA3_LAYER_TENSORS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-OWN_LAYER_TENSORS = {"internlm2": INTERNLM2_LAYER_TENSORS, "gemma3": GEMMA3_LAYER_TENSORS}
+OWN_LAYER_TENSORS = {"internlm2": INTERNLM2_LAYER_TENSORS, "gemma3": GEMMA3_LAYER_TENSORS,
+                     "gemma4": GEMMA3_LAYER_TENSORS}
 ROTATES_NEIGHBOURS = ("llama", "internlm2")
-HAS_WINDOWS = ("gemma3_text",)
+HAS_WINDOWS = ("gemma3_text", "gemma4_text")
 OPTIONAL = ("attn_q_norm", "attn_k_norm")
+OF_OWN_KEYS = ("attn_k", "attn_v", "attn_k_norm")  # not of layers that share keys and values
 
 
 def architecture_of(source):
@@ -86,7 +89,10 @@ def add_layer(writer, source, layer, architecture, outtype):
         parts = split_groups(joined, kv_heads, text["hidden_size"] // heads)
         for ours, part in zip(("attn_q", "attn_k", "attn_v"), parts):
             add_tensor(writer, f"blk.{layer}.{ours}.weight", change(ours)(part), outtype)
+    shares = architecture == "gemma4" and layer >= gemma4_text.own_layers(text)
     for theirs, ours in OWN_LAYER_TENSORS.get(architecture, LAYER_TENSORS).items():
+        if shares and ours in OF_OWN_KEYS:
+            continue
         name = f"text.layers.{layer}.{theirs}"
         if ours not in OPTIONAL or source.has(f"{name}.weight"):
             add_linear(writer, source, name, f"blk.{layer}.{ours}", outtype, change(ours))
@@ -103,16 +109,19 @@ def add_facts(writer, source, architecture, rows):
     writer.add_block_count(text["num_hidden_layers"])
     writer.add_context_length(text["max_position_embeddings"])
     writer.add_embedding_length(width)
-    writer.add_feed_forward_length(text["intermediate_size"])
+    widths = gemma4_text.mlp_widths(text) if architecture == "gemma4" else [text["intermediate_size"]]
+    writer.add_feed_forward_length(widths[0] if len(set(widths)) == 1 else widths)
     writer.add_head_count(heads)
     writer.add_head_count_kv(text.get("num_key_value_heads") or heads)
     writer.add_layer_norm_rms_eps(text["rms_norm_eps"])
+    writer.add_vocab_size(rows)
+    if architecture == "gemma4":
+        return gemma4_text.add_text_facts(writer, text)
     if architecture == "gemma3":
         add_gemma3_facts(writer, text)
     else:
         writer.add_rope_freq_base(source.rope_theta())
     writer.add_rope_dimension_count(head_dim)
-    writer.add_vocab_size(rows)
     if source.rope_sections():  # readers take four
         writer.add_array(f"{architecture}.rope.dimension_sections", (source.rope_sections() + [0])[:4])
     if architecture == "qwen3vl":
@@ -136,4 +145,6 @@ def write_text_model(source, path, title, args):
         add_tensor(writer, "output.weight", source.read("lm_head.weight"), args.outtype)
     for layer in range(source.text["num_hidden_layers"]):
         add_layer(writer, source, layer, architecture, args.outtype)
+    if architecture == "gemma4":
+        gemma4_text.add_text_tensors(writer, source, args.outtype)
     close_writer(writer)

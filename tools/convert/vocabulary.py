@@ -1,5 +1,5 @@
-"""The tokenizer half of a conversion -> tokenizer.ggml.* keys: tokenizer.json of a byte-level BPE model, or the
-tokenizer.model or tokenizer.json of a SentencePiece one."""
+"""The tokenizer half of a conversion -> tokenizer.ggml.* keys: tokenizer.json of a byte-level BPE model, or of Gemma
+4's, whose characters merge, or the tokenizer.model or tokenizer.json of a SentencePiece one."""
 from gguf import TokenType
 
 from source import read_json
@@ -7,6 +7,8 @@ from source import read_json
 SPECIAL_IDS = ("bos", "eos", "unk", "pad")
 GGUF_NAMES = {"unk": "unknown", "pad": "padding"}
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
+# Marks of thoughts and calls in Gemma 4's answers, which readers of these look for.
+SHOWN = {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'}
 
 
 def detect_pre_tokenizer(tokenizer, architecture):
@@ -172,13 +174,33 @@ def add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows):
     return [text for text, _, _ in pieces]
 
 
+def add_spaced_pair(writer, folder, tokenizer, tokenizer_config, rows):
+    """Writes Gemma 4's, whose pieces are spelled as SentencePiece's and merge by rank; returns the texts."""
+    pieces, _ = derive_pieces(tokenizer)
+    pieces += [(f"[PAD{i}]", UNUSED_SCORE, TokenType.UNUSED) for i in range(len(pieces), rows)]
+    for i, (text, special) in added_tokens(folder, tokenizer, tokenizer_config).items():
+        if i < rows and pieces[i][2] != TokenType.UNKNOWN:
+            is_control = special and text not in SHOWN
+            pieces[i] = (text, ADDED_SCORE, TokenType.CONTROL if is_control else TokenType.USER_DEFINED)
+    merges = tokenizer["model"]["merges"]
+    writer.add_tokenizer_model("gemma4")
+    writer.add_token_list([text for text, _, _ in pieces])
+    writer.add_token_scores([score for _, score, _ in pieces])
+    writer.add_token_types([kind for _, _, kind in pieces])
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
+    writer.add_add_space_prefix(False)
+    return [text for text, _, _ in pieces]
+
+
 def add_vocabulary(writer, source, architecture, rows, pre_tokenizer):
     """Writes every tokenizer key. `rows` is the number of embedding rows."""
     folder = source.folder
     tokenizer_config = read_json(folder / "tokenizer_config.json")
     tokenizer = read_tokenizer(folder, tokenizer_config)
     model = tokenizer.get("model", {})
-    if model.get("type") == "BPE" and not model.get("byte_fallback"):
+    if architecture == "gemma4":
+        texts = add_spaced_pair(writer, folder, tokenizer, tokenizer_config, rows)
+    elif model.get("type") == "BPE" and not model.get("byte_fallback"):
         texts, types = token_tables(tokenizer, rows)
         add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer or detect_pre_tokenizer(tokenizer, architecture))
     elif model.get("byte_fallback") or (folder / "tokenizer.model").exists():
