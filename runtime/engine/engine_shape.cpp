@@ -287,19 +287,19 @@ void size_staged(EngineShape* s) {
 
 /// Sizes the slots of layers with a window.
 void size_rings(const TextConfig& text, EngineShape* s) {
-  s->kv.local = {.layers = text.local.before(text.layer_count),
+  s->kv.local = {.layers = text.local_layers(),
                  .window = text.local.window,
                  .kv_heads = text.kv_heads,
-                 .head_dim = text.head_dim,
+                 .head_dim = text.local.head_dim,
                  .slots = LocalShape::slots_for(text.local.window, s->stored_rows),
                  .rings = s->sessions};
 }
 
-/// Layers with a window pack nothing.
+/// Layers with a window pack nothing, and those that share another's keys and values have none.
 KvFormatList formats_of_global_layers(const KvFormatList& all, const TextConfig& text) {
   KvFormatList global;
   for (int32_t layer = 0; layer < all.count; ++layer)
-    if (!text.local.has(layer)) global.formats[global.count++] = all.formats[layer];
+    if (!text.local.has(layer) && !text.shares(layer)) global.formats[global.count++] = all.formats[layer];
   return global;
 }
 

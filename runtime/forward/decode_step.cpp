@@ -5,6 +5,7 @@
 
 #include "kernels/attention/attend_step.h"
 #include "kernels/cache/evict_step.h"
+#include "kernels/linear/elementwise.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/linear/norm_matmul.h"
 #include "kernels/rows/gather_rows.h"
@@ -41,7 +42,8 @@ StepTiles tiles_of(const TextConfig& c, const StepShape& shape, const StepScratc
   StepTiles tiles = {.steps = s.steps.device.data,
                      .runs = s.tiles.device.data,
                      .per_row = s.tiles.device.cols,
-                     .most = shape.most_tiles};
+                     .most = shape.most_tiles,
+                     .stored = c.shares(layer)};
   if (!c.local.has(layer)) return tiles;
   tiles.runs = s.local_tiles.device.data;
   tiles.per_row = s.local_tiles.device.cols;
@@ -51,6 +53,8 @@ StepTiles tiles_of(const TextConfig& c, const StepShape& shape, const StepScratc
   return tiles;
 }
 
+HeadShape heads_of(const TextConfig& c, int32_t layer) { return {c.query_heads, c.kv_heads, c.head_dim_of(layer)}; }
+
 /// A layer in the cache of its kind.
 KvLayer cached_layer(const TextConfig& c, const StepScratch& s, int32_t layer) {
   const int32_t index = c.cache_layer(layer);
@@ -58,7 +62,7 @@ KvLayer cached_layer(const TextConfig& c, const StepScratch& s, int32_t layer) {
 }
 
 EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
-  return {.heads = {c.query_heads, c.kv_heads, c.head_dim},
+  return {.heads = heads_of(c, layer),
           .rope = c.rope,
           .tiles = {.steps = s.steps.device.data,
                     .runs = s.tiles.device.data,
@@ -100,7 +104,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   const int64_t tiles_per_session = limits.tiles_per_session, ring_tiles = kv.local.slots / kTileSlots;
   const int64_t attend_bytes = attend_step_scratch_bytes(rows, std::max(limits.slots_per_session, kv.local.slots),
                                                          std::max(tiles_per_session, ring_tiles), c.query_heads,
-                                                         c.kv_heads, c.head_dim, kv.format, device);
+                                                         c.kv_heads, c.longest_head(), kv.format, device);
   OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
   OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
   if (ring_tiles > 0) {
@@ -114,6 +118,12 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   if (c.local.window > 0)
     OCELLUS_TRY(take_rows(sink, "angles of local layers", kLife, kPhase, rows, c.local.rope.rotated, &local_angles));
   OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
+  OCELLUS_TRY(inputs.lay_out(c, rows, device, kPhase, sink));
+  if (c.sharing.count > 0)
+    for (const bool is_local : {false, true})
+      OCELLUS_TRY(take_activations(sink, is_local ? "shared keys, values of local layers" : "shared keys, values",
+                                   kLife, kPhase, device.activations(), rows,
+                                   2 * c.kv_width(c.last_own_layer(is_local)), &shared_kv[is_local ? 1 : 0]));
   OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
   if (limits.kv.has_sums) {
@@ -126,6 +136,16 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
                    &sample_scratch);
 }
 
+LayerRows StepScratch::rows_of(const TextConfig& c, int32_t index, int64_t rows) const {
+  LayerRows of_layer = layer.view(c, index, rows);
+  if (!c.shares(index) && !c.is_shared(index)) return of_layer;
+  const ActivationView newest = shared_kv[c.local.has(index) ? 1 : 0].slice_rows(0, rows);
+  const int64_t width = c.kv_width(index);
+  of_layer.key = newest.slice_cols(0, width);
+  of_layer.value = newest.slice_cols(width, width);
+  return of_layer;
+}
+
 void list_ring(const LocalRing& ring, int64_t row, const StepScratch& s) {
   for (int32_t i = 0; i < ring.tiles(); ++i) s.local_tiles.host.row(row)[i] = ring.tile(i);
   s.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
@@ -135,11 +155,12 @@ void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queu
   norm_matmul({.input = s.hidden.slice_rows(0, rows),
                .norm_weight = m.final_norm,
                .epsilon = m.config.epsilon,
-               .normed = s.layer.view(m.config, rows).normed,
+               .normed = s.layer.view(m.config, 0, rows).normed,
                .weights = {m.unembedding},
                .outputs = {s.logits.slice_rows(0, rows)},
                .scratch = s.layer.matmul_scratch},
               q);
+  if (m.config.logit_cap > 0) cap_rows({.values = s.logits.slice_rows(0, rows), .cap = m.config.logit_cap}, q);
 }
 
 Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
@@ -148,7 +169,6 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
   const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
   const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
   const DeviceView<float> local_angles = s.local_angles.slice_rows(0, c.local.window > 0 ? shape.rows : 0);
-  const LayerRows rows = s.layer.view(c, shape.rows);
   const StepRow* steps = s.steps.device.data;
 
   gather_rows({.ids = &steps->token,
@@ -166,18 +186,20 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                  .angles = out},
                 q);
   };
+  if (s.inputs.on()) find_layer_inputs(m, {&steps->token, kStepStride}, hidden, s.inputs, q);
   find_angles(c.rope, angles);
   if (c.local.window > 0) find_angles(c.local.rope, local_angles);
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     if (q.stopped(stop)) return q.status();
     const TextLayer& w = m.layers[layer];
     const bool is_local = c.local.has(layer);
-    project_qkv(c, w, hidden, rows, q);
-    if (s.ledger.kept() && !is_local) evict(c, shape, s, rows, angles, layer, q);
+    const LayerRows rows = s.rows_of(c, layer, shape.rows);
+    project_qkv(c, layer, w, hidden, rows, q);
+    if (s.ledger.kept() && !is_local && !c.shares(layer)) evict(c, shape, s, rows, angles, layer, q);
     attend_step({.query = rows.query,
                  .key = rows.key,
                  .value = rows.value,
-                 .heads = {c.query_heads, c.kv_heads, c.head_dim},
+                 .heads = heads_of(c, layer),
                  .rope = c.rope_of(layer),
                  .angles = is_local ? local_angles : angles,
                  .tiles = tiles_of(c, shape, s, layer),
@@ -192,13 +214,14 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
                 q);
     add_attention_output(c, w, rows, hidden, q);
     add_mlp(c, w, rows, hidden, q);
+    if (s.inputs.on()) add_layer_input(c, w, s.inputs.of_layer(c, layer, 0, shape.rows), rows, hidden, q);
   }
   enqueue_tokens(m, shape.rows, true, s, q);
   return q.status();
 }
 
 Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepScratch& s, Queue& q) {
-  for (int32_t layer = 0; layer < m.config.layer_count; ++layer) {
+  for (int32_t layer = 0; layer < m.config.own_layers(); ++layer) {
     if (m.config.local.has(layer)) continue;
     EvictStepArgs args = eviction(m.config, shape, s, layer);
     args.settle_only = true;

@@ -54,6 +54,9 @@ struct StepScratch {
   DeviceView<float> angles;         // [B, rotated]
   DeviceView<float> local_angles;   // [B, rotated] of layers with a window, if there are any
   LayerScratch layer;               // B rows
+  LayerInputScratch inputs;         // B rows, if layers have inputs
+  ActivationView shared_kv[2];      // [B, 2 G E] newest keys and values of layers that others share: of the last one
+                                    // without and with a window
   DeviceView<float> logits;         // [B, V]
   DeviceView<std::byte> attend_scratch;
   DeviceView<std::byte> evict_scratch;
@@ -65,6 +68,8 @@ struct StepScratch {
   KvCalibration calibration;
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
+  /// The buffers of a layer for the first `rows` rows. Keys and values that layers share have a place of their own.
+  LayerRows rows_of(const TextConfig& config, int32_t layer, int64_t rows) const;
 };
 
 /// Lists a session's ring for row `row` of the step, whose token stands at its position.

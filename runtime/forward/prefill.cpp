@@ -19,8 +19,15 @@ void find_angles(const LayerPass& pass, int64_t row_count, Queue& q) {
   if (s.extra.after_angles != nullptr) s.extra.after_angles(pass, q);
 }
 
+/// Computes facts of the rows that all layers read.
+void begin_rows(const LayerPass& pass, DeviceView<const float> hidden, Queue& q) {
+  const PrefillScratch& s = pass.scratch;
+  find_angles(pass, hidden.rows, q);
+  if (s.layer_inputs.on()) find_layer_inputs(pass.model, {s.tokens.device.data}, hidden, s.layer_inputs, q);
+}
+
 void project(const LayerPass& pass, const RowBlock& block, Queue& q) {
-  project_qkv(pass.config(), pass.weights(), block.hidden, block.rows, q);
+  project_qkv(pass.config(), pass.layer, pass.weights(), block.hidden, block.rows, q);
 }
 
 /// Rotates queries and keys, and puts keys and values where attention reads them.
@@ -31,8 +38,10 @@ void rotate(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const RopeParams& rope = c.rope_of(pass.layer);
   const DeviceView<float> all = pass.is_local() ? s.window.angles : s.angles;
   const DeviceView<float> angles = all.slice_rows(block.first, block.hidden.rows);
-  ocellus::rotate({.values = rows.query, .head_dim = c.head_dim, .params = rope, .angles = angles}, q);
-  ocellus::rotate({.values = rows.key, .head_dim = c.head_dim, .params = rope, .angles = angles}, q);
+  const int32_t head_dim = c.head_dim_of(pass.layer);
+  ocellus::rotate({.values = rows.query, .head_dim = head_dim, .params = rope, .angles = angles}, q);
+  if (pass.shares()) return;
+  ocellus::rotate({.values = rows.key, .head_dim = head_dim, .params = rope, .angles = angles}, q);
   round_kv({.keys = rows.key, .values = rows.value, .first = block.first, .out = pass.own_rows()}, q);
 }
 
@@ -70,15 +79,23 @@ void add_inner_rows(const LayerPass& pass, const RowBlock& block, Queue& q) {
     add_rows({.values = hidden, .addend = {first, hidden.rows, hidden.cols, hidden.stride}}, q);
 }
 
+void add_input(const LayerPass& pass, const RowBlock& block, Queue& q) {
+  const LayerInputScratch& s = pass.scratch.layer_inputs;
+  if (!s.on()) return;
+  add_layer_input(pass.config(), pass.weights(), s.of_layer(pass.config(), pass.layer, block.first, block.hidden.rows),
+                  block.rows, block.hidden, q);
+}
+
 /// A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
 void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
   rotate(pass, block, q);
   for (const auto step : pass.scratch.extra.before_attention)
-    if (step != nullptr && !pass.is_local()) step(pass, block, q);
+    if (pass.step(step) != nullptr) step(pass, block, q);
   attend(pass, block, q);
   add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
+  add_input(pass, block, q);
   add_inner_rows(pass, block, q);
 }
 
@@ -102,9 +119,9 @@ int64_t known_rows(const LayerPass& pass, const RowBlock& block, const Queue& q)
 
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first) {
   const int64_t count = std::min(pass.scratch.block_rows, hidden.rows - first);
-  LayerRows rows = pass.scratch.layer.view(pass.config(), count);
+  LayerRows rows = pass.scratch.layer.view(pass.config(), pass.layer, count);
   const ActivationView& all_queries = pass.scratch.compress.all_queries;
-  if (all_queries.data != nullptr) rows.query = all_queries.slice_rows(first, count);
+  if (all_queries.data != nullptr && !pass.is_local()) rows.query = all_queries.slice_rows(first, count);
   return {.first = first, .chunk_rows = hidden.rows, .hidden = hidden.slice_rows(first, count), .rows = rows};
 }
 
@@ -118,8 +135,8 @@ void prepare_blocks(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
 }
 
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
-  if (pass.layer == 0) find_angles(pass, hidden.rows, q);
-  if (pass.is_local()) copy_window(pass, q);
+  if (pass.layer == 0) begin_rows(pass, hidden, q);
+  if (pass.is_local() && !pass.shares()) copy_window(pass, q);
   if (hidden.rows > pass.scratch.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
   if (const auto step = pass.step(pass.scratch.extra.before_blocks)) step(pass, hidden, q);
 }
@@ -136,13 +153,17 @@ bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
 }
 
 void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
+  if (pass.shares()) return;
   const StagedRows<KvSlot>& slots = pass.is_local() ? pass.scratch.window.slots : pass.scratch.slots;
   store_kv({.rows = pass.own_rows(), .count = rows, .slots = slots.device.data, .layer = pass.cache_layer()}, q);
 }
 
+/// Layers after the last with keys and values matter for the row alone that is answered. A recording, which has rows to
+/// spare, does not know which that is.
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
+  const int64_t first = pass.shares() && !q.traits().is_cuda() ? hidden.rows - 1 : 0;
   begin_layer(pass, hidden, q);
-  if (enqueue_blocks(pass, hidden, 0, hidden.rows, stop, q)) end_layer(pass, hidden.rows, q);
+  if (enqueue_blocks(pass, hidden, first, hidden.rows, stop, q)) end_layer(pass, hidden.rows, q);
 }
 
 }  // namespace ocellus

@@ -71,15 +71,18 @@ struct PrefillPlan {
 };
 
 struct PrefillScratch {
-  RowPositions positions;         // [T]
-  StagedRows<KvSlot> slots;       // [1, T] destination of each row's keys and values
-  StagedRows<KvRun> past;         // [1, tiles] the cache before the chunk
-  DeviceView<float> angles;       // [T, rotated]
-  DeviceView<Half> keys, values;  // [G * (past rows + T), E], head-major, one layer; past rows: see WindowScratch
-  DeviceView<float> inputs;       // [T, D] the rows before layer 0, for a second pass
-  LayerScratch layer;             // one block of rows
-  int64_t rows_at_once = 0;       // see PrefillLimits
-  int64_t block_rows = 0;         // maximum rows of a block
+  RowPositions positions;          // [T]
+  StagedRows<KvSlot> slots;        // [1, T] destination of each row's keys and values
+  StagedRows<KvRun> past;          // [1, tiles] the cache before the chunk
+  DeviceView<float> angles;        // [T, rotated]
+  DeviceView<Half> keys, values;   // [G * T, E], head-major, one layer, after those of a window's past if they share
+                                   // the memory: see WindowScratch
+  DeviceView<float> inputs;        // [T, D] the rows before layer 0, for a second pass
+  LayerScratch layer;              // one block of rows
+  StagedRows<int32_t> tokens;      // [1, T] of the chunk's rows; set by the code that lays this out
+  LayerInputScratch layer_inputs;  // [T, layers * P] if layers have inputs
+  int64_t rows_at_once = 0;        // see PrefillLimits
+  int64_t block_rows = 0;          // maximum rows of a block
   KvShape kv;
   TraceSink trace;          // set by the code that takes this
   bool text_alone = false;  // see LinkLimits
@@ -95,16 +98,20 @@ struct PrefillScratch {
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
-  /// All rows of `keys` and `values`: the chunk's own rows follow those that layers with a window copy.
+  /// Rows of layers with a window: the chunk's own follow those that are copied.
   KvLayerRows window_rows(const TextConfig& config) const {
-    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
-                                   keys.rows / config.kv_heads);
+    return KvLayerRows::head_major(window.keys.data, window.values.data, config.kv_heads, config.local.head_dim,
+                                   window.keys.rows / config.kv_heads);
   }
-  KvLayerRows layer_rows(const TextConfig& config) const {
-    KvLayerRows rows = window_rows(config);
-    rows.keys += window.past_rows * rows.row_stride;
-    rows.values += window.past_rows * rows.row_stride;
-    rows.capacity -= window.past_rows;
+  /// The chunk's own rows in a layer.
+  KvLayerRows own_rows(const TextConfig& config, bool is_local) const {
+    KvLayerRows rows = is_local ? window_rows(config)
+                                : KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
+                                                          keys.rows / config.kv_heads);
+    const int64_t before = rows.capacity - slots.device.cols;
+    rows.keys += before * rows.row_stride;
+    rows.values += before * rows.row_stride;
+    rows.capacity -= before;
     return rows;
   }
 };
@@ -118,16 +125,17 @@ struct LayerPass {
 
   const TextConfig& config() const { return model.config; }
   const TextLayer& weights() const { return model.layers[layer]; }
-  /// The step, unless the layer has a window: extras are for the others.
+  /// The step, unless the layer has a window or shares another's keys and values: extras are for the others.
   template <class Step>
   Step step(Step extra) const {
-    return is_local() ? nullptr : extra;
+    return is_local() || shares() ? nullptr : extra;
   }
   bool is_local() const { return model.config.local.has(layer); }
+  bool shares() const { return model.config.shares(layer); }
   /// Its index in the cache of its kind.
   int32_t cache_layer() const { return model.config.cache_layer(layer); }
-  /// The chunk's own keys and values.
-  KvLayerRows own_rows() const { return scratch.layer_rows(model.config); }
+  /// The chunk's own keys and values, which stay until the next layer of this kind that has some.
+  KvLayerRows own_rows() const { return scratch.own_rows(model.config, is_local()); }
 };
 
 /// The part of a layer of prefill_rows that recordings hold: all but extra.before_layer and extra.after_layer. It

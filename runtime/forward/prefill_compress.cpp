@@ -8,18 +8,18 @@ namespace ocellus {
 namespace {
 
 /// Returns the queries of a chunk that a layer has left in one place.
-ActivationView all_queries(const TextConfig& c, int64_t rows, const PrefillScratch& s) {
+ActivationView all_queries(const LayerPass& pass, int64_t rows) {
+  const PrefillScratch& s = pass.scratch;
   const ActivationView& all = s.compress.all_queries;
-  return (all.data != nullptr ? all : s.layer.view(c, rows).query).slice_rows(0, rows);
+  return (all.data != nullptr ? all : s.layer.view(pass.config(), pass.layer, rows).query).slice_rows(0, rows);
 }
 
 /// Returns the queries that the rule reads. `keeps_queries`: blocks were copied.
-ActivationView observed_queries(const TextConfig& c, const CompressPlan& plan, const PrefillScratch& s,
-                                bool keeps_queries) {
-  const CompressScratch& kept = s.compress;
+ActivationView observed_queries(const LayerPass& pass, bool keeps_queries) {
+  const CompressPlan& plan = pass.plan.compress;
   const int64_t rows = plan.facts.rows;
-  if (keeps_queries) return kept.last_queries.slice_rows(0, plan.observed);
-  return all_queries(c, rows, s).slice_rows(rows - plan.observed, plan.observed);
+  if (keeps_queries) return pass.scratch.compress.last_queries.slice_rows(0, plan.observed);
+  return all_queries(pass, rows).slice_rows(rows - plan.observed, plan.observed);
 }
 
 }  // namespace
@@ -44,13 +44,13 @@ void compress_rows(const LayerPass& pass, Queue& q) {
   const TraceRange range(s.trace, "compress");
   const TextConfig& c = pass.config();
   const bool on_cuda = q.traits().is_cuda();
-  if (joins && on_cuda && plan.lists_rows) join_queries(pass, 0, all_queries(c, pass.plan.rows, s), q);
+  if (joins && on_cuda && plan.lists_rows) join_queries(pass, 0, all_queries(pass, pass.plan.rows), q);
   const bool keeps_queries = joins || (!on_cuda && s.compress.last_queries.data != nullptr);
   const LayerToCompress compressed{.config = c,
                                    .plan = plan,
                                    .scratch = s.compress,
                                    .rows = joins ? s.join.rows(c) : pass.own_rows(),
-                                   .queries = observed_queries(c, plan, s, keeps_queries),
+                                   .queries = observed_queries(pass, keeps_queries),
                                    .past = s.past.device.data,
                                    .past_count = static_cast<int32_t>(pass.plan.live_tiles),
                                    .layer = s.kv.layer(pass.cache_layer()),

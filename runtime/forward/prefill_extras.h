@@ -149,6 +149,8 @@ void compress_rows(const LayerPass& pass, Queue& queue);
 struct WindowScratch {
   int64_t positions = 0;              // rows that a row sees, its own among them
   int64_t past_rows = 0;              // rows before the chunk's own ones that hold the newest of the past
+  DeviceView<Half> keys, values;      // [G * (past rows + T), E], head-major, one layer: those of PrefillScratch, or
+                                      // their own if both kinds are needed together
   DeviceView<float> angles;           // [T, rotated]
   StagedRows<RowSpan> seen;           // [1, T]
   StagedRows<RowSpan> seen_globally;  // [1, T] in layers without a window, if rows of a picture see each other

@@ -25,6 +25,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   OCELLUS_TRY(parts_.allocate(row_shapes_ * past_shapes_, part_count(model.config.layer_count, layers_per_part_)));
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
   queue.upload(scratch.past, scratch.past.host.cols);
+  upload_tokens(0, scratch.tokens.host.cols, queue);
   if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
   if (scratch.window.has_lists()) plan_window({}, nullptr, scratch, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
@@ -72,6 +73,13 @@ Status PrefillGraphs::record_long(const TextModel& model, Queue& queue) {
   return {};
 }
 
+/// Padding rows have the first token, so that their inputs of layers are finite.
+void PrefillGraphs::upload_tokens(int64_t rows, int64_t padded, Queue& queue) const {
+  if (!scratch_.layer_inputs.on()) return;
+  std::fill(scratch_.tokens.host.data + rows, scratch_.tokens.host.data + padded, 0);
+  queue.upload(scratch_.tokens, padded);
+}
+
 /// Uploads the lists for `padded` rows and `past` runs, and writes zeros after the rows.
 void PrefillGraphs::upload_lists(int64_t rows, int64_t padded, int64_t past_tiles, int64_t past, Queue& queue) const {
   std::fill(scratch_.slots.host.data + rows, scratch_.slots.host.data + padded, KvSlot());
@@ -80,6 +88,7 @@ void PrefillGraphs::upload_lists(int64_t rows, int64_t padded, int64_t past_tile
   queue.upload(scratch_.slots, padded);
   scratch_.positions.upload(padded, queue);
   queue.upload(scratch_.past, past);
+  upload_tokens(rows, padded, queue);
   if (padded > rows && queue.ok()) clear_rows(hidden_.slice_rows(rows, padded - rows), queue);
 }
 

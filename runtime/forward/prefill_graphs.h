@@ -31,6 +31,7 @@ class PrefillGraphs {
   int32_t long_part(int32_t layer, int64_t part) const;
   Status record_shape(const TextModel& model, int32_t row_shape, Queue& queue);
   Status record_long(const TextModel& model, Queue& queue);
+  void upload_tokens(int64_t rows, int64_t padded, Queue& queue) const;
   void upload_lists(int64_t rows, int64_t padded, int64_t past_tiles, int64_t past, Queue& queue) const;
   void run_layer(int32_t rows_shape, int32_t past_shape, int32_t layer, int64_t rows, Queue& queue) const;
 

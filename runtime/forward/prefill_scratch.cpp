@@ -52,11 +52,19 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
   OCELLUS_TRY(window.lay_out(c, max_rows, limits.mutual_pictures, sink));
-  const int64_t kv_rows = c.kv_heads * (window.past_rows + max_rows);
-  OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, kv_rows, c.head_dim, &keys));
-  OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, kv_rows, c.head_dim, &values));
-  OCELLUS_TRY(
-      layer.lay_out(c, block_rows, {.op_bytes = attend_rows_scratch_bytes(c.head_dim, device)}, device, kPhase, sink));
+  const bool both = window.on() && (c.sharing.count > 0 || c.local.head_dim != c.head_dim);
+  const int64_t own_rows = c.kv_heads * max_rows, window_rows = c.kv_heads * (window.past_rows + max_rows);
+  OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &keys));
+  OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &values));
+  window.keys = keys;
+  window.values = values;
+  if (both) {
+    OCELLUS_TRY(take_rows(sink, "local keys", kLife, kPhase, window_rows, c.local.head_dim, &window.keys));
+    OCELLUS_TRY(take_rows(sink, "local values", kLife, kPhase, window_rows, c.local.head_dim, &window.values));
+  }
+  OCELLUS_TRY(layer.lay_out(c, block_rows, {.op_bytes = attend_rows_scratch_bytes(c.longest_head(), device)}, device,
+                            kPhase, sink));
+  OCELLUS_TRY(layer_inputs.lay_out(c, max_rows, device, kPhase, sink));
   extra = {};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;

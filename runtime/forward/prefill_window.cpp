@@ -25,7 +25,7 @@ void list_past(const LocalRing* ring, int64_t past, const PrefillScratch& s) {
     if (left == 0) continue;
     const KvRun run = ring->run_from(ring->rows() - left);
     const auto count = static_cast<int32_t>(std::min<int64_t>(run.slots, left));
-    w.runs.host.data[i] = slice_run(run, 0, count, s.keys.cols);
+    w.runs.host.data[i] = slice_run(run, 0, count, w.keys.cols);
     left -= count;
   }
 }
@@ -87,8 +87,8 @@ void plan_window(const PromptChunk& chunk, LocalRing* ring, const PrefillScratch
   list_past(ring, past, s);
   list_slots(chunk.row_count, ring, s);
   // Rows before those in use are read, too, and must be finite.
-  clear_rows(s.keys, queue);
-  clear_rows(s.values, queue);
+  clear_rows(w.keys, queue);
+  clear_rows(w.values, queue);
   queue.upload(w.runs, w.runs.host.cols);
   queue.upload(w.first_rows, w.first_rows.host.cols);
   queue.upload(w.slots, w.slots.host.cols);

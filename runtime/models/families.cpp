@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 
 #include "runtime/models/family.h"
@@ -6,12 +8,13 @@
 namespace ocellus {
 
 extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily, kQwen2VlFamily, kQwen25VlFamily,
-    kQwen3VlFamily, kGemma3Family;
+    kQwen3VlFamily, kGemma3Family, kGemma4Family;
 
 namespace {
 
-constexpr const Family* kFamilies[] = {&kSmolVlmFamily,  &kLlavaNextFamily, &kLlavaFamily,   &kInternVlFamily,
-                                       &kQwen25VlFamily, &kQwen2VlFamily,   &kQwen3VlFamily, &kGemma3Family};
+constexpr const Family* kFamilies[] = {&kSmolVlmFamily,  &kLlavaNextFamily, &kLlavaFamily,
+                                       &kInternVlFamily, &kQwen25VlFamily,  &kQwen2VlFamily,
+                                       &kQwen3VlFamily,  &kGemma3Family,    &kGemma4Family};
 
 constexpr auto kVisionFamilies = [] {
   std::array<const VisionFamily*, std::size(kFamilies)> halves{};
@@ -22,6 +25,18 @@ constexpr auto kVisionFamilies = [] {
 }  // namespace
 
 std::span<const Family* const> families() { return kFamilies; }
+
+/// The first pass of a resize leaves the source's height: with a side cut to a whole number of rows, at most twice what
+/// the reduction in both directions would leave.
+void bound_resizes(int64_t row_side, int64_t reduced_rows, const ImageLimits& limits, ViewBounds* bounds) {
+  bounds->view_pixels = bounds->rows * row_side * row_side;
+  bounds->longest_side = static_cast<int32_t>(bounds->rows * row_side);
+  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(reduced_rows)));
+  bounds->resize_bytes = resize_bound_bytes(longest_side(limits), least * row_side, bounds->longest_side);
+  const auto pixels = static_cast<double>(std::max(limits.max_pixels, bounds->view_pixels));
+  const auto reduced = static_cast<int64_t>(2 * std::sqrt(pixels * static_cast<double>(bounds->view_pixels)));
+  bounds->stage_pixels = std::max(reduced, limits.max_side * row_side) + row_side;
+}
 
 std::span<const VisionFamily* const> vision_families() { return kVisionFamilies; }
 

@@ -18,11 +18,15 @@ inline int64_t longest_side(const ImageLimits& limits) {
   return std::min<int64_t>(limits.max_side, max_side_sum(limits));
 }
 
+/// Fills the bounds of resizes to views of at most bounds->rows rows, each of row_side x row_side pixels. A reduced
+/// picture's longer side is at least the root of `reduced_rows`, less a row.
+void bound_resizes(int64_t row_side, int64_t reduced_rows, const ImageLimits& limits, ViewBounds* bounds);
+
 /// The numbers of a public model's card.
 struct ModelShape {
   const char* name = "";
   const char* published = "";  // name of its weights on Hugging Face; GGUF files are named after its last part
-  TextConfig text;             // rope: the base and the sections are used
+  TextConfig text;             // rope: the base and the sections are used; local: all but its rope
   bool tied = false;           // the unembedding is the embedding
   VisionConfig vision = {};    // layer_count 0: no vision part
 

@@ -98,7 +98,7 @@ constexpr ModelShape kShapes[] = {
               .context_length = 131072,
               .epsilon = 1e-6f,
               .rope = {.base = 1000000.0f, .position_scale = 1.0f / 8},
-              .local = {.window = 1024}},
+              .local = {.window = 1024, .period = 6, .head_dim = 256}},
      .tied = true,
      .vision = siglip_so400m(2560)},
     {.name = "Gemma3-12B",
@@ -114,7 +114,7 @@ constexpr ModelShape kShapes[] = {
               .context_length = 131072,
               .epsilon = 1e-6f,
               .rope = {.base = 1000000.0f, .position_scale = 1.0f / 8},
-              .local = {.window = 1024}},
+              .local = {.window = 1024, .period = 6, .head_dim = 256}},
      .tied = true,
      .vision = siglip_so400m(3840)},
 };

@@ -64,9 +64,6 @@ void set_clips(const ClipRules& clips, const ocellus_limits& limits, PreprocessC
   if (limits.max_images == 0) config->view_rows = config->clip_rows;
 }
 
-/// Rows of a picture of any size, if the caller does not say: 1,280, as transformers' processors of Qwen2-VL.
-constexpr int64_t kUsualImageRows = 1280;
-
 }  // namespace
 
 WeightFormat usual_format(const GgufFile& file) {
@@ -135,7 +132,7 @@ Status Model::read_vision() {
                         "%d layers have tensors 'v.deepstack.*', but the language model takes the rows of %d "
                         "(n_deepstack_layers): the two files are not a pair",
                         vision_.deepstack_count, text_.deepstack_layers);
-  if (vision_.any_size && !text_.rope.sections.used())
+  if (vision_.has_grid_positions && !text_.rope.sections.used())
     return OCELLUS_FAIL(Code::kBadFile,
                         "clip.projector_type '%s' makes rows whose positions are lines and columns, which %s models do "
                         "not have: the two files are not a pair",
@@ -246,7 +243,7 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
   config.view_rows = vision.tokens_per_view();
   if (vision.any_size) {
     const int64_t area = int64_t{vision.row_side()} * vision.row_side();
-    const int64_t wanted = limits.max_image_rows > 0 ? limits.max_image_rows : kUsualImageRows;
+    const int64_t wanted = limits.max_image_rows > 0 ? limits.max_image_rows : vision.usual_rows;
     config.row_side = vision.row_side();
     config.min_pixels = vision.min_pixels;
     config.view_rows = static_cast<int32_t>(std::min(wanted, vision.max_pixels / area));

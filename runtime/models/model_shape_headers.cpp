@@ -85,18 +85,23 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
   const ShapeText at("blk.%d.", layer);
   const bool biased = c.architecture->has_qkv_biases;
   tensors->norm(at, "attn_norm", c.width);
-  tensors->matrix(at, "attn_q", c.query_width(), c.width, biased);
-  tensors->matrix(at, "attn_k", c.kv_width(), c.width, biased);
-  tensors->matrix(at, "attn_v", c.kv_width(), c.width, biased);
-  if (c.architecture->has_head_norms)
-    for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.head_dim);
-  tensors->matrix(at, "attn_output", c.width, c.query_width());
+  tensors->matrix(at, "attn_q", c.query_width(layer), c.width, biased);
+  if (!c.shares(layer))
+    for (const char* part : {"attn_k", "attn_v"}) tensors->matrix(at, part, c.kv_width(layer), c.width, biased);
+  if (c.architecture->has_head_norms) tensors->norm(at, "attn_q_norm", c.head_dim_of(layer));
+  if (c.architecture->has_head_norms && !c.shares(layer)) tensors->norm(at, "attn_k_norm", c.head_dim_of(layer));
+  tensors->matrix(at, "attn_output", c.width, c.query_width(layer));
   tensors->norm(at, "ffn_norm", c.width);
   if (c.architecture->has_branch_norms)
     for (const char* part : {"post_attention_norm", "post_ffw_norm"}) tensors->norm(at, part, c.width);
-  tensors->matrix(at, "ffn_gate", c.mlp_width, c.width);
-  tensors->matrix(at, "ffn_up", c.mlp_width, c.width);
-  tensors->matrix(at, "ffn_down", c.width, c.mlp_width);
+  tensors->matrix(at, "ffn_gate", c.mlp_width_of(layer), c.width);
+  tensors->matrix(at, "ffn_up", c.mlp_width_of(layer), c.width);
+  tensors->matrix(at, "ffn_down", c.width, c.mlp_width_of(layer));
+  if (c.layer_input_width == 0) return;
+  tensors->matrix(at, "inp_gate", c.layer_input_width, c.width);
+  tensors->matrix(at, "proj", c.width, c.layer_input_width);
+  tensors->norm(at, "post_norm", c.width);
+  tensors->norm(at, "layer_output_scale", 1);
 }
 
 void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensors) {
@@ -107,16 +112,33 @@ void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensor
     tensors->matrix(at, "attn_qkv", 3 * int64_t{c.width}, c.width, true);
   else
     for (const char* part : {"attn_q", "attn_k", "attn_v"})
-      tensors->matrix(at, part, c.width, c.width, !c.normalises_heads);
-  if (c.normalises_heads)
-    for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.width);
-  tensors->matrix(at, "attn_out", c.width, c.width, true);
+      tensors->matrix(at, part, c.width, c.width, !c.normalises_heads && !c.normalises_each_head);
+  if (c.normalises_heads || c.normalises_each_head)
+    for (const char* part : {"attn_q_norm", "attn_k_norm"})
+      tensors->norm(at, part, c.normalises_heads ? c.width : c.head_dim());
+  if (c.normalises_branches)
+    for (const char* part : {"attn_post_norm", "ffn_post_norm"}) tensors->norm(at, part, c.width);
+  tensors->matrix(at, "attn_out", c.width, c.width, !c.normalises_each_head);
   tensors->norm(at, "ln2", c.width, biased);
-  if (c.gates_mlp) tensors->matrix(at, "ffn_gate", c.mlp_width, c.width, true);
-  tensors->matrix(at, "ffn_up", c.mlp_width, c.width, true);
-  tensors->matrix(at, "ffn_down", c.width, c.mlp_width, true);
+  const bool has_biases = !c.normalises_each_head;
+  if (c.gates_mlp) tensors->matrix(at, "ffn_gate", c.mlp_width, c.width, has_biases);
+  tensors->matrix(at, "ffn_up", c.mlp_width, c.width, has_biases);
+  tensors->matrix(at, "ffn_down", c.width, c.mlp_width, has_biases);
   if (c.scales_branches)
     for (const char* part : {"ls1", "ls2"}) tensors->norm(at, part, c.width);
+}
+
+/// Keys of models whose layers have inputs and heads of their own.
+void add_gemma4_keys(const TextConfig& c, GgufHeaderWriter* file) {
+  const auto key = [&](const char* name) { return ShapeText("%s.%s", c.architecture->name, name); };
+  file->begin_array(key("attention.sliding_window_pattern"), GgufType::kBool, c.layer_count);
+  for (int32_t layer = 0; layer < c.layer_count; ++layer) file->append_bool(c.local.has(layer));
+  file->add_u32(key("attention.key_length_swa"), c.local.head_dim);
+  file->add_u32(key("attention.value_length_swa"), c.local.head_dim);
+  file->add_u32(key("rope.dimension_count_swa"), c.local.head_dim);
+  file->add_f32(key("rope.freq_base_swa"), c.architecture->local_rope_base);
+  file->add_u32(key("embedding_length_per_layer_input"), c.layer_input_width);
+  file->add_f32(key("final_logit_softcapping"), c.logit_cap);
 }
 
 /// "SmolVLM-256M, random weights", or with the layers in between where some are left out.
@@ -144,12 +166,19 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   count("block_count", c.layer_count);
   count("context_length", c.context_length);
   count("embedding_length", c.width);
-  count("feed_forward_length", c.mlp_width);
+  if (c.sharing.count > 0) {
+    file.begin_array(ShapeText("%s.feed_forward_length", c.architecture->name), GgufType::kI32, c.layer_count);
+    for (int32_t layer = 0; layer < c.layer_count; ++layer) file.append_i32(c.mlp_width_of(layer));
+    count("attention.shared_kv_layers", c.sharing.count);
+  } else {
+    count("feed_forward_length", c.mlp_width);
+  }
   count("attention.head_count", c.query_heads);
   count("attention.head_count_kv", c.kv_heads);
   count("attention.key_length", c.head_dim);
   count("attention.value_length", c.head_dim);
   if (c.local.window > 0) count("attention.sliding_window", c.local.window);
+  if (c.layer_input_width > 0) add_gemma4_keys(c, &file);
   number("attention.layer_norm_rms_epsilon", c.epsilon);
   count("rope.dimension_count", c.head_dim);
   number("rope.freq_base", c.rope.base);
@@ -167,6 +196,13 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   add_vocabulary(shape, &file);
   ShapeTensors tensors(&file, format);
   tensors.matrix("", "token_embd", c.vocabulary, c.width);
+  if (c.layer_input_width > 0) {
+    const int64_t all = int64_t{c.layer_count} * c.layer_input_width;
+    tensors.matrix("", "per_layer_token_embd", c.vocabulary, all);
+    tensors.matrix("", "per_layer_model_proj", all, c.width);
+    tensors.norm("", "per_layer_proj_norm", c.layer_input_width);
+    tensors.norm("", "rope_freqs", c.head_dim / 2);
+  }
   for (int32_t layer = 0; layer < c.layer_count; ++layer) add_text_layer(c, layer, &tensors);
   tensors.norm("", "output_norm", c.width);
   if (!shape.tied) tensors.matrix("", "output", c.vocabulary, c.width);
@@ -199,9 +235,12 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
     file.add_tensor(name, patch_format, {c.patch_size, c.patch_size, 3, c.width});
   };
   add_patches("v.patch_embd.weight");
-  if (c.any_size) add_patches("v.patch_embd.weight.1");
+  if (c.pairs_frames) add_patches("v.patch_embd.weight.1");
   const int64_t positions = c.position_rows();
-  if (positions > 0) file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, positions});
+  if (c.axis_positions > 0)
+    file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.axis_positions, 2});
+  else if (positions > 0)
+    file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, positions});
   ShapeTensors tensors(&file, format);
   if (c.has_class_row) file.add_tensor("v.class_embd", WeightFormat::kF32, {c.width});
   for (int32_t layer = 0; layer < c.layer_count; ++layer) add_vision_layer(c, layer, &tensors);

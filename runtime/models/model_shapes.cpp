@@ -26,7 +26,7 @@ constexpr TextConfig gemma3_text(const Gemma3Text& t) {
           .context_length = 32768,
           .epsilon = 1e-6f,
           .rope = {.base = 1000000.0f},
-          .local = {.window = 512}};
+          .local = {.window = 512, .period = 6, .head_dim = 256}};
 }
 
 // Values from config.json of the published model. The dynamic rope scaling of InternLM2.5 starts beyond the
@@ -119,6 +119,7 @@ Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {
   *out = shape;
   if (layers == 0) return {};
   out->text.layer_count = layers;
+  out->text.sharing.count = std::max(0, layers - shape.text.own_layers());
   VisionConfig& vision = out->vision;
   vision.layer_count = std::min(layers, shape.vision.layer_count);
   int32_t& inner = vision.deepstack_count;

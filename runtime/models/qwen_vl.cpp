@@ -68,22 +68,13 @@ int64_t most_positions(int64_t rows, int32_t aspect) {
   return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(aspect * rows)) + rounding));
 }
 
-/// A reduced picture's longer side is at least the root of the largest view's pixels, less a row; so is a frame's. The
-/// first pass of a resize leaves the source's height: with a side cut to a whole number of rows, at most twice what the
-/// reduction in both directions would leave.
+/// A frame may be reduced to fewer rows than a picture.
 ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
-  const int64_t side = config.row_side;
   ViewBounds bounds;
   bounds.rows = most_rows(config, limits);
   bounds.positions = most_positions(bounds.rows, limits.max_aspect);
-  bounds.view_pixels = bounds.rows * side * side;
-  bounds.longest_side = static_cast<int32_t>(bounds.rows * side);
-  const int32_t reduced_rows = config.clip_rows > 0 ? std::min(config.clip_rows, config.view_rows) : config.view_rows;
-  const auto least = static_cast<int64_t>(std::sqrt(static_cast<double>(reduced_rows)));
-  bounds.resize_bytes = resize_bound_bytes(longest_side(limits), least * side, bounds.longest_side);
-  const auto pixels = static_cast<double>(std::max(limits.max_pixels, bounds.view_pixels));
-  const auto reduced = static_cast<int64_t>(2 * std::sqrt(pixels * static_cast<double>(bounds.view_pixels)));
-  bounds.stage_pixels = std::max(reduced, limits.max_side * side) + side;
+  bound_resizes(config.row_side, config.clip_rows > 0 ? std::min(config.clip_rows, config.view_rows) : config.view_rows,
+                limits, &bounds);
   return bounds;
 }
 
@@ -213,7 +204,8 @@ Status read_qwen(const GgufFile& file, VisionConfig* c) {
   int64_t merge = 2;
   OCELLUS_TRY(file.read_int("clip.vision.spatial_merge_size", 1, 8, &merge));
   c->scale_factor = static_cast<int32_t>(merge);
-  c->any_size = c->rotates = true;
+  c->any_size = c->pairs_frames = c->has_grid_positions = c->rotates = true;
+  c->usual_rows = 1280;  // as transformers' processors of Qwen2-VL
   c->rms_norms = file.find_tensor("v.blk.0.ln1.bias") == nullptr;
   c->gates_mlp = has_gate(file);
   if (c->gates_mlp) c->activation = Activation::kSilu;  // old files set neither use_silu nor use_gelu
@@ -291,6 +283,8 @@ constexpr VisionConfig qwen2_tower(int32_t text_width) {
           .layer_count = 32,
           .heads = 16,
           .any_size = true,
+          .pairs_frames = true,
+          .has_grid_positions = true,
           .rotates = true,
           .min_pixels = kLeastRows * 28 * 28,
           .max_pixels = kMostRows * 28 * 28,

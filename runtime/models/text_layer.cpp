@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "kernels/linear/elementwise.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/linear/norm_matmul.h"
 #include "kernels/linear/rmsnorm.h"
+#include "kernels/rows/convert_rows.h"
+#include "kernels/rows/gather_rows.h"
 
 namespace ocellus {
 
@@ -12,30 +15,31 @@ Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, const Others& ot
                              Phase phase, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   const ActivationType type = device.activations();
-  const int64_t widest = std::max<int64_t>(c.width, c.query_width());
-  const int64_t tallest = std::max<int64_t>({widest, c.mlp_width, others.outputs});
+  const int64_t heads = int64_t{c.query_heads} * c.longest_head(), kv = int64_t{c.kv_heads} * c.longest_head();
+  const int64_t widest = std::max<int64_t>(c.width, heads), mlp = c.widest_mlp();
+  const int64_t tallest = std::max<int64_t>({widest, mlp, others.outputs});
   const int64_t bytes = std::max({matmul_scratch_bytes(rows, widest, tallest, device),
-                                  matmul_scratch_bytes(rows, c.mlp_width, c.width, device), others.op_bytes});
+                                  matmul_scratch_bytes(rows, mlp, c.width, device), others.op_bytes});
   OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
-  OCELLUS_TRY(
-      take_activations(sink, "query, key, value", kLife, phase, type, rows, c.query_width() + 2 * c.kv_width(), &qkv));
-  OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * int64_t{c.mlp_width}, &gate_up));
+  OCELLUS_TRY(take_activations(sink, "query, key, value", kLife, phase, type, rows, heads + 2 * kv, &qkv));
+  OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * mlp, &gate_up));
   if (c.architecture->has_branch_norms)
     OCELLUS_TRY(take_rows(sink, "branch output", kLife, phase, rows, c.width, &branch));
   return take_rows(sink, others.op_bytes > 0 ? "matmul or attention" : "matmul", kLife, phase, 1, bytes,
                    &matmul_scratch);
 }
 
-LayerRows LayerScratch::view(const TextConfig& c, int64_t rows) const {
+LayerRows LayerScratch::view(const TextConfig& c, int32_t layer, int64_t rows) const {
   const ActivationView all = qkv.slice_rows(0, rows);
   const ActivationView both = gate_up.slice_rows(0, rows);
+  const int64_t queries = c.query_width(layer), kv = c.kv_width(layer), mlp = c.mlp_width_of(layer);
   return {.normed = {normed_or_mixed.data, rows, c.width, c.width, normed_or_mixed.type},
-          .mixed = {normed_or_mixed.data, rows, c.query_width(), c.query_width(), normed_or_mixed.type},
-          .query = all.slice_cols(0, c.query_width()),
-          .key = all.slice_cols(c.query_width(), c.kv_width()),
-          .value = all.slice_cols(c.query_width() + c.kv_width(), c.kv_width()),
-          .gate = both.slice_cols(0, c.mlp_width),
-          .up = both.slice_cols(c.mlp_width, c.mlp_width),
+          .mixed = {normed_or_mixed.data, rows, queries, queries, normed_or_mixed.type},
+          .query = all.slice_cols(0, queries),
+          .key = all.slice_cols(queries, kv),
+          .value = all.slice_cols(queries + kv, kv),
+          .gate = both.slice_cols(0, mlp),
+          .up = both.slice_cols(mlp, mlp),
           .branch = branch.slice_rows(0, branch.data == nullptr ? 0 : rows),
           .matmul_scratch = matmul_scratch};
 }
@@ -59,26 +63,29 @@ void add_branch(const TextConfig& c, const ActivationView& input, const Linear& 
 
 }  // namespace
 
-void project_qkv(const TextConfig& c, const TextLayer& w, DeviceView<const float> hidden, const LayerRows& rows,
-                 Queue& q) {
+void project_qkv(const TextConfig& c, int32_t layer, const TextLayer& w, DeviceView<const float> hidden,
+                 const LayerRows& rows, Queue& q) {
+  const bool shares = c.shares(layer);
   norm_matmul({.input = hidden,
                .norm_weight = w.attention_norm,
                .epsilon = c.epsilon,
                .normed = rows.normed,
-               .count = 3,
+               .count = shares ? 1 : 3,
                .weights = {w.query.weight, w.key.weight, w.value.weight},
                .biases = {w.query.bias, w.key.bias, w.value.bias},
                .outputs = {rows.query, rows.key, rows.value},
                .scratch = rows.matmul_scratch},
               q);
   if (w.query_norm == nullptr) return;
-  normalise_heads({.query = rows.query,
-                   .key = rows.key,
-                   .query_weight = w.query_norm,
-                   .key_weight = w.key_norm,
-                   .head_dim = c.head_dim,
-                   .epsilon = c.epsilon},
-                  q);
+  NormaliseHeadsArgs heads = {.query = rows.query,
+                              .query_weight = w.query_norm,
+                              .key_weight = w.key_norm,
+                              .query_scale = c.query_scale(layer),
+                              .head_dim = c.head_dim_of(layer),
+                              .epsilon = c.epsilon};
+  if (!shares) heads.key = rows.key;
+  if (!shares && c.architecture->normalises_values) heads.value = rows.value;
+  normalise_heads(heads, q);
 }
 
 void add_attention_output(const TextConfig& c, const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden,
@@ -101,6 +108,73 @@ void add_mlp(const TextConfig& c, const TextLayer& w, const LayerRows& rows, Dev
                 .scratch = rows.matmul_scratch},
                q);
   add_branch(c, rows.gate, w.mlp_down, w.mlp_output_norm, rows, hidden, q);
+}
+
+namespace {
+
+/// Rows whose inputs of all layers are computed together: these are wide.
+constexpr int64_t kInputRows = 64;
+
+}  // namespace
+
+Status LayerInputScratch::lay_out(const TextConfig& c, int64_t rows, const DeviceTraits& device, Phase phase,
+                                  RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  if (c.layer_input_width == 0) return {};
+  const int64_t all = int64_t{c.layer_count} * c.layer_input_width, block = std::min(rows, kInputRows);
+  OCELLUS_TRY(take_activations(sink, "inputs of layers", kLife, phase, device.activations(), rows, all, &inputs));
+  OCELLUS_TRY(take_rows(sink, "inputs of layers by token", kLife, phase, block, all, &mixed));
+  OCELLUS_TRY(take_rows(sink, "inputs of layers by row", kLife, phase, block, all, &mapped));
+  return take_rows(sink, "product of these", kLife, phase, 1, matmul_scratch_bytes(block, c.width, all, device),
+                   &op_scratch);
+}
+
+/// The product's factor 1 / sqrt(D) stands in the epsilon of its norm, which is the same for any other factor.
+void find_layer_inputs(const TextModel& m, const RowTokens& tokens, DeviceView<const float> embedded,
+                       const LayerInputScratch& s, Queue& q) {
+  const TextConfig& c = m.config;
+  const int64_t each = c.layer_input_width;
+  for (int64_t first = 0; first < embedded.rows; first += kInputRows) {
+    const int64_t count = std::min(kInputRows, embedded.rows - first);
+    const DeviceView<float> mixed = s.mixed.slice_rows(0, count), mapped = s.mapped.slice_rows(0, count);
+    gather_rows({.ids = tokens.ids + first * tokens.stride,
+                 .id_stride = tokens.stride,
+                 .count = count,
+                 .table = m.inputs.table,
+                 .scale = std::sqrt(static_cast<float>(each)),
+                 .skipped_as = 0,
+                 .output = mixed},
+                q);
+    matmul({.input = embedded.slice_rows(first, count),
+            .weights = {m.inputs.map},
+            .outputs = {mapped},
+            .scratch = s.op_scratch},
+           q);
+    const DeviceView<float> parts(mapped.data, count * c.layer_count, each), sums(mixed.data, parts.rows, each);
+    rmsnorm({.input = parts,
+             .weight = m.inputs.norm,
+             .epsilon = c.epsilon * static_cast<float>(c.width),
+             .output = sums,
+             .accumulate = true,
+             .sum_scale = std::sqrt(0.5f)},
+            q);
+    convert_rows({.from = mixed, .to = s.inputs.slice_rows(first, count)}, q);
+  }
+}
+
+void add_layer_input(const TextConfig& c, const TextLayer& w, const ActivationView& inputs, const LayerRows& rows,
+                     DeviceView<float> hidden, Queue& q) {
+  const ActivationView gate = rows.gate.slice_cols(0, c.layer_input_width);
+  matmul({.input = hidden, .weights = {w.input.gate}, .outputs = {gate}, .scratch = rows.matmul_scratch}, q);
+  gated_activation({.gate = gate, .up = inputs, .activation = c.architecture->gate}, q);
+  matmul({.input = gate, .weights = {w.input.map}, .outputs = {rows.branch}, .scratch = rows.matmul_scratch}, q);
+  rmsnorm({.input = rows.branch,
+           .weight = w.input.norm,
+           .epsilon = c.epsilon,
+           .output = hidden,
+           .accumulate = true,
+           .sum_scale = w.input.scale},
+          q);
 }
 
 }  // namespace ocellus

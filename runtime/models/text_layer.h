@@ -18,15 +18,17 @@ inline constexpr Phase kPrefillPhase{"prefill"}, kDecodePhase{"decode"};
 struct LayerRows {
   ActivationView normed;     // [T, D]
   ActivationView mixed;      // [T, H * E]
-  ActivationView query;      // [T, H * E]; query, key and value are adjacent
+  ActivationView query;      // [T, H * E]
   ActivationView key;        // [T, G * E]
   ActivationView value;      // [T, G * E]
   ActivationView gate;       // [T, F]; gate and up are adjacent
   ActivationView up;         // [T, F]
-  DeviceView<float> branch;  // [T, D] output of attention or MLP before its norm; none without such norms
+  DeviceView<float> branch;  // [T, D] output of attention, MLP or the layer's input before its norm; none without
+                             // such norms
   DeviceView<std::byte> matmul_scratch;
 };
 
+/// E and the widths that follow from it are those of the layer.
 struct LayerScratch {
   ActivationView normed_or_mixed;  // [rows, max(D, H * E)]
   ActivationView qkv;              // [rows, (H + 2 G) E]
@@ -42,12 +44,41 @@ struct LayerScratch {
   };
   Status lay_out(const TextConfig& config, int64_t rows, const Others& others, const DeviceTraits& device, Phase phase,
                  RowSink& sink);
-  LayerRows view(const TextConfig& config, int64_t rows) const;
+  LayerRows view(const TextConfig& config, int32_t layer, int64_t rows) const;
 };
 
+/// Inputs of the layers, for models that have them: see LayerInputs.
+struct LayerInputScratch {
+  ActivationView inputs;             // [rows, layers * P]
+  DeviceView<float> mixed, mapped;   // [rows of a block, layers * P] while they are computed
+  DeviceView<std::byte> op_scratch;  // scratch of the product
+
+  Status lay_out(const TextConfig& config, int64_t rows, const DeviceTraits& device, Phase phase, RowSink& sink);
+  bool on() const { return inputs.cols > 0; }
+  ActivationView of_layer(const TextConfig& config, int32_t layer, int64_t first, int64_t count) const {
+    return inputs.slice_rows(first, count)
+        .slice_cols(int64_t{layer} * config.layer_input_width, config.layer_input_width);
+  }
+};
+
+/// The tokens of rows, `stride` numbers apart; rows of pictures have kSkippedRow.
+struct RowTokens {
+  const int32_t* ids = nullptr;
+  int64_t stride = 1;
+};
+
+/// Computes the inputs of all layers for rows `embedded` [T, D]: (norm(W x) + sqrt(P) table[token]) / sqrt(2). Rows of
+/// pictures have the vocabulary's first token, as in transformers.
+void find_layer_inputs(const TextModel& model, const RowTokens& tokens, DeviceView<const float> embedded,
+                       const LayerInputScratch& scratch, Queue& queue);
+
+/// hidden = (hidden + norm(W_map (gate(W_gate hidden) * inputs))) * scale
+void add_layer_input(const TextConfig& config, const TextLayer& weights, const ActivationView& inputs,
+                     const LayerRows& rows, DeviceView<float> hidden, Queue& queue);
+
 /// rows.query, key, value = the projections of the normalised hidden rows, not yet rotated; heads are normalised if the
-/// model does that.
-void project_qkv(const TextConfig& config, const TextLayer& weights, DeviceView<const float> hidden,
+/// model does that. A layer that shares another's keys and values has queries only.
+void project_qkv(const TextConfig& config, int32_t layer, const TextLayer& weights, DeviceView<const float> hidden,
                  const LayerRows& rows, Queue& queue);
 
 /// hidden += W_o rows.mixed, normalised if the model does that

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "kernels/base/kv_run.h"
 #include "quant/gguf_names.h"
 
 namespace ocellus {
@@ -39,19 +40,24 @@ class Keys {
     *out = static_cast<int32_t>(value);
     return {};
   }
-  /// Reads a count that may be one number or one per layer; all layers must agree.
-  Status read_count(const char* name, int64_t most, int32_t layer_count, int32_t* out) {
+  /// Layers [first, end) of all.
+  struct Layers {
+    int32_t first, end, all;
+  };
+  /// Reads a count that may be one number or one per layer; these layers must agree.
+  Status read_count(const char* name, int64_t most, const Layers& layers, int32_t* out) {
     const GgufEntry* entry = file_.find(key(name));
     if (entry == nullptr || entry->type != GgufType::kArray) return read(name, most, out);
     OCELLUS_TRY(file_.read_array(text_, GgufType::kI32, &entry));
-    if (entry->count != static_cast<uint64_t>(layer_count))
+    if (entry->count != static_cast<uint64_t>(layers.all))
       return OCELLUS_FAIL(Code::kBadFile, "%s has %llu values for %d layers", text_,
-                          static_cast<unsigned long long>(entry->count), layer_count);
-    for (uint64_t i = 0; i < entry->count; ++i) {
+                          static_cast<unsigned long long>(entry->count), layers.all);
+    for (int32_t i = layers.first; i < layers.end; ++i) {
       int32_t value = 0;
-      std::memcpy(&value, entry->payload + i * sizeof value, sizeof value);
+      std::memcpy(&value, entry->payload + size_t(i) * sizeof value, sizeof value);
       if (value < 1 || value > most) return OCELLUS_FAIL(Code::kBadFile, "%s holds the value %d", text_, value);
-      if (i > 0 && value != *out) return OCELLUS_FAIL(Code::kUnsupported, "%s differs between layers", text_);
+      if (i > layers.first && value != *out)
+        return OCELLUS_FAIL(Code::kUnsupported, "%s differs between layers", text_);
       *out = value;
     }
     return {};
@@ -94,11 +100,25 @@ Status read_architecture(const GgufFile& file, TextConfig* c) {
                       shown_bytes(name), name.data(), names);
 }
 
+/// Reads a head's length from the keys of its keys and of its values.
+Status read_head_length(Keys& keys, const char* key_length, const char* value_length, int32_t* out) {
+  OCELLUS_TRY(keys.read(key_length, kMaxHeadDim, out));
+  int32_t length = *out;
+  OCELLUS_TRY(keys.read(value_length, kMaxHeadDim, &length));
+  if (length != *out)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s %d and %s %d differ", key_length, *out, value_length, length);
+  if (*out >= 8 && *out <= kMaxHeadDim && *out % 8 == 0) return {};
+  return OCELLUS_FAIL(Code::kUnsupported,
+                      "a head dimension of %d is not supported: it must be a multiple of 8 up to %d", *out,
+                      kMaxHeadDim);
+}
+
 Status read_heads(Keys& keys, TextConfig* c) {
-  OCELLUS_TRY(keys.read_count("attention.head_count", kMaxHeads, c->layer_count, &c->query_heads));
+  const Keys::Layers all{0, c->layer_count, c->layer_count};
+  OCELLUS_TRY(keys.read_count("attention.head_count", kMaxHeads, all, &c->query_heads));
   if (c->query_heads < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("attention.head_count"));
   c->kv_heads = c->query_heads;
-  OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, c->layer_count, &c->kv_heads));
+  OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, all, &c->kv_heads));
   if (c->kv_heads < 1 || c->query_heads % c->kv_heads != 0)
     return OCELLUS_FAIL(Code::kBadFile, "attention.head_count_kv %d does not divide attention.head_count %d",
                         c->kv_heads, c->query_heads);
@@ -107,16 +127,7 @@ Status read_heads(Keys& keys, TextConfig* c) {
                         "attention.head_count %d over attention.head_count_kv %d is more than the 32 this build runs",
                         c->query_heads, c->kv_heads);
   c->head_dim = c->width / c->query_heads;
-  OCELLUS_TRY(keys.read("attention.key_length", 256, &c->head_dim));
-  int32_t value_length = c->head_dim;
-  OCELLUS_TRY(keys.read("attention.value_length", 256, &value_length));
-  if (value_length != c->head_dim)
-    return OCELLUS_FAIL(Code::kUnsupported, "attention.key_length %d and attention.value_length %d differ", c->head_dim,
-                        value_length);
-  if (c->head_dim < 8 || c->head_dim > 256 || c->head_dim % 8 != 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "a head dimension of %d is not supported: it must be a multiple of 8 up to 256", c->head_dim);
-  return {};
+  return read_head_length(keys, "attention.key_length", "attention.value_length", &c->head_dim);
 }
 
 /// Interleaved, every third pair belongs to the lines, and so to the columns: there must be as many.
@@ -205,69 +216,142 @@ Status read_windows(const GgufFile& file, Keys& keys, TextConfig* c) {
   c->local.period = c->architecture->window_period;
   OCELLUS_TRY(read_window_period(file, keys, *c, &c->local.period));
   c->local.window = window;
-  c->local.rope = {.pairing = c->rope.pairing, .rotated = c->rope.rotated, .base = c->architecture->local_rope_base};
+  c->local.head_dim = c->head_dim;
+  OCELLUS_TRY(read_head_length(keys, "attention.key_length_swa", "attention.value_length_swa", &c->local.head_dim));
+  c->local.rope = {.pairing = c->rope.pairing,
+                   .rotated = std::min(c->rope.rotated, c->local.head_dim),
+                   .base = c->architecture->local_rope_base};
+  OCELLUS_TRY(keys.read("rope.dimension_count_swa", c->local.head_dim, &c->local.rope.rotated));
+  if (c->local.rope.rotated < 2 || c->local.rope.rotated % 2 != 0)
+    return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_count_swa %d is not a positive even number",
+                        c->local.rope.rotated);
   OCELLUS_TRY(keys.read("rope.freq_base_swa", &c->local.rope.base));
   if (!(c->local.rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base_swa must be positive");
   return {};
 }
 
-/// Refuses arithmetic of some models of a known architecture that this build does not have.
-Status check_variant(Keys& keys, const TextConfig& c) {
-  for (const char* const key : {"final_logit_softcapping", "attn_logit_softcapping"}) {
-    float cap = 0;
-    OCELLUS_TRY(keys.read(key, &cap));
-    if (cap != 0)
-      return OCELLUS_FAIL(Code::kUnsupported, "%s is not supported: this build caps no scores", keys.key(key));
+/// Reads which layers share keys and values, and their width.
+Status read_sharing(Keys& keys, TextConfig* c) {
+  OCELLUS_TRY(keys.read("attention.shared_kv_layers", c->layer_count, &c->sharing.count));
+  const int32_t own = c->own_layers();
+  OCELLUS_TRY(
+      keys.read_count("feed_forward_length", kMaxWidth * 8, {0, std::max(own, 1), c->layer_count}, &c->mlp_width));
+  if (c->mlp_width < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("feed_forward_length"));
+  c->sharing.mlp_width = c->mlp_width;
+  return keys.read_count("feed_forward_length", kMaxWidth * 8, {own, c->layer_count, c->layer_count},
+                         &c->sharing.mlp_width);
+}
+
+/// Fails unless there is a layer of either kind for those that share its keys and values.
+Status check_sharing(const TextConfig& c) {
+  for (int32_t layer = c.own_layers(); layer < c.layer_count; ++layer) {
+    if (c.own_layers() > 0 && c.local.has(c.source_layer(layer)) == c.local.has(layer)) continue;
+    return OCELLUS_FAIL(Code::kBadFile,
+                        "attention.shared_kv_layers is %d of %d layers, so that none has keys and values for layer %d",
+                        c.sharing.count, c.layer_count, layer);
   }
+  return {};
+}
+
+/// Without inputs of their layers, models of this kind have other pictures, too.
+Status read_layer_inputs(Keys& keys, TextConfig* c) {
+  if (!c->architecture->has_layer_inputs) return {};
+  OCELLUS_TRY(keys.read("embedding_length_per_layer_input", kMaxWidth, &c->layer_input_width));
+  if (c->layer_input_width == 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s is 0 or missing: this build runs the small models of %s (E2B, E4B), whose layers have "
+                        "embeddings",
+                        keys.key("embedding_length_per_layer_input"), c->architecture->name);
+  if (c->layer_input_width <= c->mlp_width) return {};
+  return OCELLUS_FAIL(Code::kUnsupported, "%s is %d, wider than the layers' %d",
+                      keys.key("embedding_length_per_layer_input"), c->layer_input_width, c->mlp_width);
+}
+
+/// Refuses arithmetic of some models of a known architecture that this build does not have.
+Status check_variant(Keys& keys, TextConfig* c) {
+  float cap = 0;
+  OCELLUS_TRY(keys.read("attn_logit_softcapping", &cap));
+  if (cap != 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s is not supported: this build caps no scores",
+                        keys.key("attn_logit_softcapping"));
+  OCELLUS_TRY(keys.read("final_logit_softcapping", &c->logit_cap));
+  if (!(c->logit_cap >= 0) || !std::isfinite(c->logit_cap))
+    return OCELLUS_FAIL(Code::kBadFile, "%s is not a positive number", keys.key("final_logit_softcapping"));
   int32_t predicting_layers = 0;
   OCELLUS_TRY(keys.read("nextn_predict_layers", kMaxLayers, &predicting_layers));
   if (predicting_layers != 0)
     return OCELLUS_FAIL(Code::kUnsupported, "%s is %d: layers that predict further tokens are not supported",
                         keys.key("nextn_predict_layers"), predicting_layers);
-  if (c.architecture->unlike_scale_layers == c.layer_count)
+  if (c->architecture->unlike_scale_layers == c->layer_count)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s with %d layers is not supported: it scales attention by another number than the square "
                         "root of its heads' length",
-                        c.architecture->name, c.layer_count);
+                        c->architecture->name, c->layer_count);
   return {};
 }
 
 /// Some converters store query, key and value as one matrix, in this order.
-Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
+Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
+  const int64_t queries = c.query_width(index), keys = c.shares(index) ? 0 : c.kv_width(index);
   Linear all;
-  OCELLUS_TRY(layer.linear("attn_qkv", c.query_width() + 2 * c.kv_width(), c.width, &all));
+  OCELLUS_TRY(layer.linear("attn_qkv", queries + 2 * keys, c.width, &all));
   if (all.weight.data == nullptr) return {};  // only checked, nothing is loaded
   const auto part = [&all](int64_t first, int64_t count) {
     return Linear{all.weight.slice_rows(first, count), all.bias == nullptr ? nullptr : all.bias + first};
   };
-  out->query = part(0, c.query_width());
-  out->key = part(c.query_width(), c.kv_width());
-  out->value = part(c.query_width() + c.kv_width(), c.kv_width());
+  out->query = part(0, queries);
+  if (c.shares(index)) return {};
+  out->key = part(queries, keys);
+  out->value = part(queries + keys, keys);
   return {};
 }
 
-Status bind_layer(const LayerBinder& layer, const TextConfig& c, TextLayer* out) {
-  OCELLUS_TRY(layer.norm("attn_norm", c.width, &out->attention_norm));
+/// Files may hold keys and values of layers that share another's: these are not used.
+Status bind_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
+  const bool shares = c.shares(index);
   if (layer.find("attn_qkv") != nullptr) {
-    OCELLUS_TRY(bind_fused_qkv(layer, c, out));
+    OCELLUS_TRY(bind_fused_qkv(layer, c, index, out));
   } else {
-    OCELLUS_TRY(layer.linear("attn_q", c.query_width(), c.width, &out->query));
-    OCELLUS_TRY(layer.linear("attn_k", c.kv_width(), c.width, &out->key));
-    OCELLUS_TRY(layer.linear("attn_v", c.kv_width(), c.width, &out->value));
+    OCELLUS_TRY(layer.linear("attn_q", c.query_width(index), c.width, &out->query));
+    if (!shares) OCELLUS_TRY(layer.linear("attn_k", c.kv_width(index), c.width, &out->key));
+    if (!shares) OCELLUS_TRY(layer.linear("attn_v", c.kv_width(index), c.width, &out->value));
   }
-  if (c.architecture->has_head_norms) {
-    OCELLUS_TRY(layer.norm("attn_q_norm", c.head_dim, &out->query_norm));
-    OCELLUS_TRY(layer.norm("attn_k_norm", c.head_dim, &out->key_norm));
-  }
-  OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(), &out->attention_output));
+  if (!c.architecture->has_head_norms) return {};
+  OCELLUS_TRY(layer.norm("attn_q_norm", c.head_dim_of(index), &out->query_norm));
+  return shares ? Status() : layer.norm("attn_k_norm", c.head_dim_of(index), &out->key_norm);
+}
+
+Status bind_layer_input(const LayerBinder& layer, const TextConfig& c, LayerInput* out) {
+  Linear gate, map;
+  OCELLUS_TRY(layer.linear("inp_gate", c.layer_input_width, c.width, &gate));
+  OCELLUS_TRY(layer.linear("proj", c.width, c.layer_input_width, &map));
+  out->gate = gate.weight;
+  out->map = map.weight;
+  OCELLUS_TRY(layer.norm("post_norm", c.width, &out->norm));
+  return layer.optional_scalar("layer_output_scale", "weight", &out->scale);
+}
+
+Status bind_layer(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
+  OCELLUS_TRY(layer.norm("attn_norm", c.width, &out->attention_norm));
+  OCELLUS_TRY(bind_qkv(layer, c, index, out));
+  OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(index), &out->attention_output));
   OCELLUS_TRY(layer.norm("ffn_norm", c.width, &out->mlp_norm));
   if (c.architecture->has_branch_norms) {
     OCELLUS_TRY(layer.norm("post_attention_norm", c.width, &out->attention_output_norm));
     OCELLUS_TRY(layer.norm("post_ffw_norm", c.width, &out->mlp_output_norm));
   }
-  OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
-  OCELLUS_TRY(layer.linear("ffn_up", c.mlp_width, c.width, &out->mlp_up));
-  return layer.linear("ffn_down", c.width, c.mlp_width, &out->mlp_down);
+  const int64_t wide = c.mlp_width_of(index);
+  OCELLUS_TRY(layer.linear("ffn_gate", wide, c.width, &out->mlp_gate));
+  OCELLUS_TRY(layer.linear("ffn_up", wide, c.width, &out->mlp_up));
+  OCELLUS_TRY(layer.linear("ffn_down", c.width, wide, &out->mlp_down));
+  return c.layer_input_width > 0 ? bind_layer_input(layer, c, &out->input) : Status();
+}
+
+Status bind_layer_inputs(const TensorBinder& binder, const TextConfig& c, LayerInputs* out) {
+  const int64_t all = int64_t{c.layer_count} * c.layer_input_width;
+  OCELLUS_TRY(binder.matrix("per_layer_token_embd.weight", c.vocabulary, all, &out->table));
+  OCELLUS_TRY(binder.matrix("per_layer_model_proj.weight", all, c.width, &out->map));
+  return binder.vector("per_layer_proj_norm.weight", c.layer_input_width, &out->norm);
 }
 
 /// Fails if there are further layers than the file counts: the first ones alone would answer, but not as the model
@@ -295,15 +379,16 @@ Status read_text_config(const GgufFile& file, TextConfig* out) {
   OCELLUS_TRY(keys.require("block_count", kMaxLayers, &c.layer_count));
   OCELLUS_TRY(keys.require("embedding_length", kMaxWidth, &c.width));
   OCELLUS_TRY(keys.require("context_length", kMaxContext, &c.context_length));
-  OCELLUS_TRY(keys.read_count("feed_forward_length", kMaxWidth * 8, c.layer_count, &c.mlp_width));
-  if (c.mlp_width < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("feed_forward_length"));
+  OCELLUS_TRY(read_sharing(keys, &c));
   OCELLUS_TRY(read_heads(keys, &c));
   OCELLUS_TRY(keys.require("attention.layer_norm_rms_epsilon", &c.epsilon));
   if (!(c.epsilon >= 0)) return OCELLUS_FAIL(Code::kBadFile, "attention.layer_norm_rms_epsilon is negative");
   OCELLUS_TRY(read_rope(keys, &c));
   OCELLUS_TRY(keys.read("n_deepstack_layers", c.layer_count, &c.deepstack_layers));
   OCELLUS_TRY(read_windows(file, keys, &c));
-  OCELLUS_TRY(check_variant(keys, c));
+  OCELLUS_TRY(check_sharing(c));
+  OCELLUS_TRY(read_layer_inputs(keys, &c));
+  OCELLUS_TRY(check_variant(keys, &c));
   const GgufTensor* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor 'token_embd.weight' is missing");
   if (embedding->rows() < 1 || embedding->rows() > kMaxVocabulary)
@@ -320,7 +405,8 @@ Status bind_text_model(const GgufFile& file, const TextConfig& config, const uin
   OCELLUS_TRY(binder.matrix("token_embd.weight", config.vocabulary, config.width, &out->embedding));
   OCELLUS_TRY(check_layer_count(file, config));
   OCELLUS_TRY(out->layers.resize(config.layer_count));
-  for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, &out->layers[i]));
+  for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, i, &out->layers[i]));
+  if (config.layer_input_width > 0) OCELLUS_TRY(bind_layer_inputs(binder, config, &out->inputs));
   OCELLUS_TRY(binder.vector("output_norm.weight", config.width, &out->final_norm));
   out->unembedding = out->embedding;
   if (binder.has("output.weight") || config.architecture->has_own_output)

@@ -234,7 +234,8 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
   OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
   const auto take_queries = [&](const char* name, int64_t rows, ActivationView* out) {
-    return take_activations(sink, name, kLife, kPhase, device.activations(), rows, c.query_width(), out);
+    return take_activations(sink, name, kLife, kPhase, device.activations(), rows, int64_t{c.query_heads} * c.head_dim,
+                            out);
   };
   if (limits.in_blocks && device.is_cuda())
     OCELLUS_TRY(take_queries("observed queries", limits.read_rows, &all_queries));

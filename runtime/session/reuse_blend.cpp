@@ -118,7 +118,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   list_stored(chunk, images, scratch.blend);
   queue.upload(scratch.blend.stored, chunk.row_count);
   const StagedRows<float>& changes = scratch.blend.changes;
-  value_change({.rows = scratch.layer_rows(text.config),
+  value_change({.rows = scratch.own_rows(text.config, false),
                 .count = chunk.row_count,
                 .slots = scratch.blend.stored.device.data,
                 .layer = layer,

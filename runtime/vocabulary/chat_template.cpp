@@ -23,6 +23,12 @@ constexpr TurnText kTurnTexts[] = {
     /* kGemma */
     {"<start_of_turn>user\n", "\n\n", "", "<start_of_turn>user\n", "\n<start_of_turn>user\n",
      "<end_of_turn>\n<start_of_turn>model\n", "<start_of_turn>model\n", "<end_of_turn>"},
+    /* kGemma4 */
+    {"<|turn>system\n", "<turn|>\n", "<|turn>user\n", "<|turn>user\n", "\n<|turn>user\n", "<turn|>\n<|turn>model\n",
+     "<|turn>model\n", "<turn|>"},
+    /* kGemma4Quiet */
+    {"<|turn>system\n", "<turn|>\n", "<|turn>user\n", "<|turn>user\n", "\n<|turn>user\n",
+     "<turn|>\n<|turn>model\n<|channel>thought\n<channel|>", "<|turn>model\n<|channel>thought\n<channel|>", "<turn|>"},
 };
 
 }  // namespace
@@ -36,6 +42,8 @@ const char* chat_template_name(ChatTemplate chat_template) {
     case ChatTemplate::kLlama2: return "llama2";
     case ChatTemplate::kLlama3: return "llama3";
     case ChatTemplate::kGemma: return "gemma";
+    case ChatTemplate::kGemma4:
+    case ChatTemplate::kGemma4Quiet: return "gemma4";
   }
   return "unknown";
 }
@@ -46,11 +54,14 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
   if (says("<|im_start|>")) return says("<end_of_utterance>") ? ChatTemplate::kSmolVlm : ChatTemplate::kChatMl;
   if (says("<|start_header_id|>")) return ChatTemplate::kLlama3;
   if (says("<start_of_turn>")) return ChatTemplate::kGemma;
+  if (says("<|turn>"))
+    return says("<|channel>thought\\n<channel|>") ? ChatTemplate::kGemma4Quiet : ChatTemplate::kGemma4;
   if (says("[INST]")) return ChatTemplate::kLlama2;
   if (says("ASSISTANT:") && (says("USER:") || says("upper()"))) return ChatTemplate::kVicuna;  // role.upper() + ": "
   if (knows("<|im_start|>")) return knows("<end_of_utterance>") ? ChatTemplate::kSmolVlm : ChatTemplate::kChatMl;
   if (knows("<|start_header_id|>")) return ChatTemplate::kLlama3;
   if (knows("<start_of_turn>")) return ChatTemplate::kGemma;
+  if (knows("<|turn>")) return ChatTemplate::kGemma4;
   // LLaVA files have no template, and their SentencePiece vocabularies have no turn tokens.
   const bool like_llava = jinja.empty() && tokenizer.facts().kind == VocabularyKind::kSentencePiece;
   return like_llava ? ChatTemplate::kVicuna : ChatTemplate::kRaw;

@@ -9,7 +9,8 @@
 
 namespace ocellus {
 
-enum class ChatTemplate : uint8_t { kRaw, kSmolVlm, kChatMl, kVicuna, kLlama2, kLlama3, kGemma };
+enum class ChatTemplate : uint8_t { kRaw, kSmolVlm, kChatMl, kVicuna, kLlama2, kLlama3, kGemma, kGemma4, kGemma4Quiet };
+/// kGemma4Quiet opens an answer with a thought that is empty, as the larger models' templates do.
 const char* chat_template_name(ChatTemplate chat_template);
 
 /// Detects the template by the text of the file (tokenizer.chat_template, may be empty) if it is recognised, else by

@@ -71,9 +71,9 @@ Status take_table(RowSink& sink, const char* name, const char* dtype, int64_t ro
 
 Status Tokenizer::take_tables(RowSink& sink) {
   const int64_t count = facts_.token_count;
-  const bool byte_pair = facts_.kind == VocabularyKind::kBytePair;
+  const bool by_rank = facts_.merges_by_rank();
   text_slot_count_ = slots_for(count);
-  merge_slot_count_ = byte_pair ? slots_for(facts_.merge_count) : 0;
+  merge_slot_count_ = by_rank ? slots_for(facts_.merge_count) : 0;
   OCELLUS_TRY(take_table(sink, "vocabulary texts", "u8", facts_.text_bytes, 1, &texts_));
   OCELLUS_TRY(take_table(sink, "vocabulary text offsets", "i32", count + 1, 1, &offsets_));
   OCELLUS_TRY(take_table(sink, "vocabulary kinds", "u8", count, 1, &kinds_));
@@ -82,7 +82,7 @@ Status Tokenizer::take_tables(RowSink& sink) {
   OCELLUS_TRY(take_table(sink, "vocabulary bytes", "i32", 256, 1, &byte_tokens_));
   OCELLUS_TRY(take_table(sink, "vocabulary merges", "i32", facts_.merge_count, 3, &merges_));
   OCELLUS_TRY(take_table(sink, "vocabulary merge slots", "i32", merge_slot_count_, 1, &merge_slots_));
-  return take_table(sink, "vocabulary scores", "f32", byte_pair ? 0 : count, 1, &scores_);
+  return take_table(sink, "vocabulary scores", "f32", by_rank ? 0 : count, 1, &scores_);
 }
 
 Status Tokenizer::build(const GgufFile& file, const VocabularyFacts& facts, RowSink& sink) {
@@ -92,7 +92,7 @@ Status Tokenizer::build(const GgufFile& file, const VocabularyFacts& facts, RowS
   fill_texts(file);
   fill_specials();
   OCELLUS_TRY(fill_text_slots());
-  if (facts_.kind == VocabularyKind::kBytePair) return fill_merges(file);
+  if (facts_.merges_by_rank()) return fill_merges(file);
   std::memcpy(scores_, file.find(vocabulary_key::kScores)->payload,
               static_cast<size_t>(facts_.token_count) * sizeof(float));
   return {};
@@ -142,7 +142,7 @@ Status Tokenizer::fill_text_slots() {
 
 TokenId Tokenizer::find_spelled(std::string_view spelling) const {
   char text[2 * kMaxTokenBytes];
-  const int64_t bytes = decode_spelling(VocabularyKind::kBytePair, TokenKind::kNormal, spelling, text);
+  const int64_t bytes = decode_spelling(facts_.kind, TokenKind::kNormal, spelling, text);
   const TokenId id = find_normal({text, static_cast<size_t>(bytes)});
   return id != kNoToken ? id : find(spelling);
 }

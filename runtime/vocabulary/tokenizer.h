@@ -1,8 +1,9 @@
 // Tokenizer: text to token ids and back, with the vocabulary of a model file.
 //
-// Two kinds are implemented. Byte-level BPE ("gpt2" in files) splits text into pieces (pretokenize.h) and merges the
-// bytes of a piece by rank. SentencePiece ("llama") merges the characters of a whole text by score. Both run on the
-// same loop (tokenizer_merge.h) in O(n log n), whatever the text.
+// Three kinds are implemented. Byte-level BPE ("gpt2" in files) splits text into pieces (pretokenize.h) and merges the
+// bytes of a piece by rank. SentencePiece ("llama") merges the characters of a whole text by score. Spaced BPE
+// ("gemma4") merges the characters of a line by rank, and spells them as SentencePiece does. All run on the same loop
+// (tokenizer_merge.h) in O(n log n), whatever the text.
 //
 // Token texts are stored decoded: byte-level and "▁" spellings are converted once, when the tables are built. Input is
 // bytes. Bytes that are not UTF-8 are never changed: to the pre-tokenizer each is a symbol of its own, and each becomes
@@ -29,7 +30,7 @@ inline constexpr int64_t kMaxMergeCount = int64_t{1} << 23;  // ranks stay exact
 inline constexpr int64_t kMaxTokenBytes = 1024;
 inline constexpr int64_t kMaxTextBytes = int64_t{1} << 30;  // per text to encode
 
-enum class VocabularyKind : uint8_t { kBytePair, kSentencePiece };
+enum class VocabularyKind : uint8_t { kBytePair, kSentencePiece, kSpacedPair };
 
 /// Values of tokenizer.ggml.token_type.
 enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
@@ -39,7 +40,7 @@ struct VocabularyFacts {
   VocabularyKind kind = VocabularyKind::kBytePair;
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;  // byte pair only
   int32_t token_count = 0;
-  int32_t merge_count = 0;    // byte pair only
+  int32_t merge_count = 0;    // not SentencePiece
   int32_t special_count = 0;  // control, user-defined and unknown tokens
   int64_t text_bytes = 0;     // all decoded token texts
   TokenId bos = kNoToken;
@@ -54,6 +55,7 @@ struct VocabularyFacts {
   bool renames_nul = false;       // internlm2: converters write the piece of byte 0 as U+1F409, a dragon
   bool ignore_merges = false;     // a piece that is a token is not merged
 
+  bool merges_by_rank() const { return kind != VocabularyKind::kSentencePiece; }
   /// The first token of every prompt; kNoToken: none.
   TokenId start_token() const { return add_bos ? bos : kNoToken; }
 };

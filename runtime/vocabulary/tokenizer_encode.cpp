@@ -59,6 +59,7 @@ class Encoder {
   Status encode_between(std::string_view text, bool wants_prefix) {
     if (text.empty()) return {};
     if (tokenizer_.facts_.kind == VocabularyKind::kSentencePiece) return encode_by_score(text, wants_prefix);
+    if (tokenizer_.facts_.kind == VocabularyKind::kSpacedPair) return encode_lines(text);
     while (!text.empty()) {
       const auto bytes = static_cast<size_t>(first_piece_bytes(tokenizer_.facts_.pre_tokenizer, text));
       OCELLUS_TRY(encode_by_rank(slice(text, 0, bytes)));
@@ -78,27 +79,55 @@ class Encoder {
       symbols_[i].next = i + 1;
       symbols_[i].id = tokenizer_.byte_tokens_[static_cast<uint8_t>(piece[static_cast<size_t>(i)])];
     }
-    merge_symbols(symbols_, bytes, heap_, [this](int32_t left, int32_t right) {
-      const int32_t rank = tokenizer_.find_merge(symbols_[left].id, symbols_[right].id);
-      return rank < 0 ? PairMerge{} : PairMerge{tokenizer_.merges_[rank].merged, static_cast<float>(rank)};
-    });
+    merge_symbols(symbols_, bytes, heap_, [this](int32_t left, int32_t right) { return merge_of(left, right); });
     for (int32_t i = 0; i < bytes; i = symbols_[i].next) {
       if (symbols_[i].id != kNoToken) OCELLUS_TRY(put(symbols_[i].id));
     }
     return {};
   }
 
+  PairMerge merge_of(int32_t left, int32_t right) const {
+    const int32_t rank = tokenizer_.find_merge(symbols_[left].id, symbols_[right].id);
+    return rank < 0 ? PairMerge{} : PairMerge{tokenizer_.merges_[rank].merged, static_cast<float>(rank)};
+  }
+
+  // Spaced BPE: runs of line breaks, which are tokens if there are such, and the lines between them, as llama.cpp does.
+  Status encode_lines(std::string_view between) {
+    std::string_view text = copy_spaced(between, false);
+    while (!text.empty()) {
+      const bool breaks = text[0] == '\n';
+      const size_t end = breaks ? text.find_first_not_of('\n') : text.find('\n');
+      const std::string_view part = slice(text, 0, std::min(end, text.size()));
+      const TokenId run = breaks ? tokenizer_.find_normal(part) : kNoToken;
+      OCELLUS_TRY(run != kNoToken ? put(run) : encode_line(part));
+      text.remove_prefix(part.size());
+    }
+    return {};
+  }
+
+  Status encode_line(std::string_view line) {
+    link_characters(line);
+    merge_symbols(symbols_, static_cast<int32_t>(line.size()), heap_,
+                  [this](int32_t left, int32_t right) { return merge_of(left, right); });
+    return put_symbols(line);
+  }
+
   // SentencePiece on the stretch between two specials.
   Status encode_by_score(std::string_view between, bool wants_prefix) {
     const std::string_view text = copy_spaced(between, wants_prefix && tokenizer_.facts_.add_space_prefix);
-    const auto bytes = static_cast<int32_t>(text.size());
     link_characters(text);
-    merge_symbols(symbols_, bytes, heap_, [this, text](int32_t left, int32_t right) {
+    merge_symbols(symbols_, static_cast<int32_t>(text.size()), heap_, [this, text](int32_t left, int32_t right) {
       const auto begin = static_cast<size_t>(left);
       const auto end = static_cast<size_t>(symbols_[right].next);
       const TokenId merged = tokenizer_.find_normal(slice(text, begin, end - begin));
       return merged == kNoToken ? PairMerge{} : PairMerge{merged, -tokenizer_.scores_[merged]};
     });
+    return put_symbols(text);
+  }
+
+  // Puts the tokens of merged characters, and the bytes of those that are no token.
+  Status put_symbols(std::string_view text) {
+    const auto bytes = static_cast<int32_t>(text.size());
     for (int32_t i = 0; i < bytes; i = symbols_[i].next) {
       if (symbols_[i].id != kNoToken) {
         OCELLUS_TRY(put(symbols_[i].id));

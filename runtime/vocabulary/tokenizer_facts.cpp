@@ -35,9 +35,14 @@ Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
     facts->renames_nul = architecture == "internlm2";
     return {};
   }
+  if (model == "gemma4") {
+    facts->kind = VocabularyKind::kSpacedPair;
+    facts->add_bos = true;
+    return {};
+  }
   if (model != "gpt2") {
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "tokenizer.ggml.model is \"%.*s\": use a model with a gpt2 or llama tokenizer",
+                        "tokenizer.ggml.model is \"%.*s\": use a model with a gpt2, llama or gemma4 tokenizer",
                         shown_bytes(model), model.data());
   }
   std::string_view pre;
@@ -199,7 +204,7 @@ Status read_vocabulary_facts(const GgufFile& file, VocabularyFacts* out) {
   OCELLUS_TRY(read_special_ids(file, &facts));
   NameTable names;
   OCELLUS_TRY(check_tokens(file, &facts, &names));
-  if (facts.kind == VocabularyKind::kBytePair) {
+  if (facts.merges_by_rank()) {
     OCELLUS_TRY(check_merges(file, names, &facts));
   } else {
     OCELLUS_TRY(check_scores(file, facts));

@@ -87,7 +87,7 @@ int32_t SpelledTokens::guess_kind(TokenId id, std::string_view spelling) const {
     kind = TokenKind::kControl;
   } else if (id == facts_.unknown) {
     kind = TokenKind::kUnknown;
-  } else if (facts_.kind == VocabularyKind::kSentencePiece && decode_byte_token(spelling) >= 0) {
+  } else if (facts_.kind != VocabularyKind::kBytePair && decode_byte_token(spelling) >= 0) {
     kind = TokenKind::kByte;
   } else if (is_end_name(spelling)) {
     kind = TokenKind::kControl;
@@ -114,7 +114,7 @@ int64_t decode_spelling(VocabularyKind vocabulary, TokenKind kind, std::string_v
     if (const int64_t count = decode_byte_level_text(spelling, out); count >= 0) return count;
   }
   const bool spells_spaces = kind == TokenKind::kNormal || kind == TokenKind::kUserDefined;
-  if (vocabulary == VocabularyKind::kSentencePiece && spells_spaces) return decode_spaces(spelling, out);
+  if (vocabulary != VocabularyKind::kBytePair && spells_spaces) return decode_spaces(spelling, out);
   if (out != nullptr && !spelling.empty()) std::memcpy(out, spelling.data(), spelling.size());
   return static_cast<int64_t>(spelling.size());
 }

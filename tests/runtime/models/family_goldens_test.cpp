@@ -28,7 +28,7 @@ using test::TestPicture;
 
 constexpr const char* kFamilies[] = {
     "smolvlm",     "smolvlm2-video", "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5", "internvl3",
-    "internvl3.5", "internvl-6b",    "qwen2-vl",  "qwen2.5-vl",       "qwen3-vl",          "gemma3"};
+    "internvl3.5", "internvl-6b",    "qwen2-vl",  "qwen2.5-vl",       "qwen3-vl",          "gemma3",      "gemma4"};
 
 /// Differences between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too.
 struct Bounds {

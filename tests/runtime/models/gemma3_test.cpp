@@ -166,8 +166,10 @@ TEST_CASE("gemma3 files that this build cannot run are refused") {
     };
     check_refused(shorten, Code::kBadFile, name);
   }
-  for (const std::string key : {"final_logit_softcapping", "attn_logit_softcapping"})
-    check_refused([&](GgufBuilder& file) { file.add_f32("gemma3." + key, 30); }, Code::kUnsupported, key);
+  const std::string cap = "attn_logit_softcapping";
+  check_refused([&](GgufBuilder& file) { file.add_f32("gemma3." + cap, 30); }, Code::kUnsupported, cap);
+  check_refused([](GgufBuilder& file) { file.add_f32("gemma3.final_logit_softcapping", -1); }, Code::kBadFile,
+                "final_logit_softcapping");
   check_refused([](GgufBuilder& file) { file.add_f32("gemma3.rope.freq_base_swa", -1); }, Code::kBadFile, "base_swa");
   const std::string pattern = "gemma3.attention.sliding_window_pattern";
   const auto with_pattern = [&](uint32_t period) {
@@ -260,7 +262,7 @@ TEST_CASE("gemma3: a conversation takes memory in the layers that see all positi
     return plan;
   };
   const ocellus_plan some = planned(640), more = planned(1280);
-  CHECK(some.kv_bytes_per_token == 1 * model.text().kv_width() * 4);  // one of three layers
+  CHECK(some.kv_bytes_per_token == 1 * model.text().kv_width(0) * 4);  // one of three layers
   CHECK(more.kv_bytes_per_session - some.kv_bytes_per_session < 641 * (some.kv_bytes_per_token + 8));
 }
 

@@ -238,7 +238,7 @@ TEST_CASE("Memory can be planned for every shape") {
     CHECK(plan.weights_bytes >= tensor_bytes);
     CHECK(plan.weights_bytes < tensor_bytes + (64 << 20));  // and the tokenizer's tables
     const TextConfig& text = model.text();
-    CHECK(plan.kv_bytes_per_token == text.global_layers() * text.kv_width() * 2 * 2);
+    CHECK(plan.kv_bytes_per_token == text.global_layers() * int64_t{text.kv_heads} * text.head_dim * 2 * 2);
   }
 }
 
