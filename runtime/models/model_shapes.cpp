@@ -80,7 +80,7 @@ class NameList {
   const char* text() const { return text_; }
 
  private:
-  char text_[512] = {};
+  char text_[768] = {};
   size_t used_ = 0;
 };
 
