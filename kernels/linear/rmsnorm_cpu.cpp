@@ -80,7 +80,8 @@ void cpu::rmsnorm(const RmsNormArgs& args, Queue& queue) {
 
 void cpu::normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
   const int64_t cols = args.query.cols + args.key.cols + args.value.cols;
-  queue.parallel(args.query.rows, rows_per_piece(cols, 32768), [&](int64_t begin, int64_t end, int) {
+  const int64_t rows = args.query.cols > 0 ? args.query.rows : args.key.rows;
+  queue.parallel(rows, rows_per_piece(cols, 32768), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(normalise_head_rows)(args, begin, end);
   });
 }

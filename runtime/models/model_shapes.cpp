@@ -109,7 +109,7 @@ Status find_model_shape(const char* name, const ModelShape** out) {
     *out = &shape;
     if (::strcasecmp(name, shape.name) == 0) return {};
   }
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no shape named '%.64s': choose one of %s", name, names.text());
+  return OCELLUS_FAIL(Code::kBadArgument, "no shape is named '%.32s': choose one of %s", name, names.text());
 }
 
 Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {

@@ -16,6 +16,7 @@ extern const Family kQwen2VlFamily, kQwen25VlFamily, kQwen3VlFamily;  // referen
 namespace {
 
 constexpr int64_t kLeastRows = 4, kMostRows = 16384;  // published bounds of a picture; Qwen3-VL: at least 64
+constexpr int32_t kUsualRows = 1280;                  // bound of transformers' processors of Qwen2-VL
 
 SmartResize sizes_of(const PreprocessConfig& config) {
   const int64_t area = int64_t{config.row_side} * config.row_side;
@@ -205,7 +206,7 @@ Status read_qwen(const GgufFile& file, VisionConfig* c) {
   OCELLUS_TRY(file.read_int("clip.vision.spatial_merge_size", 1, 8, &merge));
   c->scale_factor = static_cast<int32_t>(merge);
   c->any_size = c->pairs_frames = c->has_grid_positions = c->rotates = true;
-  c->usual_rows = 1280;  // as transformers' processors of Qwen2-VL
+  c->usual_rows = kUsualRows;
   c->rms_norms = file.find_tensor("v.blk.0.ln1.bias") == nullptr;
   c->gates_mlp = has_gate(file);
   if (c->gates_mlp) c->activation = Activation::kSilu;  // old files set neither use_silu nor use_gelu
@@ -288,6 +289,7 @@ constexpr VisionConfig qwen2_tower(int32_t text_width) {
           .rotates = true,
           .min_pixels = kLeastRows * 28 * 28,
           .max_pixels = kMostRows * 28 * 28,
+          .usual_rows = kUsualRows,
           .scale_factor = 2,
           .projector_width = 5120,
           .output_width = text_width,

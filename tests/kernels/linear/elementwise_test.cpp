@@ -186,6 +186,60 @@ TEST_CASE("add_scaled_rows adds rows scaled by channel") {
   });
 }
 
+TEST_CASE("clamped values lie within their bounds, of either type") {
+  test::for_each_backend_and_target([](Queue& queue) {
+    for (const Shape& shape : kShapes) {
+      Activations values(queue, shape.rows, shape.cols, shape.cols + shape.gap);
+      Guarded<float> floats(shape.rows, shape.cols, shape.cols + shape.gap);
+      fill(values, shape, 3);
+      for (int64_t t = 0; t < shape.rows; ++t)
+        for (int64_t i = 0; i < shape.cols; ++i) floats.at(t, i) = values.get(t, i);
+      const Activations x = values;
+      clamp_rows({.values = values.view(), .low = -1.5f, .high = 2.0f}, queue);
+      clamp_rows({.values = floats.view(), .low = -1.5f, .high = 2.0f}, queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(values.intact());
+      CHECK(floats.intact());
+      for (int64_t t = 0; t < shape.rows; ++t)
+        for (int64_t i = 0; i < shape.cols; ++i) {
+          REQUIRE(values.get(t, i) == std::clamp(x.get(t, i), -1.5f, 2.0f));
+          REQUIRE(floats.at(t, i) == values.get(t, i));
+        }
+    }
+  });
+}
+
+TEST_CASE("values are standardised and capped by their formulas") {
+  test::for_each_backend_and_target([](Queue& queue) {
+    for (const Shape& shape : kShapes) {
+      const auto [rows, cols, gap] = shape;
+      Random random(static_cast<uint64_t>(cols));
+      const test::Vector<float> bias = test::visible(random.normals(cols)), scale = test::visible(random.normals(cols));
+      Guarded<float> standardised(rows, cols, cols + gap), capped(rows, cols, cols + gap);
+      for (int64_t t = 0; t < rows; ++t)
+        for (int64_t i = 0; i < cols; ++i) {
+          standardised.at(t, i) = random.normal();
+          capped.at(t, i) = lively(random, 1e4f);
+        }
+      const Guarded<float> x = standardised, y = capped;
+      standardise_rows({.values = standardised.view(), .factor = 3.5f, .bias = bias.data(), .scale = scale.data()},
+                       queue);
+      cap_rows({.values = capped.view(), .cap = 30.0f}, queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(standardised.intact());
+      CHECK(capped.intact());
+      for (int64_t t = 0; t < rows; ++t)
+        for (int64_t i = 0; i < cols; ++i) {
+          const auto c = static_cast<size_t>(i);
+          const double product = 3.5 * x.at(t, i), expected = (product - double{bias[c]}) * double{scale[c]};
+          REQUIRE(std::abs(standardised.at(t, i) - expected) <=
+                  4e-7 * (std::abs(product) + std::abs(double{bias[c]})) * std::abs(double{scale[c]}) + 1e-12);
+          REQUIRE(std::abs(capped.at(t, i) - 30.0 * std::tanh(y.at(t, i) / 30.0)) <= 1e-5);
+        }
+    }
+  });
+}
+
 TEST_CASE("a failed queue runs no element-wise op") {
   test::for_each_backend([&](Queue& queue) {
     Activations value(queue, 1, 1), one(queue, 1, 1);

@@ -109,6 +109,26 @@ TEST_CASE("gather_rows leaves skipped rows alone") {
   });
 }
 
+TEST_CASE("gather_rows takes a row of the table for skipped ones, if it is told to") {
+  test::for_each_backend([](Queue& queue) {
+    for (const WeightFormat format : {WeightFormat::kF16, WeightFormat::kQ8_0}) {
+      WeightView view{nullptr, format, 3, 64};
+      test::Vector<uint8_t> table(static_cast<size_t>(view.bytes()));
+      for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<uint8_t>(1 + i % 50);
+      view.data = table.data();
+      const test::Vector<int32_t> ids = {kSkippedRow, 2, 0};
+      Guarded<float> out(3, 64, 70);
+      gather_rows({.ids = ids.data(), .count = 3, .table = view, .skipped_as = 2, .output = out.view()}, queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(out.intact());
+      for (int64_t i = 0; i < 64; ++i) CHECK(out.at(0, i) == out.at(1, i));
+      bool differs = false;
+      for (int64_t i = 0; i < 64; ++i) differs = differs || out.at(0, i) != out.at(2, i);
+      CHECK(differs);
+    }
+  });
+}
+
 TEST_CASE("an id outside the table is refused before anything is written, or on CUDA becomes a row of NaN") {
   test::for_each_backend([](Queue& queue) {
     for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kQ8_0}) {

@@ -149,8 +149,10 @@ void check_rotation(const Heads& shape, RopePairing pairing, Queue& queue) {
   for (int64_t t = 0; t < rows; ++t) {
     for (int64_t head = 0; head < heads; ++head) {
       for (int64_t i = 0; i < rotated / 2; ++i) {
-        const int64_t first = head * dim + (pairing == RopePairing::kAdjacent ? 2 * i : i);
-        const int64_t second = pairing == RopePairing::kAdjacent ? first + 1 : first + rotated / 2;
+        const int64_t quarter = rotated / 4, of_half = i / std::max<int64_t>(quarter, 1) * quarter;
+        const bool adjacent = pairing == RopePairing::kAdjacent, quarters = pairing == RopePairing::kQuarters;
+        const int64_t first = head * dim + (adjacent ? 2 * i : quarters ? i + of_half : i);
+        const int64_t second = first + (adjacent ? 1 : quarters ? quarter : rotated / 2);
         const double a = x.get(t, first), b = x.get(t, second), c = angles.at(t, 2 * i), s = angles.at(t, 2 * i + 1);
         REQUIRE(close(values.get(t, first), a * c - b * s));
         REQUIRE(close(values.get(t, second), a * s + b * c));
@@ -173,6 +175,14 @@ TEST_CASE("rotation turns the right pairs and leaves the other channels, on ever
         check_rotation({200, 4, 64, 2, gap}, pairing, queue);
       }
     }
+  });
+}
+
+TEST_CASE("either half of a head turns by itself if pairs are a quarter apart") {
+  test::for_each_backend_and_target([&](Queue& queue) {
+    for (const int64_t gap : {0, 8, 11})
+      for (const int32_t dim : {8, 16, 64, 72, 80})
+        check_rotation({3, 5, dim, dim, gap}, RopePairing::kQuarters, queue);
   });
 }
 

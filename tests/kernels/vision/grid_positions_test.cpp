@@ -69,10 +69,12 @@ void check_order(const PatchGrid& grid) {
   CHECK(patch == grid.count());
 }
 
-void check_angles(const PatchGrid& grid, int32_t rotated, float base, Queue& queue) {
+void check_angles(const PatchGrid& grid, int32_t rotated, float base, Queue& queue, bool cols_first = false) {
   CAPTURE(rotated);
   Guarded<float> angles(grid.count(), rotated, rotated + 4);
-  grid_angles({.grid = grid, .params = {.rotated = rotated, .base = base}, .angles = angles.view()}, queue);
+  grid_angles(
+      {.grid = grid, .params = {.rotated = rotated, .base = base}, .cols_first = cols_first, .angles = angles.view()},
+      queue);
   REQUIRE(queue.finish().ok());
   CHECK(angles.intact());
   for (int32_t i = 0; i < grid.count(); ++i) {
@@ -80,7 +82,7 @@ void check_angles(const PatchGrid& grid, int32_t rotated, float base, Queue& que
     for (int32_t pair = 0; pair < rotated / 2; ++pair) {
       const int32_t quarter = rotated / 4;
       const double turn = std::pow(static_cast<double>(base), -2.0 * (pair % quarter) / (rotated / 2));
-      const double angle = (pair < quarter ? at.line : at.col) * turn;
+      const double angle = ((pair < quarter) != cols_first ? at.line : at.col) * turn;
       REQUIRE(std::abs(static_cast<double>(angles.at(i, 2 * pair)) - std::cos(angle)) < 1e-6);
       REQUIRE(std::abs(static_cast<double>(angles.at(i, 2 * pair + 1)) - std::sin(angle)) < 1e-6);
     }
@@ -136,6 +138,7 @@ TEST_CASE("half of a patch's rotation is that of its line, half that of its colu
     check_angles({.lines = 4, .cols = 6, .merge = 2}, 16, 10000.0f, queue);
     check_angles({.lines = 10, .cols = 14, .merge = 2, .window = 2}, 80, 10000.0f, queue);
     check_angles({.lines = 60, .cols = 2, .merge = 2}, 72, 100.0f, queue);
+    check_angles({.lines = 9, .cols = 12}, 64, 100.0f, queue, true);
   });
 }
 
@@ -144,6 +147,32 @@ TEST_CASE("a patch sees the patches of its window") {
     check_windows({.lines = 14, .cols = 10, .merge = 2, .window = 3}, queue);
     check_windows({.lines = 46, .cols = 34, .merge = 2, .window = 4}, queue);
     check_windows({.lines = 2, .cols = 6, .merge = 2, .window = 4}, queue);
+  });
+}
+
+TEST_CASE("positions of axes are a column's and a line's") {
+  constexpr int32_t kSide = 20;
+  constexpr int64_t kCols = 37, kFirst = 5;
+  const PatchGrid grid{.lines = 9, .cols = 12};
+  test::for_each_backend([&](Queue& queue) {
+    Random random(8);
+    Guarded<float> table(2 * kSide, kCols), values(grid.count() - kFirst, kCols, kCols + 3);
+    for (int64_t row = 0; row < 2 * kSide; ++row)
+      for (int64_t c = 0; c < kCols; ++c) table.at(row, c) = random.normal();
+    for (int64_t t = 0; t < grid.count() - kFirst; ++t)
+      for (int64_t c = 0; c < kCols; ++c) values.at(t, c) = random.normal();
+    const Guarded<float> x = values;
+    add_axis_positions({.values = values.view(), .table = table.view(), .side = kSide, .grid = grid, .first = kFirst},
+                       queue);
+    REQUIRE(queue.finish().ok());
+    CHECK(values.intact());
+    for (int64_t t = 0; t < grid.count() - kFirst; ++t) {
+      const int64_t line = (t + kFirst) / grid.cols, col = (t + kFirst) % grid.cols;
+      for (int64_t c = 0; c < kCols; ++c) {
+        const double expected = double{x.at(t, c)} + double{table.at(col, c)} + double{table.at(kSide + line, c)};
+        REQUIRE(std::abs(values.at(t, c) - expected) < 2e-6);
+      }
+    }
   });
 }
 

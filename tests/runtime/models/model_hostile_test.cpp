@@ -211,7 +211,7 @@ TEST_SUITE("counts of a language model") {
     check_refused(file, Code::kUnsupported, "attention.key_length 16 and attention.value_length 12 differ");
     set_count(file, value_length, 16);
     check_refused(file, Code::kBadFile, "'blk.0.attn_q.weight' has shape [32, 32], but the metadata asks for [64, 32]");
-    check_count_refused(key_length, 264, Code::kBadFile, "'" + key_length + "' is 264");
+    check_count_refused(key_length, 520, Code::kBadFile, "'" + key_length + "' is 520");
     check_count_refused(value_length, UINT32_MAX, Code::kBadFile, "'" + value_length + "' is 4294967295");
   }
 

@@ -25,7 +25,8 @@ constexpr WeightFormat kFormats[] = {WeightFormat::kF16,  WeightFormat::kQ8_0, W
                                      WeightFormat::kMXFP4};
 
 /// Parameters as the model cards count them (of a text part alone: those of the language model it is; of LLaVA without
-/// the last layer of its tower, which is not run; of Gemma without 64 rows of the embedding that files have not).
+/// the last layer of its tower, which is not run; of Gemma 3 without 64 rows of the embedding that files have not; of
+/// Gemma 4 without the part that hears).
 struct Published {
   const char* name;
   int64_t parameters;
@@ -54,6 +55,8 @@ constexpr Published kPublished[] = {
     {"Cosmos-Reason2-8B", 8767123696, 36, 4096, 32, 8, 128, 151936, 1280},
     {"Gemma3-4B", 4299915632, 34, 2560, 8, 4, 256, 262144, 256},
     {"Gemma3-12B", 12187079280, 48, 3840, 16, 8, 256, 262144, 256},
+    {"Gemma4-E2B", 4797113891, 35, 1536, 8, 1, 512, 262144, 280},
+    {"Gemma4-E4B", 7632344362, 42, 2560, 8, 2, 512, 262144, 280},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
@@ -127,6 +130,12 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
           shape.text.architecture->has_head_norms);
     CHECK(model.text().local.window == shape.text.local.window);
+    CHECK(model.text().local.period == shape.text.local.period);
+    CHECK(model.text().local.head_dim == shape.text.local.head_dim);
+    CHECK(model.text().sharing.count == shape.text.sharing.count);
+    CHECK((shape.text.sharing.count == 0 || model.text().sharing.mlp_width == shape.text.sharing.mlp_width));
+    CHECK(model.text().layer_input_width == shape.text.layer_input_width);
+    CHECK(model.text().logit_cap == shape.text.logit_cap);
     CHECK(model.text().architecture == shape.text.architecture);
     if (!shape.has_vision()) continue;
     CHECK(model.vision().layer_count == shape.vision.layer_count);
@@ -139,6 +148,9 @@ TEST_CASE("The file pair says what the shape says") {
     CHECK(model.vision().head_dim() == shape.vision.head_dim());
     CHECK(model.vision().mlp_width == shape.vision.mlp_width);
     CHECK(model.vision().any_size == shape.vision.any_size);
+    CHECK(model.vision().usual_rows == shape.vision.usual_rows);
+    CHECK(model.vision().max_pixels == shape.vision.max_pixels);
+    CHECK(model.vision().rope_base == shape.vision.rope_base);
     CHECK(model.vision().window == shape.vision.window);
     CHECK(model.vision().deepstack_count == shape.text.deepstack_layers);
     CHECK(model.vision().deepstack_layers[2] == shape.vision.deepstack_layers[2]);
