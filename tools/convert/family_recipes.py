@@ -13,7 +13,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as resize_picture
@@ -21,7 +21,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import get_vision_window_index
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE, get_image_prompt_string
 
-from make_tokenizer_fixtures import CORPUS, PRE_TOKENIZERS
+from make_tokenizer_fixtures import CORPUS, PRE_TOKENIZERS, train_spaced_pair
 
 TEXT = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
             max_position_embeddings=4096)
@@ -988,20 +988,9 @@ class Gemma4(Gemma3):
     def make_tokenizer(self):
         """As Gemma 4's: characters and runs of line breaks merge by rank, bytes are pieces."""
         first = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
-        trained = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
-        trained.normalizer = normalizers.Replace(" ", "\u2581")
-        trained.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
-        special = first + [f"<0x{byte:02X}>" for byte in range(256)]
-        trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special, show_progress=False)
-        trained.train_from_iterator([line for line in CORPUS.splitlines() if line.isascii()], trainer)
-        model = json.loads(trained.to_str())["model"]
-        vocabulary, merges = model["vocab"], [tuple(merge) for merge in model["merges"]]
-        for text in ("\n", "\n\n", "\n\n\n", "\n\n\n\n"):
-            vocabulary[text] = len(vocabulary)
-            if len(text) > 1:
-                merges.append((text[:-1], "\n"))
-        tokenizer = transformers.GemmaTokenizer(vocab=vocabulary, merges=merges, add_bos_token=True,
-                                                extra_special_tokens=self.marks)
+        vocabulary, merges = train_spaced_pair(420, first, [line for line in CORPUS.splitlines() if line.isascii()])
+        tokenizer = transformers.GemmaTokenizer(vocab=vocabulary, merges=[tuple(merge) for merge in merges],
+                                                add_bos_token=True, extra_special_tokens=self.marks)
         tokenizer.chat_template = self.template
         return tokenizer
 

@@ -1,7 +1,7 @@
 """Makes the tiny vocabularies and expected token ids in tests/data/tokenizers.
 
-Each byte-level vocabulary is trained with the public `tokenizers` library and the pre-tokenizer of its model family, the
-SentencePiece one with the public `sentencepiece` library. Those libraries also say which ids each text must become.
+Each byte-level vocabulary is trained with the public `tokenizers` library and the pre-tokenizer of its model family, and
+so is one like Gemma 4's, whose characters merge; the SentencePiece one with the public `sentencepiece` library. Those libraries also say which ids each text must become.
 
 usage: make_tokenizer_fixtures.py OUT_DIR [--bundled TOKENIZER_JSON] [--texts COUNT]
 needs: pip install tokenizers sentencepiece gguf
@@ -15,12 +15,13 @@ import unicodedata
 
 import gguf
 import sentencepiece
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 LLAMA3 = QWEN2.replace(r"\p{N}|", r"\p{N}{1,3}|", 1)
 CONTROLS = ["<|begin|>", "<|im_end|>", "<|im_end|>!", "<image>"]
 USER_DEFINED = ["<tool>", "<tool>box", "@@"]
+SPACED_CONTROLS = ["<pad>", "<eos>", "<bos>", "<unk>", *CONTROLS]
 
 CORPUS = """The quick brown fox jumps over the lazy dog. It's what they'll say, isn't it? We've seen 1234567 of them, I'd bet.
 A large green star at the top left, a small red circle at the bottom right; on a gray background.
@@ -97,6 +98,49 @@ def train_byte_pair(pre, vocab_size):
     tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in CONTROLS])
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in USER_DEFINED])
     return tokenizer
+
+
+def train_spaced_pair(vocab_size, first, lines):
+    """Like Gemma 4's: characters merge by rank, spaces are spelled U+2581, and so are the bytes of others and runs of line
+    breaks pieces. `first`: the first pieces, before the bytes."""
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
+    special = first + [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(lines, trainer)
+    described = json.loads(tokenizer.to_str())
+    vocabulary, merges = described["model"]["vocab"], [list(merge) for merge in described["model"]["merges"]]
+    for text in ("\n", "\n\n", "\n\n\n", "\n\n\n\n"):
+        vocabulary[text] = len(vocabulary)
+        if len(text) > 1:
+            merges.append([text[:-1], "\n"])
+    return vocabulary, merges
+
+
+def make_spaced_pair(vocab_size):
+    vocabulary, merges = train_spaced_pair(vocab_size, ["<pad>", "<eos>", "<bos>", "<unk>"], CORPUS.splitlines())
+    model = models.BPE(vocabulary, [tuple(merge) for merge in merges], byte_fallback=True, unk_token="<unk>", fuse_unk=True)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in SPACED_CONTROLS])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in USER_DEFINED])
+    return tokenizer, merges
+
+
+def write_spaced_pair(tokenizer, merges, path):
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    tokens = sorted(ids, key=ids.get)
+    kinds = [gguf.TokenType.UNKNOWN if t == "<unk>" else gguf.TokenType.CONTROL if t in SPACED_CONTROLS else
+             gguf.TokenType.USER_DEFINED if t in USER_DEFINED else
+             gguf.TokenType.BYTE if t.startswith("<0x") else gguf.TokenType.NORMAL for t in tokens]
+    writer = new_writer(path, "gemma4")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges([" ".join(merge) for merge in merges])
+    for name in ("bos", "eos"):
+        writer.add_uint32(f"tokenizer.ggml.{name}_token_id", ids[f"<{name}>"])
+    finish(writer)
 
 
 def new_writer(path, model):
@@ -212,6 +256,9 @@ def main():
     model = train_sentence_piece(560)
     write_sentence_piece(model, args.out_dir / "llama.gguf")
     write_cases(args.out_dir / "llama.json", expect_sentence_piece(model, make_texts(args.texts, 10)))
+    tokenizer, merges = make_spaced_pair(560)
+    write_spaced_pair(tokenizer, merges, args.out_dir / "gemma4.gguf")
+    write_cases(args.out_dir / "gemma4.json", expect_byte_pair(tokenizer, make_texts(args.texts, 12)))
     if args.bundled:
         tokenizer = Tokenizer.from_file(args.bundled)
         write_cases(args.out_dir / "shapeboard.json", expect_byte_pair(tokenizer, make_texts(args.texts, 11)))
