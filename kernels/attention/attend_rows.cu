@@ -10,6 +10,7 @@
 //   attend_rows_mix.cuh        products of a warp with a stage
 //   attend_rows_write.cuh      sums as rows of the output
 //   attend_rows_calibrate.cu   the kernel that finds the ranges of calibrated scores before
+//   attend_rows_long.cu        the same for heads that are too long for such tiles
 //   attend_rows_hopper.cu      the same with larger products (attend_warpgroup.cuh) on devices that have them
 #include <cmath>
 #include <numbers>
@@ -18,6 +19,7 @@
 #include "kernels/attention/attend_rows_calibrate.cuh"
 #include "kernels/attention/attend_rows_fetch.cuh"
 #include "kernels/attention/attend_rows_hopper.cuh"
+#include "kernels/attention/attend_rows_long.cuh"
 #include "kernels/attention/attend_rows_mix.cuh"
 #include "kernels/attention/attend_rows_write.cuh"
 #include "kernels/backends.h"
@@ -206,10 +208,11 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (given < needed)
     queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows got %lld bytes of scratch instead of %lld",
                             static_cast<long long>(given), static_cast<long long>(needed)));
-  if (args.rows.head_dim > 256)
-    queue.fail(
-        OCELLUS_FAIL(Code::kUnsupported, "attend_rows has no kernel for heads of %d values", args.rows.head_dim));
+  const bool is_long = args.rows.head_dim > kAttendLongestTile;
   const bool calibrates = args.past.calibration.on && args.past.count > 0;
+  if (is_long && (calibrates || args.rows.head_dim > kMaxHeadDim))
+    queue.fail(
+        OCELLUS_FAIL(Code::kUnsupported, "attend_rows has no kernel for such heads of %d values", args.rows.head_dim));
   const DeviceView<float>& pairs = args.calibration_scratch;
   if (calibrates && (pairs.rows < args.query.rows || pairs.cols < 2 * args.query_heads))
     queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_rows got [%lld, %lld] of calibration scratch",
@@ -217,6 +220,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (!queue.ok() || args.query.rows == 0) return;
 
   RowsWork work = describe(args);
+  if (is_long) return attend_rows_long(work, queue);
   if (calibrates) {
     work.calibration = {pairs.data, pairs.stride, args.past.calibration, std::sqrt(static_cast<float>(work.head_dim))};
     find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);

@@ -88,11 +88,13 @@ inline constexpr int32_t kAttendWideRows = 128;
 inline constexpr int32_t kAttendSplitBlocks = 128;
 constexpr int32_t attend_split_blocks(bool lean) { return lean ? kAttendSplitBlocks / 16 : kAttendSplitBlocks; }
 
-/// Head sizes that have kernels; others are padded with zeros to the next.
+/// Head sizes that have kernels; others are padded with zeros to the next. Longer ones than the last have one of their
+/// own, without scratch.
+inline constexpr int32_t kAttendLongestTile = 256;
 constexpr int32_t attend_tile_dim(int32_t head_dim) {
   for (const int32_t dim : {32, 64, 80, 96, 128})
     if (head_dim <= dim) return dim;
-  return 256;
+  return kAttendLongestTile;
 }
 /// Slots of a stage: two stages and a tile of queries must fit into 99 KiB of shared memory, and the scores of a stage
 /// into registers besides the sums.

@@ -239,7 +239,8 @@ void launch_chunks(const StepParams& params, const AttendStepArgs& args, const A
     case 1: return launch_pieces<1, Slots>(params, args, plan, queue);
     case 2: return launch_pieces<2, Slots>(params, args, plan, queue);
     case 3: return launch_pieces<3, Slots>(params, args, plan, queue);
-    default: return launch_pieces<4, Slots>(params, args, plan, queue);
+    case 4: return launch_pieces<4, Slots>(params, args, plan, queue);
+    default: return launch_pieces<8, Slots>(params, args, plan, queue);
   }
 }
 

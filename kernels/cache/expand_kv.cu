@@ -15,8 +15,8 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kUnit = kCodeUnit;  // channels of one 16-byte access
-constexpr int kMaxPairs = 128;    // pairs of channels that rotate together
+constexpr int kUnit = kCodeUnit;            // channels of one 16-byte access
+constexpr int kMaxPairs = kMaxHeadDim / 2;  // pairs of channels that rotate together
 
 /// The keys or the values of one head of a run: f16, or codes.
 struct RunRows {

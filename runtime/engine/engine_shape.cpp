@@ -109,6 +109,9 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
     return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
                         text.head_dim);
+  if (s.policy.lists_rows() && s.device.is_cuda() && text.head_dim > 256)
+    return OCELLUS_FAIL(Code::kUnsupported, "eviction on a GPU is made for heads of up to 256 values, not %d",
+                        text.head_dim);
   const int32_t listed = s.policy.layer_formats.count;
   if (listed > 0 && listed != text.layer_count)
     return OCELLUS_FAIL(Code::kBadArgument, "the model has %d layers, but bits are given for %d", text.layer_count,

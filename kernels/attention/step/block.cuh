@@ -27,8 +27,8 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   const int head_tile = static_cast<int>(blockIdx.y) % p.heads.tiles;
   piece.row = static_cast<int>(blockIdx.z);
   piece.kv_head = static_cast<int>(blockIdx.y) / p.heads.tiles;
-  piece.first_head = piece.kv_head * p.heads.shared_by + head_tile * kStepHeads;
-  piece.heads = min(p.heads.shared_by - head_tile * kStepHeads, kStepHeads);
+  piece.first_head = piece.kv_head * p.heads.shared_by + head_tile * p.heads.per_block;
+  piece.heads = min(p.heads.shared_by - head_tile * p.heads.per_block, p.heads.per_block);
   piece.group = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
   piece.stores = head_tile == 0;
   const StepRow& step = p.tiles.steps[piece.row];

@@ -15,8 +15,11 @@ namespace ocellus {
 /// blocks to a multiprocessor, were measured: as fast at short contexts, 3% slower at 32,768 slots
 /// (tools/bench/NOTES.md).
 inline constexpr int64_t kAttendStepWarps = 8;
-/// Maximum query heads of a block: the columns of one matrix product.
+/// Maximum query heads of a block: the columns of one matrix product. The sums of long heads take the memory of two.
 inline constexpr int64_t kAttendStepHeads = 8;
+constexpr int64_t attend_step_heads(int64_t head_dim) {
+  return head_dim <= 256 ? kAttendStepHeads : kAttendStepHeads / 2;
+}
 /// Number of tiles, two per warp, up to which several blocks do not pay.
 inline constexpr int64_t kAttendStepAlone = 16;
 /// Maximum tiles of a piece, so that long rows next to short ones do not keep a few blocks busy alone.
@@ -67,8 +70,8 @@ constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int6
                                           KvFormat packed_format = KvFormat::kF16) {
   AttendStepPlan plan;
   const int64_t group = query_heads / kv_heads;
-  plan.heads = std::min(group, kAttendStepHeads);
-  plan.head_tiles = divide_up(group, kAttendStepHeads);
+  plan.heads = std::min(group, attend_step_heads(head_dim));
+  plan.head_tiles = divide_up(group, attend_step_heads(head_dim));
   const int64_t resident =
       std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim, packed_format);
   plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, kAttendStepWarps, resident);

@@ -86,10 +86,12 @@ TEST_CASE("attend_rows equals plain attention on every target, with the same bit
 /// heads of the widest ones do.
 std::vector<Shape> shapes_for_tiles(bool on_cuda) {
   std::vector<Shape> shapes;
-  for (const int32_t dim : {8, 32, 40, 64, 72, 80, 96, 128, 136, 256}) {
+  for (const int32_t dim : {8, 32, 40, 64, 72, 80, 96, 128, 136, 256, 264, 512}) {
     shapes.push_back({70, 4, 2, dim, true, {{37, 40}, {21, 30}}, 19});
     shapes.push_back({20, 6, 2, dim, true, {{500, 500}, {81, 100}, {3, 3}}});  // split
   }
+  shapes.push_back({37, 16, 2, 512, true, {{90, 90}, {33, 40}}, 31});
+  shapes.push_back({67, 3, 1, 320, false, {{10, 10}}, 0, 70});
   shapes.push_back({1, 9, 3, 64, true, {{1000, 1000}}});
   shapes.push_back({3, 5, 5, 64, false, {{999, 1000}, {77, 80}}, 0, 7});
   shapes.push_back({40, 64, 1, 64, true, {{700, 700}}});

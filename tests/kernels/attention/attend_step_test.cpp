@@ -91,14 +91,20 @@ class Case {
   /// As before the step.
   void reset() {
     cache_.cells = cache_.at_first;
-    copy(*given_query_, query_, width());
     copy(*given_key_, key_, kv_width());
     copy(*given_value_, value_, kv_width());
+    forget_query();
+  }
+  /// As after a step, but for the query, which is what it was before.
+  void forget_query() {
+    copy(*given_query_, query_, width());
     for (int64_t b = 0; b < rows(); ++b)
       for (int64_t i = 0; i < width(); ++i) out_.set(b, i, std::numeric_limits<float>::quiet_NaN());
   }
 
-  int64_t groups() const { return rows() * shape_.kv_heads * ((shape_.heads / shape_.kv_heads + 7) / 8); }
+  int64_t groups() const {
+    return rows() * shape_.kv_heads * divide_up(int64_t{shape_.heads / shape_.kv_heads}, attend_step_heads(shape_.dim));
+  }
   int64_t scratch_bytes(Queue& queue) const {
     int64_t most_slots = 0;
     for (int64_t b = 0; b < rows(); ++b)
@@ -107,7 +113,8 @@ class Case {
                                      shape_.dim, KvFormat::kF16, queue.traits());
   }
 
-  void attend(Queue& queue, int64_t most_tiles, DeviceView<std::byte> scratch, bool cache_settled = false) {
+  void attend(Queue& queue, int64_t most_tiles, DeviceView<std::byte> scratch, bool cache_settled = false,
+              bool stored = false) {
     attend_step({.query = query_.view(),
                  .key = key_.view(),
                  .value = value_.view(),
@@ -119,7 +126,8 @@ class Case {
                            .per_row = cache_.tiles_per_row,
                            .most = most_tiles,
                            .window = shape_.window,
-                           .ring_starts = ring_starts_.data()},
+                           .ring_starts = ring_starts_.data(),
+                           .stored = stored},
                  .layer = {.index = kLayer},
                  .cache_settled = cache_settled,
                  .output = out_.view(),
@@ -295,6 +303,40 @@ TEST_CASE("attend_step equals plain attention, stores the new slot and nothing e
     uint64_t seed = 0;
     for (const Shape& shape : interesting_shapes())
       if (!test::skip(++seed, 5)) check_twice(shape, seed, queue);
+  });
+}
+
+TEST_CASE("attend_step takes heads that are longer than the tiles of prefill") {
+  test::for_each_backend([&](Queue& queue) {
+    const Session some{{40}, {16, 5}, 3}, many{{100}, std::vector<int32_t>(60, 16), 15};
+    uint64_t seed = 0;
+    for (const int32_t dim : {264, 320, 512})
+      for (const int32_t group : {1, 3, 4, 5, 8, 9})
+        check_twice({2 * group, 2, dim, dim, RopePairing::kHalves, {{}, some, {{}, {}, 1, false}, many}}, ++seed,
+                    queue);
+    const Session pages{{}, std::vector<int32_t>(60, 16), 15};
+    check_twice({8, 1, 512, 64, RopePairing::kAdjacent, {{}, pages}, 33}, ++seed, queue);
+  });
+}
+
+TEST_CASE("a key that an earlier call has stored is neither turned nor stored again") {
+  test::for_each_backend([&](Queue& queue) {
+    for (const int32_t window : {0, 20})
+      for (const int32_t dim : {64, 512}) {
+        const std::vector<Session> sessions = {{}, {{}, {16, 16}, 7}, {{}, {16}, 2, false}};
+        Case instance({6, 2, dim, dim, RopePairing::kHalves, sessions, window}, 9, queue);
+        Scratch scratch(instance.scratch_bytes(queue), instance.groups(), queue);
+        instance.reset();
+        instance.attend(queue, instance.cache().tiles_per_row, scratch.view());
+        REQUIRE(queue.finish().ok());
+        const std::vector<float> first = instance.output();
+        instance.forget_query();
+        instance.attend(queue, instance.cache().tiles_per_row, scratch.view(), true, true);
+        REQUIRE(queue.finish().ok());
+        instance.check();
+        const std::vector<float> out = instance.output();
+        CHECK(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0);
+      }
   });
 }
 
