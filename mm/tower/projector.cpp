@@ -57,26 +57,39 @@ void project_block(const Projector& p, const VisionScratch& s, ActivationView jo
            q);
 }
 
+/// The first joined rows of scratch.joined.
+ActivationView joined_rows(const VisionModel& m, const Projector& p, const VisionScratch& s, int64_t rows) {
+  const int64_t cols = m.config.joined_width();
+  // A norm reads f32.
+  return {s.joined.data, rows, cols, cols, p.joined_norm.used() ? ActivationType::kF32 : s.wide.type};
+}
+
 }  // namespace
 
-void project_rows(const VisionModel& m, const Projector& p, const ViewBatch& batch, const VisionScratch& s,
-                  DeviceView<float> out, Queue& q) {
-  const int64_t rows = batch.tokens(), block = q.traits().block_rows(rows), cols = m.config.joined_width();
-  // A norm reads f32.
-  const ActivationType type = p.joined_norm.used() ? ActivationType::kF32 : s.wide.type;
-  const ActivationView joined(s.joined.data, rows, cols, cols, type);
+void join_rows(const VisionModel& m, const Projector& p, const ViewBatch& batch, const VisionScratch& s, Queue& q) {
   const auto join = m.config.averages_patches ? average_patches : shuffle_pixels;
   join({.input = s.hidden.slice_rows(0, batch.rows()),
         .views = batch.views,
         .grid = batch.grid,
         .scale = batch.scale,
         .lead = batch.lead,
-        .output = joined},
+        .output = joined_rows(m, p, s, batch.tokens())},
        q);
+}
+
+void project_joined(const VisionModel& m, const Projector& p, const VisionScratch& s, DeviceView<float> out, Queue& q) {
+  const int64_t rows = out.rows, block = q.traits().block_rows(rows);
+  const ActivationView joined = joined_rows(m, p, s, rows);
   for (int64_t first = 0; first < rows; first += block) {
     const int64_t count = std::min(block, rows - first);
     project_block(p, s, joined.slice_rows(first, count), out.slice_rows(first, count), q);
   }
+}
+
+void project_rows(const VisionModel& m, const Projector& p, const ViewBatch& batch, const VisionScratch& s,
+                  DeviceView<float> out, Queue& q) {
+  join_rows(m, p, batch, s, q);
+  project_joined(m, p, s, out.slice_rows(0, batch.tokens()), q);
 }
 
 Status project_views(const VisionModel& m, const ViewBatch& batch, const VisionScratch& s, DeviceView<float> out,

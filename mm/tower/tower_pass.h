@@ -12,8 +12,8 @@ namespace ocellus {
 /// MLP, whose rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the
 /// time). Lean devices take small blocks throughout.
 struct BlockRows {
-  BlockRows(const ViewBatch& batch, const DeviceTraits& device)
-      : mlp(device.block_rows(batch.rows())), others(device.lean ? mlp : batch.rows()) {}
+  BlockRows(int64_t rows, const DeviceTraits& device)
+      : mlp(device.block_rows(rows)), others(device.lean ? mlp : rows) {}
   int64_t mlp, others;
 };
 
@@ -38,7 +38,27 @@ struct TowerPass {
 };
 
 inline TowerPass tower_pass(const VisionModel& m, const ViewBatch& batch, const VisionScratch& s, const Queue& q) {
-  return {m, s, batch, s.hidden.slice_rows(0, batch.rows()), BlockRows(batch, q.traits())};
+  return {m, s, batch, s.hidden.slice_rows(0, batch.rows()), BlockRows(batch.rows(), q.traits())};
 }
+
+// Steps of a pass. Those that say so use the number of its rows only, not the batch.
+
+/// Cuts one frame of the views into scratch.wide, for rows [first, first + count).
+void cut_frame(const TowerPass& pass, DeviceView<const float> pixels, int32_t frame, int64_t first, int64_t count,
+               Queue& queue);
+/// Embeds these rows' patches of one frame; those of the second are added to those of the first. Rows only.
+void embed_frame(const TowerPass& pass, int32_t frame, int64_t first, int64_t count, Queue& queue);
+/// Adds positions, and class rows if there are any, and normalises the rows if there is a norm for them.
+void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& queue);
+/// Computes what the layers use of the places of patches.
+void find_places(const TowerPass& pass, Queue& queue);
+
+/// A layer's attention in three steps, for all rows at once: queries, keys and values (rows only); attention; and its
+/// output, added to the rows (rows only).
+void begin_attention(const TowerPass& pass, int32_t layer, Queue& queue);
+void attend(const TowerPass& pass, int32_t layer, Queue& queue);
+void end_attention(const TowerPass& pass, int32_t layer, Queue& queue);
+/// Runs a layer's MLP. Rows only.
+void run_mlp(const TowerPass& pass, int32_t layer, int64_t first, int64_t count, Queue& queue);
 
 }  // namespace ocellus

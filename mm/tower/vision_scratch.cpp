@@ -9,7 +9,7 @@ namespace ocellus {
 namespace {
 
 int64_t matmul_bytes(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device) {
-  const BlockRows blocks(most, device);
+  const BlockRows blocks(most.rows(), device);
   const int64_t tokens = device.block_rows(most.tokens());
   return std::max({matmul_scratch_bytes(blocks.others, std::max(c.patch_values(), c.width), c.width, device),
                    matmul_scratch_bytes(blocks.mlp, c.width, c.mlp_width, device),
@@ -51,7 +51,7 @@ int64_t VisionScratch::cut_turns(const VisionConfig& c, const ViewBatch& most, c
     keys = layers.rows<Half>(most.rows_per_view(), c.width);
     values = layers.rows<Half>(most.rows_per_view(), c.width);
   }
-  normed_or_mixed = layers.activations(type, BlockRows(most, device).others, c.width);
+  normed_or_mixed = layers.activations(type, BlockRows(most.rows(), device).others, c.width);
   // A norm reads f32.
   joined = projector.activations(c.has_joined_norm() ? ActivationType::kF32 : type, tokens, c.joined_width());
   if ((device.is_cuda() && !c.any_size) || c.ends_lines) projected = projector.rows<float>(tokens, c.output_width);
@@ -75,7 +75,7 @@ Status VisionScratch::lay_out_pixels(const VisionConfig& c, const ViewBatch& mos
 Status VisionScratch::lay_out(const VisionConfig& c, const ViewBatch& most, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kImagePhase;
-  const BlockRows blocks(most, device);
+  const BlockRows blocks(most.rows(), device);
   const int64_t products = (device.lean ? 2 : 3) * int64_t{c.width};
   const int64_t wide_values =
       std::max({blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_values(),

@@ -153,21 +153,17 @@ KvLayerRows key_value_rows(const TowerPass& pass, ActivationView key, Activation
   return rows;
 }
 
-void attend_at_once(const TowerPass& pass, int32_t layer, Queue& q) {
-  const VisionLayer& w = pass.model.layers[layer];
-  const VisionConfig& c = pass.model.config;
-  const int64_t rows = pass.hidden.rows;
-  const ActivationView qkv = pass.wide(rows, 3 * int64_t{c.width});
-  const ActivationView query = qkv.slice_cols(0, c.width), key = qkv.slice_cols(c.width, c.width),
-                       value = qkv.slice_cols(2 * int64_t{c.width}, c.width);
-  run_maps(pass, w.attention_norm, 0, rows, std::array<MapTo, 3>{{{w.query, query}, {w.key, key}, {w.value, value}}},
-           q);
-  normalise_each_head(pass, w, {.query = query, .key = key, .value = value}, q);
-  prepare_heads(pass, w.query_norm, 0, query, q);
-  prepare_heads(pass, w.key_norm, 0, key, q);
-  attend_rows_of(pass, layer, 0, query, key_value_rows(pass, key, value, q), q);
-  add_attention_output(pass, w, 0, rows, q);
-}
+/// Queries, keys and values of all rows, side by side in scratch.wide.
+struct AttentionRows {
+  explicit AttentionRows(const TowerPass& pass) {
+    const int64_t width = pass.model.config.width;
+    const ActivationView all = pass.wide(pass.hidden.rows, 3 * width);
+    query = all.slice_cols(0, width);
+    key = all.slice_cols(width, width);
+    value = all.slice_cols(2 * width, width);
+  }
+  ActivationView query, key, value;
+};
 
 /// Runs attention of one view in blocks: the keys and values of all rows, then the queries of each block. For these its
 /// rows are normalised again, which costs little; only its own rows have changed by then.
@@ -205,58 +201,8 @@ ActivationView run_gated_maps(const TowerPass& pass, const VisionLayer& w, int64
   return gate;
 }
 
-void run_mlp(const TowerPass& pass, const VisionLayer& w, int64_t first, int64_t count, Queue& q) {
-  const VisionConfig& c = pass.model.config;
-  const BranchEnd end{w.mlp_down, w.mlp_scale, w.mlp_output_norm};
-  if (c.gates_mlp) return add_branch(pass, end, run_gated_maps(pass, w, first, count, q), pass.normed(count), first, q);
-  normalise_rows(pass, w.mlp_norm, first, count, q);
-  const ActivationView wide = pass.wide(count, c.mlp_width);
-  matmul({.input = pass.normed(count),
-          .weights = {w.mlp_up.weight},
-          .biases = {w.mlp_up.bias},
-          .outputs = {wide},
-          .activation = c.activation,
-          .scratch = pass.scratch.op_scratch},
-         q);
-  add_branch(pass, end, wide, pass.normed(count), first, q);
-}
-
-/// Embeds patches, without positions, in rows [first, first + count) of the pass. Rows before a view's patches get the
-/// bias only. A still picture is both frames of a pair.
-void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
-  const VisionModel& m = pass.model;
-  const VisionConfig& c = m.config;
-  const ViewBatch& batch = pass.batch;
-  const ActivationView patches = pass.wide(count, c.patch_values());
-  const int64_t frame_rows = pixels.rows / batch.frames;
-  const auto cut = [&](int32_t frame) {
-    cut_patches({.pixels = pixels.slice_rows(frame * frame_rows, frame_rows),
-                 .height = batch.size.height,
-                 .grid = batch.grid,
-                 .patch = c.patch_size,
-                 .lead = batch.lead,
-                 .first = first,
-                 .output = patches},
-                q);
-  };
-  const auto embed = [&](const Linear& map, bool accumulate) {
-    matmul({.input = patches,
-            .weights = {map.weight},
-            .biases = {map.bias},
-            .outputs = {pass.hidden.slice_rows(first, count)},
-            .accumulate = accumulate,
-            .scratch = pass.scratch.op_scratch},
-           q);
-  };
-  cut(0);
-  embed(m.patch_embedding, false);
-  if (m.next_frame_embedding.rows == 0) return;
-  if (batch.frames > 1) cut(1);
-  embed({.weight = m.next_frame_embedding}, true);
-}
-
 /// Adds positions, and class rows if there are any.
-void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
+void add_places(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
   const VisionModel& m = pass.model;
   const VisionConfig& c = m.config;
   const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
@@ -273,14 +219,14 @@ void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
   if (!c.any_size) add_rows({.values = hidden, .addend = table.slice_rows(first, std::min(count, table.rows))}, q);
 }
 
-/// Computes what the layers use of the places of patches.
-void find_places(const TowerPass& pass, Queue& q) {
-  const VisionConfig& c = pass.model.config;
-  if (c.rotates)
-    grid_angles(
-        {.grid = pass.batch.grid, .params = tower_rope(c), .cols_first = c.rotates_quarters, .angles = pass.angles()},
-        q);
-  if (c.window > 0) list_windows({.grid = pass.batch.grid, .spans = pass.scratch.seen.data}, q);
+/// Embeds patches, without positions, in rows [first, first + count) of the pass. A still picture is both frames of a
+/// pair.
+void embed_patches(const TowerPass& pass, DeviceView<const float> pixels, int64_t first, int64_t count, Queue& q) {
+  cut_frame(pass, pixels, 0, first, count, q);
+  embed_frame(pass, 0, first, count, q);
+  if (pass.model.next_frame_embedding.rows == 0) return;
+  if (pass.batch.frames > 1) cut_frame(pass, pixels, 1, first, count, q);
+  embed_frame(pass, 1, first, count, q);
 }
 
 /// Gives the rows of a layer to its projector, if it has one.
@@ -301,14 +247,92 @@ void apply_norm(const NormWeights& norm, float epsilon, DeviceView<const float> 
     layernorm({.input = rows, .weight = norm.weight, .bias = norm.bias, .epsilon = epsilon, .output = output}, q);
 }
 
+void cut_frame(const TowerPass& pass, DeviceView<const float> pixels, int32_t frame, int64_t first, int64_t count,
+               Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const ViewBatch& batch = pass.batch;
+  const int64_t frame_rows = pixels.rows / batch.frames;
+  cut_patches({.pixels = pixels.slice_rows(frame * frame_rows, frame_rows),
+               .height = batch.size.height,
+               .grid = batch.grid,
+               .patch = c.patch_size,
+               .lead = batch.lead,
+               .first = first,
+               .output = pass.wide(count, c.patch_values())},
+              q);
+}
+
+/// Rows before a view's patches get the bias only.
+void embed_frame(const TowerPass& pass, int32_t frame, int64_t first, int64_t count, Queue& q) {
+  const VisionModel& m = pass.model;
+  const bool is_first = frame == 0;
+  matmul({.input = pass.wide(count, m.config.patch_values()),
+          .weights = {is_first ? m.patch_embedding.weight : m.next_frame_embedding},
+          .biases = {is_first ? m.patch_embedding.bias : nullptr},
+          .outputs = {pass.hidden.slice_rows(first, count)},
+          .accumulate = !is_first,
+          .scratch = pass.scratch.op_scratch},
+         q);
+}
+
+void place_rows(const TowerPass& pass, int64_t first, int64_t count, Queue& q) {
+  const VisionModel& m = pass.model;
+  const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
+  add_places(pass, first, count, q);
+  if (m.first_norm.weight != nullptr) normalise(pass, m.first_norm, hidden, hidden, q);
+}
+
+void find_places(const TowerPass& pass, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  if (c.rotates)
+    grid_angles(
+        {.grid = pass.batch.grid, .params = tower_rope(c), .cols_first = c.rotates_quarters, .angles = pass.angles()},
+        q);
+  if (c.window > 0) list_windows({.grid = pass.batch.grid, .spans = pass.scratch.seen.data}, q);
+}
+
+void begin_attention(const TowerPass& pass, int32_t layer, Queue& q) {
+  const VisionLayer& w = pass.model.layers[layer];
+  const AttentionRows rows(pass);
+  run_maps(pass, w.attention_norm, 0, pass.hidden.rows,
+           std::array<MapTo, 3>{{{w.query, rows.query}, {w.key, rows.key}, {w.value, rows.value}}}, q);
+  normalise_each_head(pass, w, {.query = rows.query, .key = rows.key, .value = rows.value}, q);
+  prepare_heads(pass, w.query_norm, 0, rows.query, q);
+  prepare_heads(pass, w.key_norm, 0, rows.key, q);
+}
+
+void attend(const TowerPass& pass, int32_t layer, Queue& q) {
+  const AttentionRows rows(pass);
+  attend_rows_of(pass, layer, 0, rows.query, key_value_rows(pass, rows.key, rows.value, q), q);
+}
+
+void end_attention(const TowerPass& pass, int32_t layer, Queue& q) {
+  add_attention_output(pass, pass.model.layers[layer], 0, pass.hidden.rows, q);
+}
+
+void run_mlp(const TowerPass& pass, int32_t layer, int64_t first, int64_t count, Queue& q) {
+  const VisionConfig& c = pass.model.config;
+  const VisionLayer& w = pass.model.layers[layer];
+  const BranchEnd end{w.mlp_down, w.mlp_scale, w.mlp_output_norm};
+  if (c.gates_mlp) return add_branch(pass, end, run_gated_maps(pass, w, first, count, q), pass.normed(count), first, q);
+  normalise_rows(pass, w.mlp_norm, first, count, q);
+  const ActivationView wide = pass.wide(count, c.mlp_width);
+  matmul({.input = pass.normed(count),
+          .weights = {w.mlp_up.weight},
+          .biases = {w.mlp_up.bias},
+          .outputs = {wide},
+          .activation = c.activation,
+          .scratch = pass.scratch.op_scratch},
+         q);
+  add_branch(pass, end, wide, pass.normed(count), first, q);
+}
+
 void embed_views(const VisionModel& m, DeviceView<const float> pixels, const ViewBatch& batch, const VisionScratch& s,
                  Queue& q) {
   const TowerPass pass = tower_pass(m, batch, s, q);
   pass.for_each_block(pass.blocks.others, [&](int64_t first, int64_t count) {
-    const DeviceView<float> hidden = pass.hidden.slice_rows(first, count);
     embed_patches(pass, pixels, first, count, q);
     place_rows(pass, first, count, q);
-    if (m.first_norm.weight != nullptr) normalise(pass, m.first_norm, hidden, hidden, q);
   });
   find_places(pass, q);
 }
@@ -318,14 +342,17 @@ void encode_layers(const VisionModel& m, const LayerRange& range, const ViewBatc
   const TowerPass pass = tower_pass(m, batch, s, q);
   for (int32_t layer = range.first; layer < range.end; ++layer) {
     if (q.stopped(stop)) return;
-    if (q.traits().lean)
+    if (q.traits().lean) {
       attend_in_blocks(pass, layer, q);
-    else
-      attend_at_once(pass, layer, q);
+    } else {
+      begin_attention(pass, layer, q);
+      attend(pass, layer, q);
+      end_attention(pass, layer, q);
+    }
     pass.for_each_block(pass.blocks.mlp, [&](int64_t first, int64_t count) {
       // The CPU needs milliseconds per layer, so it checks for a stop more often. On a GPU every check counts as a
       // layer.
-      if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, m.layers[layer], first, count, q);
+      if (q.on_cuda() || !q.stopped(stop)) run_mlp(pass, layer, first, count, q);
     });
     project_inner_rows(pass, layer, out, q);
   }
