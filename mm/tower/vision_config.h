@@ -102,6 +102,10 @@ struct VisionConfig {
   }
   int32_t row_side() const { return patch_size * scale_factor; }  // pixels of joined patches
   bool has_windows(int32_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
+  /// True if a DeepStack projector takes the rows of this layer.
+  bool projects_inner_rows(int32_t layer) const {
+    return std::find(deepstack_layers, deepstack_layers + deepstack_count, layer) != deepstack_layers + deepstack_count;
+  }
   int32_t joined_width() const {  // input width of the projector
     return averages_patches ? width : width * scale_factor * scale_factor;
   }

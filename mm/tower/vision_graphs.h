@@ -1,6 +1,6 @@
 // VisionGraphs: the vision tower and projector on a GPU, recorded for 1 to 8, 16, 32, ... views and for a whole batch.
-// Views are padded to the next larger shape: padding is encoded, too, and ignored. Towers with views of any size are
-// not recorded.
+// Views are padded to the next larger shape: padding is encoded, too, and ignored. Towers with views of any size
+// have AnySizeGraphs.
 #pragma once
 
 #include <algorithm>

@@ -54,7 +54,8 @@ int64_t VisionScratch::cut_turns(const VisionConfig& c, const ViewBatch& most, c
   normed_or_mixed = layers.activations(type, BlockRows(most.rows(), device).others, c.width);
   // A norm reads f32.
   joined = projector.activations(c.has_joined_norm() ? ActivationType::kF32 : type, tokens, c.joined_width());
-  if ((device.is_cuda() && !c.any_size) || c.ends_lines) projected = projector.rows<float>(tokens, c.output_width);
+  if ((device.is_cuda() && !(c.any_size && device.lean)) || c.ends_lines)
+    projected = projector.rows<float>(tokens, c.output_width);
   return std::max({embedding.bytes, layers.bytes, projector.bytes});
 }
 

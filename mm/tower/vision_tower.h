@@ -28,7 +28,7 @@ struct VisionScratch {
   DeviceView<Half> keys, values;   // one layer's [R, D]; none if all rows are available at once as f16
   ActivationView normed_or_mixed;  // [B, D]
   ActivationView joined;           // [tokens, scale^2 D]; f32 if a projector normalises it
-  DeviceView<float> projected;     // [tokens, D of the language model]; on CUDA, and if rows form a map
+  DeviceView<float> projected;     // [tokens, D of the language model]; if encoding is recorded, and if rows form a map
 
   DeviceView<float> hidden;  // [T, D] residual stream
   DeviceView<float> angles;  // [T, head_dim], if the tower rotates

@@ -31,7 +31,7 @@ Status WaitingViews::record(const VisionModel& model, const VisionScratch& scrat
     OCELLUS_TRY(encode_views(model, batch.pixels_at(pixels), batch, scratch, out, nullptr, queue));
     OCELLUS_TRY(project_views(model, batch, scratch, out, queue));
   }
-  return queue.finish();
+  return queue.traits().lean ? queue.finish() : any_size_graphs_.record(model, scratch, queue);
 }
 
 namespace {
@@ -61,6 +61,17 @@ Status WaitingViews::encode_in_place(const VisionModel& model, const VisionScrat
   return {};
 }
 
+/// The same by recordings. A view of any size has adjacent rows.
+Status WaitingViews::encode_recorded(const VisionModel& model, DeviceView<float> hidden, const StopSignal* stop,
+                                     Queue& queue) {
+  const WaitingView& view = views_.data[0];
+  const ViewBatch batch(model.config, 1, view.size, view.frames);
+  const DeviceView<float> out = hidden.slice_rows(view.place.first, batch.tokens());
+  OCELLUS_TRY(any_size_graphs_.encode(model, batch.pixels_at(pixels_.data), batch, out, stop, queue));
+  const TraceRange projecting(trace_, "project");
+  return any_size_graphs_.project(model, batch, out, queue);
+}
+
 Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                             const StopSignal* stop, Queue& queue) {
   if (count_ == 0) return {};
@@ -70,6 +81,8 @@ Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scrat
     OCELLUS_TRY(graphs_.run(count_, stop, queue));
     for (int64_t i = 0; i < count_; ++i)
       copy_rows(scratch.projected.slice_rows(i * tokens, tokens), views_.data[i].place, hidden, queue);
+  } else if (queue.on_cuda() && !queue.traits().lean) {
+    OCELLUS_TRY(encode_recorded(model, hidden, stop, queue));
   } else {
     OCELLUS_TRY(encode_in_place(model, scratch, hidden, stop, queue));
   }

@@ -3,6 +3,7 @@
 // devices have a batch of one, and so have views of any size.
 #pragma once
 
+#include "mm/tower/any_size_graphs.h"
 #include "mm/tower/vision_graphs.h"
 #include "mm/tower/vision_tower.h"
 #include "platform/arena.h"
@@ -44,8 +45,9 @@ class WaitingViews {
   /// Adds the next view, whose pixels are written.
   void add(const WaitingView& view) { views_.data[count_++] = view; }
 
-  /// GPU only: records the encoding of every possible number of views or, for views of any size, runs one of every
-  /// magnitude, after which no size is new. `rows`: room for the largest.
+  /// GPU only: records the encoding of every possible number of views. For views of any size, runs one of every
+  /// magnitude, after which no size is new, and records the encoding of some sizes unless the device is lean. `rows`:
+  /// room for the largest.
   Status record(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> rows, Queue& queue);
 
   /// Encodes and projects all waiting views into their rows of `hidden`. After a failure they still wait.
@@ -59,11 +61,13 @@ class WaitingViews {
   }
   Status encode_in_place(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                          const StopSignal* stop, Queue& queue);
+  Status encode_recorded(const VisionModel& model, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
 
   DeviceView<float> pixels_;     // [1, values of all views]; none if they lie in the tower's scratch
   HostView<WaitingView> views_;  // [1, capacity]
   int64_t count_ = 0;
-  VisionGraphs graphs_;
+  VisionGraphs graphs_;            // views of one size
+  AnySizeGraphs any_size_graphs_;  // views of any size
   TraceSink trace_;
 };
 

@@ -50,12 +50,14 @@ void check_phases(const Model& model, DeviceKind device) {
 }  // namespace
 
 TEST_CASE("every phase takes the rows that the plan counts for it, and no row is counted for no phase") {
-  Model tiled;
+  Model tiled, any_size;
   REQUIRE_MESSAGE(tiled.open_shape("SmolVLM-256M", "Q8_0").ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(any_size.open_shape("Qwen3-VL-2B", "Q8_0").ok(), last_failure().sentence);
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     CAPTURE(static_cast<int>(device));
     check_phases(test::bundled_model(), device);
     check_phases(tiled, device);
+    check_phases(any_size, device);
   }
 }
 
