@@ -111,6 +111,31 @@ def papers_models(results):
                   "MiB a picture, 16 / 4 / 2 / 1 bits"], [row(model) for model in models])
 
 
+def families_beside_the_peer(results):
+    """Ours / llama.cpp's; of the peer's encodings of a picture the fastest."""
+    runs = results["families_h100"]["runs"]
+
+    def run_of(program, model, weights, picture=None):
+        return next(run for run in runs if (run["program"], run["model"], run["format"]) == (program, model, weights) and
+                    run.get("picture") == picture and "commit" not in run)
+
+    def row(model, weights):
+        pictures = ("640x480", "1920x1080")
+        ours = [run_of("ocellus", model, weights, picture) for picture in pictures]
+        text = run_of("llama-bench", model, weights)
+        theirs = [min(run_of("llama-mtmd-cli", model, weights, picture)["encode_ms"]) for picture in pictures]
+        encodings = [f"{own['encode_ms']:.1f} / {whole(peer)}" for own, peer in zip(ours, theirs)]
+        return [f"{model}, {weights}",
+                f"{three_digits(ours[0]['prompt_tokens_s'])} / {three_digits(text['prompt_tokens_s'])}",
+                f"{whole(ours[0]['decode_tokens_s'])} / {whole(text['decode_tokens_s'])}", *encodings,
+                ", ".join(f"{own['ttft_ms']:.0f}" for own in ours) + " ms"]
+
+    return table(["", "prompt, tokens/s", "decode, tokens/s", "encode 640 x 480, ms", "1920 x 1080, ms",
+                  "first token after either"],
+                 [row(model, weights) for model in ("Qwen3-VL-2B", "Qwen2.5-VL-3B", "Gemma3-4B")
+                  for weights in ("F16", "Q8_0", "Q4_K")])
+
+
 def packed_and_evicted(results):
     settings = {cell["flags"]: cell for cell in results["cache_accuracy_h100"]["settings"]}
 
@@ -332,6 +357,6 @@ def time_to_first_token(results):
                   ["nothing reused", *(cell(row, place) for place in places)] for row in rows], right=True)
 
 
-TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "families": families_beside_the_peer, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}

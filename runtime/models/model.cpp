@@ -208,9 +208,12 @@ void Model::describe(ocellus_model_facts* out) const {
   out->parameter_count = count_parameters(text_file_);
   out->text_weight_bytes = text_file_.data_bytes();
   out->step_weight_bytes = out->text_weight_bytes;
+  // A step reads a row of each table alone; the embedding may be the unembedding, too.
   const GgufTensor* embedding = text_file_.find_tensor("token_embd.weight");
   if (embedding != nullptr && text_file_.find_tensor("output.weight") != nullptr)
     out->step_weight_bytes -= embedding->bytes;
+  if (const GgufTensor* inputs = text_file_.find_tensor("per_layer_token_embd.weight"))
+    out->step_weight_bytes -= inputs->bytes;
   out->layer_count = text_.layer_count;
   out->width = text_.width;
   out->query_heads = text_.query_heads;
