@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kWarps = 8, kThreads = kWarps * kWarp;
 constexpr int kRowTiles = 2, kRows = kRowTiles * kFragment;
-constexpr int kChannels = 64;  // of a warp
+constexpr int kChannels = 64;  // channels of a warp
 constexpr int kDim = kWarps * kChannels, kUnits = kDim / 8;
 static_assert(kDim >= kMaxHeadDim);
 
