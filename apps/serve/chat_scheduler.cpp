@@ -125,6 +125,7 @@ void ChatScheduler::read_request(const Job& job) {
 void ChatScheduler::end_reading() {
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
+  show_load();
 }
 
 bool ChatScheduler::read_chat(const Job& job) {
