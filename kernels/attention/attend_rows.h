@@ -50,9 +50,8 @@ struct RowBounds {
 ///             Calibration takes a second pass over the runs' keys there, and covers the slots that a row sees
 /// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32. CUDA: products of
 ///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
-/// Divisible   E by 8, E <= kMaxHeadDim on CUDA and with shifted runs; H by G; H / G <= 64; on CUDA all rows start on
-/// 16
-///             bytes; sequences > 1 only without runs and causality, with first_row 0
+/// Divisible   E by 8, E <= kMaxHeadDim on CUDA and with shifted runs; H by G; H / G <= 64; on CUDA all rows start at
+///             multiples of 16 bytes; sequences > 1 only without runs and causality, with first_row 0
 /// Aliasing    out may not overlap query
 /// Scratch     attend_rows_scratch_bytes(E, traits); never a T x T matrix
 /// Determinism the same bits whatever the number of threads

@@ -1,8 +1,6 @@
 // Attention of long heads: a block takes 32 query rows of one key/value head, 16 slots at a time. Each of its eight
 // warps takes 64 channels. It scores all rows with its channels of the queries and keys; the warps' parts are added in
 // shared memory, and then each mixes its channels of the values by the same weights.
-#include <algorithm>
-
 #include "kernels/attention/attend_rows_long.cuh"
 #include "kernels/attention/attend_rows_mix.cuh"
 #include "kernels/base/launch.cuh"
@@ -118,10 +116,9 @@ __device__ void score_part(const LongRoom& room, const LongRows& rows, int warp,
 /// True if query row m sees slot `slot` of a piece.
 __device__ bool sees(const RowsWork& work, const TilePlace& place, const LongPiece& piece, int m, int slot) {
   if (slot >= piece.live) return false;
-  const int row = min(m, place.rows - 1) / work.group;
-  if (piece.own < 0) return piece.visible_from < (work.causal ? work.first_row + row + 1 : work.row_count);
-  const RowSpan span =
-      work.spans != nullptr ? work.spans[row] : RowSpan{0, work.causal ? work.first_row + row + 1 : work.row_count};
+  const int limit = limit_of(work, place, m);
+  if (piece.own < 0) return piece.visible_from < limit;
+  const RowSpan span = work.spans != nullptr ? span_of(work, place, m) : RowSpan{0, limit};
   return piece.own + slot >= span.begin && piece.own + slot < span.end;
 }
 
@@ -208,12 +205,10 @@ __device__ void write(const RowsWork& work, const TilePlace& place, int warp, in
 
 /// Pieces that some row of the tile may see. Where no run comes first, those before the first row's are left out.
 __device__ int2 pieces_of(const RowsWork& work, TilePlace& place) {
-  const int first_row = place.tile_row / work.group,
-            last_row = (min(place.tile_row + kRows, place.rows) - 1) / work.group;
-  place.visible = work.spans != nullptr ? work.spans[last_row].end
-                  : work.causal         ? work.first_row + last_row + 1
-                                        : work.row_count;
-  const int begin = work.spans != nullptr && work.run_count == 0 ? work.spans[first_row].begin / kTileSlots : 0;
+  const bool listed = work.spans != nullptr;
+  const int last = place.tile_row + kRows - 1;
+  place.visible = listed ? span_of(work, place, last).end : limit_of(work, place, last);
+  const int begin = listed && work.run_count == 0 ? span_of(work, place, place.tile_row).begin / kTileSlots : 0;
   return make_int2(begin, work.run_count + divide_up(place.visible, kTileSlots));
 }
 

@@ -19,10 +19,9 @@ namespace ocellus {
 ///             such a tile has at most packed_tile_slots(scales) slots and lies within one block. With calibration,
 ///             scores of packed slots are calibrated as in kv_run.h; f16 tiles of a step are never copies of packed
 ///             ones. Tile new_tile is f16, and its counts are ignored
-/// Window    tiles.window: see step_tiles.h; only without packed tiles
+/// Window      tiles.window: see step_tiles.h; only without packed tiles
 /// Stored      tiles.stored: an earlier call, with the same arguments but for query and output, has stored key and
-/// value;
-///             they are as it left them, and the query alone is new (layers that share keys and values)
+///             value; they are as it left them, and the query alone is new (layers that share keys and values)
 /// Moved       the query is rotated back by a tile's position shift before it reads it; new_tile is not shifted
 /// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
 ///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
