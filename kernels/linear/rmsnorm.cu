@@ -175,15 +175,12 @@ void normalise_heads(const NormaliseHeadsArgs& args, Queue& queue) {
   const int64_t rows = args.query.cols > 0 ? args.query.rows : args.key.rows;
   const int64_t threads = rows * (query.heads + key.heads + value.heads) * lanes;
   const LaunchShape shape{.grid = static_cast<unsigned>(divide_up(threads, kHeadThreads)), .threads = kHeadThreads};
-  const bool wide =
-      query.takes_wide_units(args.query) && key.takes_wide_units(args.key) && value.takes_wide_units(args.value);
-  const auto run = [&](auto kernel) {
-    kernel(queue, "normalise_heads", shape, query, key, value, rows, args.head_dim, lanes, args.epsilon);
-  };
-  if (wide)
-    run([](auto&&... rest) { launch<normalise_head_rows<true>>(rest...); });
+  if (query.takes_wide_units(args.query) && key.takes_wide_units(args.key) && value.takes_wide_units(args.value))
+    launch<normalise_head_rows<true>>(queue, "normalise_heads", shape, query, key, value, rows, args.head_dim, lanes,
+                                      args.epsilon);
   else
-    run([](auto&&... rest) { launch<normalise_head_rows<false>>(rest...); });
+    launch<normalise_head_rows<false>>(queue, "normalise_heads", shape, query, key, value, rows, args.head_dim, lanes,
+                                       args.epsilon);
 }
 
 void rmsnorm(const RmsNormArgs& args, Queue& queue) {
