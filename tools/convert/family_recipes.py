@@ -968,6 +968,7 @@ class Gemma4(Gemma3):
     user_close = "<turn|>\n<|turn>model\n"
     answer_end = "<turn|>"
     patch, budget, window = 4, 12, 12
+    standardize = True
     template = ("{{ bos_token }}{% for turn in messages %}"
                 "{{ '<|turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\\n' }}"
                 "{% for part in turn['content'] if turn['content'] is not string %}"
@@ -1017,8 +1018,6 @@ class Gemma4(Gemma3):
         config._attn_implementation = "eager"
         return transformers.Gemma4ForConditionalGeneration(config)
 
-    standardize = True
-
     def normaliser(self):
         return SimpleNamespace(image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
@@ -1047,7 +1046,6 @@ class Gemma4(Gemma3):
                 "line": [431, 20], "column": [7, 300], "camera": [640, 480]}
 
     def prompt(self, turns, system=""):
-        self.system_text = system
         self.user_first = (f"<|turn>system\n{system}<turn|>\n" if system else "") + "<|turn>user\n"
         joined = Recipe.prompt(self, turns)
         messages = self.messages(turns, system)

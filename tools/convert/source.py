@@ -37,6 +37,14 @@ class Facts(dict):
         return value
 
 
+def with_text_defaults(config, text_only, defaults):
+    """The same config.json with what transformers assumes of the text model, whose facts are at the top in files of
+    the model types `text_only`, which have no vision part."""
+    text = config if config["model_type"] in text_only else config.part("text_config")
+    tied = config.get("tie_word_embeddings", True)
+    return Facts(config.place, {**config, "text_config": {**defaults, "tie_word_embeddings": tied, **text}})
+
+
 def read_json(path):
     """The facts of a file, none if there is no such file."""
     try:

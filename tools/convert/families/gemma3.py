@@ -5,7 +5,7 @@ import math
 from families import vision
 from gemma3_text import TEXT_DEFAULTS
 from gguf_file import add_linear, add_tensor
-from source import Facts
+from source import Facts, with_text_defaults
 
 MODEL_TYPES = ("gemma3", "gemma3_text")
 TEXT_ONLY = ("gemma3_text",)
@@ -22,11 +22,7 @@ USUAL_ROWS, USUAL_SCALE = 256, 4
 
 
 def arrange(config):
-    """The same config.json with what transformers assumes of the text model, whose facts are at the top in files
-    without a vision part."""
-    text = config if config["model_type"] in TEXT_ONLY else config.part("text_config")
-    tied = config.get("tie_word_embeddings", True)
-    return Facts(config.place, {**config, "text_config": {**TEXT_DEFAULTS, "tie_word_embeddings": tied, **text}})
+    return with_text_defaults(config, TEXT_ONLY, TEXT_DEFAULTS)
 
 
 def scale_factor(source):
