@@ -65,10 +65,15 @@ class PageTest(unittest.TestCase):
 
     def until(self, look, is_right, limit_s=20):
         limit = time.monotonic() + limit_s
-        while not is_right(found := look()) and time.monotonic() < limit:
+        while True:
+            try:
+                if is_right(found := look()) or time.monotonic() > limit:
+                    return found
+            except BrowserFailure:  # an element may not be there yet
+                if time.monotonic() > limit:
+                    raise
             self.page.evaluate("1")  # events of the browser are taken with its answers
             time.sleep(0.03)
-        return found
 
     def pixels(self):
         """Red, green, blue, alpha of 8 x 8 points of the picture, row by row."""
