@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) carry_head(const __grid_constant__ C
     const ChannelPair at = ChannelPair::of(a.rope, pair);
     float2 dk = make_float2(0, 0), dv = make_float2(0, 0);
     for (int i = 0; i < image.in_place; ++i) {
-      const int64_t r = a.rows_in_place[image.first_row + i], row = a.rows.at(r, head);
+      const int64_t r = a.rows_in_place[image.first_row + i], row = a.rows.at(a.place(r), head);
       const float2 now =
           rotate_back(turn_of(a.angles.data + r * a.angles.stride, pair, at), load_pair(a.rows.keys + row, at));
       const float* stored_angles = a.slot_angles.data + (image.first_angle + i) * a.slot_angles.stride;

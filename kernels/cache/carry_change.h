@@ -28,21 +28,25 @@ struct CarriedImage {
 /// with R(p) the rotation of position p; row r stands at p_r and was computed at s_r = p_r - shift.
 ///
 /// Shapes    rows [G, capacity, E] of one layer: the chunk's, rotated at their positions; images [image_count];
-///           rows_in_place: rows of the chunk, in the order of the slots; angles [chunk rows, rotated]; slot_angles
-///           [.., rotated]: of s_j, slot by slot, and of shift. All in device memory
+///           rows_in_place: rows of the chunk, in the order of the slots; places [chunk rows]: where they stand in
+///           `rows`, or null: in their order; angles [chunk rows, rotated]; slot_angles [.., rotated]: of s_j, slot by
+///           slot, and of shift. All in device memory
 /// Types     f16, sums and rotation in f32
-/// Divisible E by 8 and at most 256; on CUDA all rows start on 16 bytes
-/// Errors    heads of more than 256 values are kInternal in the queue on the CPU
+/// Divisible E by 8 and at most kMaxHeadDim; on CUDA all rows start on 16 bytes
+/// Errors    longer heads are kInternal in the queue on the CPU
 struct CarryChangeArgs {
   KvLayerRows rows;
   const CarriedImage* images = nullptr;
   int32_t image_count = 0;
   const int32_t* rows_in_place = nullptr;
+  const int32_t* places = nullptr;
   int32_t layer = 0;
   RopeParams rope;
   DeviceView<const float> angles;
   DeviceView<const float> slot_angles;
   KvLayerRows copies;  // linked images' slots, rotated to their present positions: read by the chunk's attention
+
+  OCELLUS_EVERYWHERE int64_t place(int64_t row) const { return places == nullptr ? row : places[row]; }
 };
 void carry_change(const CarryChangeArgs& args, Queue& queue);
 

@@ -46,7 +46,7 @@ void find_change(const CarryChangeArgs& args, const CarriedImage& image, int64_t
   std::fill_n(of_values, dim, 0.0f);
   HeadRow row;
   for (int32_t i = 0; i < image.in_place; ++i) {
-    const int64_t r = args.rows_in_place[image.first_row + i], at = args.rows.at(r, head);
+    const int64_t r = args.rows_in_place[image.first_row + i], at = args.rows.at(args.place(r), head);
     expand_halves(args.rows.keys + at, dim, row.values);
     unrotate(args.rope, args.angles.row(r), row.values);
     add_to(row.values, share, dim, of_keys);

@@ -52,14 +52,15 @@ struct RowPair {
 };
 
 /// One thread copies one unit of a key and of its value.
-__global__ void round_kv_units(RowPair in, int64_t first, KvLayerRows out, int64_t count) {
+__global__ void round_kv_units(RowPair in, const __grid_constant__ RoundKvArgs args, int64_t count) {
   const int64_t unit = thread_index();
   wait_for_inputs();
   let_next_start();
   if (unit >= count) return;
+  const KvLayerRows& out = args.out;
   const UnitPlace place = place_of(unit, out);
   const int from = place.head * out.head_dim + place.at;
-  const int64_t to = (first + place.row) * out.row_stride + place.head * out.head_stride + place.at;
+  const int64_t to = out.at(args.place(place.row), place.head) + place.at;
   store_unit(out.keys + to, limited(load_unit(in.keys + place.row * in.keys_stride + from)));
   store_unit(out.values + to, limited(load_unit(in.values + place.row * in.values_stride + from)));
 }
@@ -88,7 +89,7 @@ void round_kv(const RoundKvArgs& args, Queue& queue) {
   const int64_t units = unit_count(args.keys.rows, args.out);
   const RowPair in{static_cast<const Half*>(args.keys.data), static_cast<const Half*>(args.values.data),
                    args.keys.stride, args.values.stride};
-  launch<round_kv_units>(queue, "round_kv", shape_of(units), in, args.first, args.out, units);
+  launch<round_kv_units>(queue, "round_kv", shape_of(units), in, args, units);
 }
 
 void store_kv(const StoreKvArgs& args, Queue& queue) {

@@ -28,16 +28,20 @@ struct KvLayerRows {
 };
 
 /// Rounds rows to f16 (to nearest even; magnitudes above 65504, the largest f16, become that) and lays them out by
-/// head: out.keys[g][first + t] = k[t][g*E ..], the same for values.
+/// head: out.keys[g][first + t] = k[t][g*E ..], the same for values; with `places`, places[t] instead of first + t.
 ///
-/// Shapes    keys, values [T, G * E] (rows may be strided), already rotated; first + T <= out.capacity
+/// Shapes    keys, values [T, G * E] (rows may be strided), already rotated; first + T <= out.capacity; places [T] in
+///           device memory, all different and below out.capacity, or null
 /// Types     keys, values activations
 /// Divisible E by 8; on CUDA all rows start on 16 bytes
 struct RoundKvArgs {
   ActivationView keys;
   ActivationView values;
   int64_t first = 0;
+  const int32_t* places = nullptr;
   KvLayerRows out;
+
+  OCELLUS_EVERYWHERE int64_t place(int64_t row) const { return places == nullptr ? first + row : places[row]; }
 };
 void round_kv(const RoundKvArgs& args, Queue& queue);
 

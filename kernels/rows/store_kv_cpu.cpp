@@ -20,7 +20,7 @@ void round_kv_rows(const RoundKvArgs& args, int64_t begin, int64_t end) {
   const int64_t dim = args.out.head_dim;
   for (int64_t t = begin; t < end; ++t) {
     for (int64_t head = 0; head < args.out.heads; ++head) {
-      const int64_t to = args.out.at(args.first + t, head);
+      const int64_t to = args.out.at(args.place(t), head);
       round_to_halves(args.keys.row(t) + head * dim, dim, args.out.keys + to);
       round_to_halves(args.values.row(t) + head * dim, dim, args.out.values + to);
     }

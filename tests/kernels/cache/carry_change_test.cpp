@@ -18,6 +18,7 @@ struct Shape {
   RopePairing pairing;
   std::vector<std::pair<int32_t, int32_t>> images;  // slots, of them in place
   bool copies;
+  bool placed = false;  // the chunk's rows stand elsewhere than their numbers say
 };
 
 using Row = std::vector<double>;
@@ -64,6 +65,7 @@ struct Chunk {
     }
     for (int32_t i = 0; i < kRows; ++i) row_positions.push_back(static_cast<int32_t>(random.integer(0, 400)));
     angles = angles_of(row_positions);
+    for (int32_t i = 0; i < kRows; ++i) places.push_back(shape.placed ? (7 * i + 3) % kRows : i);
     slot_angles = angles_of(positions);
   }
 
@@ -110,6 +112,7 @@ struct Chunk {
             .images = images.data(),
             .image_count = static_cast<int32_t>(images.size()),
             .rows_in_place = rows_in_place.data(),
+            .places = shape.placed ? places.data() : nullptr,
             .layer = kLayer,
             .rope = {.pairing = shape.pairing, .rotated = shape.rotated},
             .angles = {angles.data(), kRows, rotated_count},
@@ -121,7 +124,7 @@ struct Chunk {
   test::Vector<Half> keys, values_, copy_keys, copy_values;
   std::vector<test::Vector<Half>> blocks;
   test::Vector<CarriedImage> images;
-  test::Vector<int32_t> rows_in_place, positions, row_positions;
+  test::Vector<int32_t> rows_in_place, positions, row_positions, places;
   test::Vector<float> angles, slot_angles;
 };
 
@@ -141,7 +144,7 @@ void check_head(Chunk& before, Chunk& after, size_t i, int64_t head) {
   for (int32_t p = 0; p < image.in_place; ++p) {
     const int32_t row = before.rows_in_place[static_cast<size_t>(image.first_row + p)];
     const double share = 1.0 / image.in_place;
-    const int64_t at = rows.at(row, head), slot = int64_t{p} * shape.dim;
+    const int64_t at = rows.at(before.places[static_cast<size_t>(row)], head), slot = int64_t{p} * shape.dim;
     add_share(before.rotated(before.read(rows.keys + at), before.row_positions[static_cast<size_t>(row)], -1), share,
               &dk);
     add_share(before.rotated(before.read(keys + slot), positions[p], -1), -share, &dk);
@@ -185,7 +188,9 @@ TEST_CASE("carry_change adds the mean change of the rows in place to all other s
       for (const Shape& shape : {Shape{2, 16, 16, RopePairing::kAdjacent, {{7, 3}}, false},
                                  {1, 64, 64, RopePairing::kHalves, {{20, 1}, {9, 9}, {64, 16}}, true},
                                  {3, 24, 8, RopePairing::kHalves, {{30, 5}, {12, 0}, {1, 1}}, true},
-                                 {1, 256, 128, RopePairing::kAdjacent, {{40, 7}}, true}}) {
+                                 {1, 256, 128, RopePairing::kAdjacent, {{40, 7}}, true},
+                                 {2, 64, 64, RopePairing::kHalves, {{20, 3}, {9, 8}}, false, true},
+                                 {1, 512, 512, RopePairing::kHalves, {{12, 2}}, true, true}}) {
         CAPTURE(shape.dim);
         Random random(77), again(77);
         Chunk before(shape, random), chunk(shape, again);

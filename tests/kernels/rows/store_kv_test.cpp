@@ -34,7 +34,8 @@ void fill(Activations& values, int64_t rows, int64_t cols, Random& random) {
   }
 }
 
-void check_round_kv(Queue& queue) {
+/// `listed`: every row has a place of its own, backwards.
+void check_round_kv(Queue& queue, bool listed) {
   for (const auto& [rows, heads, dim] :
        {std::tuple<int64_t, int32_t, int32_t>{1, 1, 8}, {3, 4, 64}, {17, 2, 72}, {300, 3, 80}}) {
     const int64_t width = heads * dim, first = 2, capacity = rows + 5;
@@ -44,9 +45,12 @@ void check_round_kv(Queue& queue) {
     fill(keys, rows, width, random);
     fill(values, rows, width, random);
     Guarded<Half> out_keys(heads * capacity, dim), out_values(heads * capacity, dim);
+    test::Vector<int32_t> places;
+    for (int64_t t = rows; listed && t-- > 0;) places.push_back(static_cast<int32_t>(first + t));
     round_kv({.keys = keys.view(),
               .values = values.view(),
-              .first = first,
+              .first = listed ? 0 : first,
+              .places = listed ? places.data() : nullptr,
               .out = KvLayerRows::head_major(out_keys.data(), out_values.data(), heads, dim, capacity)},
              queue);
     REQUIRE(queue.finish().ok());
@@ -55,7 +59,7 @@ void check_round_kv(Queue& queue) {
     CHECK(out_keys.untouched_count() >= (capacity - rows) * width);  // rows before and after stay unchanged
     for (int64_t t = 0; t < rows; ++t) {
       for (int64_t i = 0; i < width; ++i) {
-        const int64_t row = i / dim * capacity + first + t;
+        const int64_t row = i / dim * capacity + first + (listed ? rows - 1 - t : t);
         REQUIRE(out_keys.at(row, i % dim).bits == rounded(keys.get(t, i)).bits);
         REQUIRE(out_values.at(row, i % dim).bits == rounded(values.get(t, i)).bits);
       }
@@ -66,9 +70,9 @@ void check_round_kv(Queue& queue) {
 TEST_CASE("round_kv rounds to nearest and lays rows out by head, on every target and backend") {
   for (const int threads : {1, 3}) {
     test::TestQueue queue(threads);
-    test::for_each_target([&] { check_round_kv(*queue); });
+    test::for_each_target([&] { check_round_kv(*queue, false); });
   }
-  test::for_each_backend(check_round_kv);
+  for (const bool listed : {false, true}) test::for_each_backend([&](Queue& queue) { check_round_kv(queue, listed); });
 }
 
 /// As wide as the widest vectors and a tail.
