@@ -210,7 +210,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
                             static_cast<long long>(given), static_cast<long long>(needed)));
   const bool is_long = args.rows.head_dim > kAttendLongestTile;
   const bool calibrates = args.past.calibration.on && args.past.count > 0;
-  if (is_long && (calibrates || args.rows.head_dim > kMaxHeadDim))
+  if (args.rows.head_dim > kMaxHeadDim)
     queue.fail(
         OCELLUS_FAIL(Code::kUnsupported, "attend_rows has no kernel for such heads of %d values", args.rows.head_dim));
   const DeviceView<float>& pairs = args.calibration_scratch;
@@ -220,11 +220,10 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (!queue.ok() || args.query.rows == 0) return;
 
   RowsWork work = describe(args);
-  if (is_long) return attend_rows_long(work, queue);
-  if (calibrates) {
+  if (calibrates)
     work.calibration = {pairs.data, pairs.stride, args.past.calibration, std::sqrt(static_cast<float>(work.head_dim))};
-    find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);
-  }
+  if (is_long) return attend_rows_long(work, queue);
+  if (calibrates) find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);
   const int tile_dim = attend_tile_dim(work.head_dim);
   const bool is_causal = args.bounds.kind == RowBounds::Kind::kCausal;
   const int64_t own = is_causal ? args.first_row + work.rows : args.row_count;

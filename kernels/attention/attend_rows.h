@@ -27,8 +27,8 @@ struct RowBounds {
     kListed   // row t: spans[t]
   };
   Kind kind = Kind::kCausal;
-  /// [T] in the device's memory. Each holds its own row, first_row + t, and ends at row_count at the latest; neither
-  /// begins nor ends go back from one row to the next.
+  /// [T] in the device's memory. None is empty, each ends at row_count at the latest; neither begins nor ends go back
+  /// from one row to the next.
   const RowSpan* spans = nullptr;
 
   static constexpr RowBounds causal() { return {}; }

@@ -84,6 +84,13 @@ __device__ inline void add_lanes(ScoreRange& range) {
   }
 }
 
+/// Returns g(score) for a row's pair.
+__device__ inline float calibrated_score(const RowsWork& work, const float* pair, float score) {
+  const float slope = pair[0], low = pair[1];
+  if (slope == kNotCalibrated) return score;
+  return fmaf(slope, score - low, low - work.calibration.by.tau_low * work.calibration.root);
+}
+
 /// Changes the scores of calibrated slots, including those after the live ones.
 template <class T>
 __device__ void calibrate_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
@@ -96,16 +103,13 @@ __device__ void calibrate_stage(const RowsWork& work, const TilePlace& place, co
       const int m = first_warp_row<T>(place) + r * kFragment + half * kMatrix + lane / 4;
       if (m >= place.rows) continue;
       const float* pair = calibration_of(work, place, m);
-      const float slope = pair[0], low = pair[1];
-      if (slope == kNotCalibrated) continue;
-      const float lowest = low - work.calibration.by.tau_low * work.calibration.root;
 #pragma unroll
       for (int n = 0; n < T::kSlots / kMatrix; ++n) {
         if (calibrated_slots<T>(work, runs, stage, n / 2) == 0) continue;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[r][n][2 * half + i];
-          score = fmaf(slope, score - low, lowest);
+          score = calibrated_score(work, pair, score);
         }
       }
     }

@@ -1,6 +1,7 @@
 // Attention of long heads: a block takes 32 query rows of one key/value head, 16 slots at a time. Each of its eight
 // warps takes 64 channels. It scores all rows with its channels of the queries and keys; the warps' parts are added in
 // shared memory, and then each mixes its channels of the values by the same weights.
+#include "kernels/attention/attend_rows_calibrate.cuh"
 #include "kernels/attention/attend_rows_long.cuh"
 #include "kernels/attention/attend_rows_mix.cuh"
 #include "kernels/base/launch.cuh"
@@ -36,6 +37,7 @@ struct LongPiece {
   int live;
   int own;           // own row of the first slot; negative: a run
   int visible_from;  // first row that sees the run
+  bool calibrated;
 };
 
 __device__ LongPiece piece_of(const RowsWork& work, const TilePlace& place, int index) {
@@ -55,6 +57,7 @@ __device__ LongPiece piece_of(const RowsWork& work, const TilePlace& place, int 
   piece.stride = work.head_dim;
   piece.live = live_slots(run, 0, 0, work.layer * work.kv_heads + place.kv_head);
   piece.visible_from = run.visible_from;
+  piece.calibrated = run.calibrated;
   return piece;
 }
 
@@ -85,9 +88,19 @@ __device__ void fetch_queries(const RowsWork& work, const TilePlace& place, __ha
 struct LongRows {
   uint32_t queries[kRowTiles][kChannels / kFragment][4];
   float mixed[kRowTiles][kChannels / kMatrix][4] = {};
-  float base[kRowTiles][2];
+  float base[kRowTiles][2] = {{-INFINITY, -INFINITY}, {-INFINITY, -INFINITY}};
   float sum[kRowTiles][2] = {};  // sum of the weights that this lane saw
 };
+
+/// Loads a warp's channels of the queries.
+__device__ void keep_queries(const LongRoom& room, int warp, LongRows& rows) {
+  const __half* queries = fragment_row<LongTile>(room.queries + warp * kChannels);
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r)
+#pragma unroll
+    for (int k = 0; k < kChannels / kFragment; ++k)
+      load_matrices(rows.queries[r][k], queries + r * kFragment * LongTile::kStride + k * kFragment);
+}
 
 __device__ void score_part(const LongRoom& room, const LongRows& rows, int warp, int lane,
                            float (&part)[kRows][kTileSlots]) {
@@ -122,13 +135,20 @@ __device__ bool sees(const RowsWork& work, const TilePlace& place, const LongPie
   return piece.own + slot >= span.begin && piece.own + slot < span.end;
 }
 
+__device__ float sum_of_parts(const LongRoom& room, int row, int slot) {
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += room.parts[w][row][slot];
+  return sum;
+}
+
 __device__ void add_parts(const RowsWork& work, const TilePlace& place, const LongPiece& piece, LongRoom& room) {
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kTileSlots; i += kThreads) {
-    const int row = i / kTileSlots, slot = i % kTileSlots;
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += room.parts[w][row][slot];
-    room.scores[row][slot] = sees(work, place, piece, place.tile_row + row, slot) ? sum : -INFINITY;
+    const int row = i / kTileSlots, slot = i % kTileSlots, m = place.tile_row + row;
+    float score = sum_of_parts(room, row, slot);
+    if (work.calibration.rows != nullptr && piece.calibrated && m < place.rows)
+      score = calibrated_score(work, calibration_of(work, place, m), score);
+    room.scores[row][slot] = sees(work, place, piece, m, slot) ? score : -INFINITY;
   }
 }
 
@@ -231,14 +251,7 @@ __global__ void __launch_bounds__(kThreads) attend_long(const __grid_constant__ 
   wait_for_copies<2>();
   __syncthreads();
   LongRows rows;
-#pragma unroll
-  for (int r = 0; r < kRowTiles; ++r) {
-    rows.base[r][0] = rows.base[r][1] = -INFINITY;
-#pragma unroll
-    for (int k = 0; k < kChannels / kFragment; ++k)
-      load_matrices(rows.queries[r][k], fragment_row<LongTile>(room.queries + warp * kChannels) +
-                                            r * kFragment * LongTile::kStride + k * kFragment);
-  }
+  keep_queries(room, warp, rows);
   for (int index = pieces.x; index < pieces.y; ++index) {
     wait_for_copies<1>();  // the keys; the values may be on their way
     __syncthreads();
@@ -260,15 +273,72 @@ __global__ void __launch_bounds__(kThreads) attend_long(const __grid_constant__ 
   write(work, place, warp, lane, rows);
 }
 
+/// Ranges of the scores of calibrated slots. A thread sees one slot of every piece, of two rows; sixteen share a row.
+struct LongRanges {
+  static constexpr int kRounds = kRows * kTileSlots / kThreads;
+  ScoreRange ranges[kRounds];
+  int seen[kRounds] = {};
+
+  __device__ static int row_of(int round) { return (static_cast<int>(threadIdx.x) + round * kThreads) / kTileSlots; }
+  __device__ void add(const RowsWork& work, const TilePlace& place, const LongPiece& piece, const LongRoom& room) {
+    const int slot = static_cast<int>(threadIdx.x) % kTileSlots;
+#pragma unroll
+    for (int i = 0; i < kRounds; ++i) {
+      if (!piece.calibrated || !sees(work, place, piece, place.tile_row + row_of(i), slot)) continue;
+      ranges[i].add(sum_of_parts(room, row_of(i), slot));
+      ++seen[i];
+    }
+  }
+  __device__ void write(const RowsWork& work, const TilePlace& place) {
+#pragma unroll
+    for (int i = 0; i < kRounds; ++i) {
+      for (int offset = 1; offset < kTileSlots; offset *= 2) {
+        ranges[i].add({__shfl_xor_sync(0xFFFFFFFFu, ranges[i].low, offset),
+                       __shfl_xor_sync(0xFFFFFFFFu, ranges[i].high, offset)});
+        seen[i] += __shfl_xor_sync(0xFFFFFFFFu, seen[i], offset);
+      }
+      const int m = place.tile_row + row_of(i);
+      if (threadIdx.x % kTileSlots == 0 && m < place.rows) set_calibration(work, place, m, ranges[i], seen[i]);
+    }
+  }
+};
+
+/// Fills work.calibration.rows: see attend_rows_calibrate.cuh.
+__global__ void __launch_bounds__(kThreads) measure_long(const __grid_constant__ RowsWork work) {
+  extern __shared__ __align__(16) std::byte shared[];
+  LongRoom& room = *reinterpret_cast<LongRoom*>(shared);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  TilePlace place;
+  place_tile(work, static_cast<int>(blockIdx.x), kRows, place);
+  wait_for_inputs();
+  let_next_start();
+  fetch_queries(work, place, room.queries);
+  wait_for_copies<0>();
+  __syncthreads();
+  LongRows rows;
+  keep_queries(room, warp, rows);
+  LongRanges ranges;
+  for (int index = 0; index < work.run_count; ++index) {
+    const LongPiece piece = piece_of(work, place, index);
+    fetch_rows(piece.keys, piece.stride, piece.live, work.head_dim, room.keys);
+    wait_for_copies<0>();
+    __syncthreads();
+    score_part(room, rows, warp, lane, room.parts[warp]);
+    __syncthreads();
+    ranges.add(work, place, piece, room);
+  }
+  ranges.write(work, place);
+}
+
 }  // namespace
 
 void attend_rows_long(RowsWork work, Queue& queue) {
   work.tiles = static_cast<int>(divide_up(int64_t{work.rows} * work.group, kRows));
-  launch<attend_long>(queue, "attend_rows",
-                      {.grid = static_cast<unsigned>(work.tiles * work.heads),
-                       .threads = kThreads,
-                       .shared_bytes = static_cast<int>(sizeof(LongRoom))},
-                      work);
+  const LaunchShape shape{.grid = static_cast<unsigned>(work.tiles * work.heads),
+                          .threads = kThreads,
+                          .shared_bytes = static_cast<int>(sizeof(LongRoom))};
+  if (work.calibration.rows != nullptr) launch<measure_long>(queue, "attend_rows", shape, work);
+  launch<attend_long>(queue, "attend_rows", shape, work);
 }
 
 }  // namespace ocellus::cuda

@@ -15,7 +15,8 @@
 //
 //   packed_kernels.cuh     the kernels; packed_kernels.cu chooses between them
 //   packed_attention.cuh   a warp's pass over its tiles: packed ones, then f16 ones
-//   packed_stages.cuh      the list of those tiles, and copies of packed ones to shared memory, several stages ahead
+//   packed_tiles.cuh       the list of those tiles
+//   packed_stages.cuh      copies of packed ones to shared memory, several stages ahead
 //   packed_codes.h         codes that become f16 numbers in place
 //   block_scales.cuh       offsets and steps of a block
 //   packed_scores.cuh      queries folded with those, products with the keys' codes, scores

@@ -14,7 +14,7 @@ namespace ocellus {
 /// Shapes    runs [run_count] of at most rows_per_run <= kPackedTileSlots slots each; first_rows [run_count] or null;
 ///           out.keys, out.values [G, capacity, E] with capacity >= most_rows(). All in device memory
 /// Types     codes or f16 to f16; offset + step * code and the rotation in f32
-/// Divisible E by 8 and at most 256; on CUDA all rows and blocks start on 16 bytes
+/// Divisible E by 8 and at most kMaxHeadDim; on CUDA all rows and blocks start on 16 bytes
 /// Special   rows without a live slot are not written
 /// Errors    kInternal in the queue if out has too few rows
 struct ExpandKvArgs {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kMaxLaneValues = 8;  // per lane, with keys of up to 256
+constexpr int kMaxLaneValues = kMaxHeadDim / kWarp;
 
 __device__ const __half* key_of(const KvLayerRows& rows, int64_t row, int64_t head) {
   return reinterpret_cast<const __half*>(rows.keys + rows.at(row, head));

@@ -16,9 +16,9 @@ enum class SimilarMerge : uint8_t { kAverage, kPivot };
 /// Shapes      rows, kept rows and counts as for merge_kv; targets [G, >= row_count] is written: the index of the kept
 ///             row that a row joins, or -1 if it is kept itself or has no number
 /// Types       f16; products, sums and norms in f32
-/// Divisible   E by 8, E <= 256
+/// Divisible   E by 8, E <= kMaxHeadDim
 /// Kept        at most most_kept rows a head; a head that keeps none stays unchanged
-/// Errors      kUnsupported in the queue for E > 256
+/// Errors      kUnsupported in the queue for longer heads
 /// Special     a key that is NaN or has length zero joins nothing
 struct MergeSimilarArgs {
   MergeKvArgs kept = {};  // `first` and `end` are not read

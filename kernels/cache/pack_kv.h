@@ -36,7 +36,7 @@ OCELLUS_EVERYWHERE inline int32_t range_rows(const PackJob& job, int64_t layer, 
 /// Shapes    rows [G, capacity, E]; indices [index_stride] per head, index_stride 0: the same list for all heads;
 ///           jobs [job_count]. All in device memory
 /// Types     f16 to codes; least, greatest, offset, step and quotient in f32, offset and step rounded to f16
-/// Divisible E by 8 and at most 256; on CUDA E by 32
+/// Divisible E by 8 and at most kMaxHeadDim; on CUDA E by 32
 /// Scales    f16, or coded as the layer says (quant/kv_scales.h): then no value lies outside its channel's codes; by
 ///           token: values have theirs by slot and group of channels, regardless of the jobs' ranges (KIVI: Liu et al.
 ///           2024, section 3.2), and E is a multiple of kValueGroup

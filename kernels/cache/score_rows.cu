@@ -370,10 +370,11 @@ ScoreWork describe(const ScoreRowsArgs& args) {
 
 void score_rows(const ScoreRowsArgs& args, Queue& queue) {
   check_score_rows(args, queue);
-  if (args.rows.head_dim > 256)
+  if (args.rows.head_dim > kMaxHeadDim)
     queue.fail(OCELLUS_FAIL(Code::kUnsupported, "score_rows has no kernel for heads of %d values", args.rows.head_dim));
   if (!queue.ok()) return;
   const ScoreWork work = describe(args);
+  if (work.head_dim > kAttendLongestTile) return score<kMaxHeadDim>(work, queue);
   switch (attend_tile_dim(work.head_dim)) {
     case 32: return score<32>(work, queue);
     case 64: return score<64>(work, queue);

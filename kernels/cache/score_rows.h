@@ -58,11 +58,11 @@ inline constexpr float kDensityShare = 0.01f;
 /// Packed      on the CPU runs may be packed or shifted. On CUDA runs are f16 and not shifted: expand_kv copies the
 ///             others. Runs marked `calibrated` are calibrated if that is on, on both
 /// Types       query activations, keys f16; CPU: all arithmetic in f32. CUDA: products of f16, the rest in f32
-/// Divisible   E by 8, E <= 256; H by G; H / G <= 64; on CUDA all rows start on 16 bytes
+/// Divisible   E by 8, E <= kMaxHeadDim; H by G; H / G <= 64; on CUDA all rows start on 16 bytes
 /// Scratch     score_rows_scratch_bytes(r, row_count, H, E, traits)
 /// Determinism the same bits whatever the number of threads
 /// Special     a NaN in a query or key makes the scores of the rows that it touches NaN. r = 0: zeros
-/// Errors      kInternal in the queue if scratch is too small, on CUDA kUnsupported for E > 256
+/// Errors      kInternal in the queue if scratch is too small, on CUDA kUnsupported for longer heads
 struct ScoreRowsArgs {
   ActivationView query;
   int32_t query_heads = 0;

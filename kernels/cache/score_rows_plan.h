@@ -110,7 +110,7 @@ inline constexpr int32_t kScoreTile = 64;
 /// inputs give the same bits on every device.
 inline constexpr int32_t kScoreSplitBlocks = 256;
 
-constexpr int32_t score_stage_rows(int32_t tile_dim) { return tile_dim <= 128 ? 64 : 32; }
+constexpr int32_t score_stage_rows(int32_t tile_dim) { return tile_dim <= 128 ? 64 : tile_dim <= 256 ? 32 : 16; }
 
 struct ScorePlan {
   int32_t tiles = 0;  // tiles of lines, per head

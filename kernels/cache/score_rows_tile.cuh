@@ -54,7 +54,7 @@ struct ScoreTile {
   static constexpr int kRowUnits = kDim / 8;  // units of 16 bytes
   static constexpr int kKept = kScoreTile * kStride;
   static constexpr int kSharedBytes = (kKept + 2 * kStage * kStride) * 2;
-  static constexpr int kBlocks = kDim <= 128 ? 4 : 2;  // blocks per multiprocessor
+  static constexpr int kBlocks = kDim <= 128 ? 4 : kDim <= 256 ? 2 : 1;  // blocks per multiprocessor
   static_assert(kSharedBytes <= 99 * 1024);
 };
 

@@ -13,7 +13,7 @@ namespace ocellus {
 ///           [count]. All in device memory
 /// Types     f16, sums in f32
 /// Divisible E by 8; on CUDA all rows and slots start on 16 bytes
-/// Errors    kInternal for heads of more than 256 values on the CPU
+/// Errors    kInternal for heads of more than kMaxHeadDim values on the CPU
 struct ValueChangeArgs {
   KvLayerRows rows;
   int64_t count = 0;

@@ -94,7 +94,7 @@ inline std::vector<KvFormat> unequal_formats() {
 inline void add_unequal_shapes(bool on_cuda, Random& random, std::vector<PackedShape>* shapes) {
   const std::vector<KvFormat> formats = unequal_formats();
   size_t count = 0;
-  for (const int32_t dim : {32, 64, 96, 128, 256, 8, 72}) {
+  for (const int32_t dim : {32, 64, 96, 128, 256, 8, 72, 512}) {
     for (int32_t i = 0; i < 3; ++i) {
       PackedShape shape{.kv_heads = static_cast<int32_t>(random.integer(1, 2)), .dim = dim};
       shape.format = formats[++count % formats.size()];
@@ -118,7 +118,7 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
   constexpr int32_t kGroups[] = {1, 2, 3, 4, 8};
   constexpr KvFormat kFormats[] = {KvFormat::k8Bit, KvFormat::k4Bit, KvFormat::k2Bit, KvFormat::k1Bit};
   int32_t count = 0;
-  for (const int32_t dim : {32, 64, 96, 128, 256, 8, 24, 72, 80}) {
+  for (const int32_t dim : {32, 64, 96, 128, 256, 8, 24, 72, 80, 512}) {
     ++count;  // so that calibrated shapes, too, come with scales of either kind
     for (const KvFormat format : kFormats) {
       for (const bool calibrated : {false, true}) {
@@ -139,7 +139,7 @@ inline std::vector<PackedShape> packed_shapes(bool on_cuda) {
       }
     }
   }
-  for (const int32_t dim : {32, 64, 96, 128, 256}) {
+  for (const int32_t dim : {32, 64, 96, 128, 256, 512}) {
     for (const KvFormat format : kFormats) {
       PackedShape shape{.kv_heads = static_cast<int32_t>(random.integer(1, 3)), .dim = dim, .format = format};
       shape.heads = shape.kv_heads * kGroups[random.integer(0, 4)];

@@ -96,7 +96,7 @@ __device__ void attend_packed_tiles(const StepParams& p, const StepPiece& piece,
         attended.weigh(products, CalibratedScores<Shape>{source.query, calibration}, weights);
       else
         attended.weigh(products, PackedScores<Shape>{source.query}, weights);
-      attended.mix(stage + Shape::kPartBytes, weights, lane);
+      attended.mix(ring.values_of(stage), weights, lane);
     }
   }
   if (source.block != nullptr) attended.settle(source.scales_of(source.block), row);

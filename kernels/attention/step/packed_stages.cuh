@@ -1,85 +1,10 @@
-// The tiles of one warp if they may be packed, and the stages in which packed ones are copied to shared memory.
+// The stages in which a warp's packed tiles are copied to shared memory.
 #pragma once
 
-#include "kernels/attention/step/block.cuh"
 #include "kernels/attention/step/packed_codes.h"
+#include "kernels/attention/step/packed_tiles.cuh"
 
 namespace ocellus::cuda {
-
-/// A tile in one layer and key/value head.
-struct alignas(16) StepTile {
-  const std::byte* keys;   // keys of its first slot
-  const std::byte* block;  // packed: the scales; f16: null
-  int64_t value_offset;
-  int count;  // slots in the cache, without the new one
-  int shift;  // position_shift
-};
-
-/// A warp's tiles without empty ones: first the packed ones, then the f16 ones, the new tile last. Their order does not
-/// matter to attention, and so the format changes only once.
-struct TileCounts {
-  int packed = 0;
-  int all = 0;
-  bool has_new = false;
-};
-static_assert(kAttendStepMostTiles == int64_t{kWarp} * kStepWarps, "a lane reads one tile at most");
-
-__device__ inline StepTile read_tile(const StepParams& p, const StepPiece& piece, int index) {
-  const KvRun& run = p.tiles.at(piece.row, index);
-  StepTile tile;
-  tile.shift = __ldcg(&run.position_shift);
-  tile.count = index == piece.new_tile ? piece.new_slot : live_in(run, p, piece.kv_head);
-  if (__ldcg(reinterpret_cast<const unsigned char*>(&run.packed)) == 0) {
-    tile.keys = keys_of(run, p.layer.index, piece.kv_head);
-    tile.block = nullptr;
-    tile.value_offset = __ldcg(&run.value_offset);
-    return tile;
-  }
-  // As in KvBlockLayout.
-  const int64_t first = __ldcg(&run.first), capacity = first + __ldcg(&run.capacity);
-  const int key_row = p.layer.key_row_bytes, value_row = p.layer.value_row_bytes;
-  int64_t key_bytes = capacity * key_row;
-  if (key_row != value_row) key_bytes = (key_bytes + 15) / 16 * 16;
-  const int64_t block_bytes = (p.layer.scale_bytes + key_bytes + capacity * value_row + 15) / 16 * 16;
-  tile.block = load_pointer(run.data) + p.layer.offset + piece.kv_head * block_bytes;
-  tile.keys = tile.block + p.layer.scale_bytes + first * key_row;
-  tile.value_offset = key_bytes + first * (value_row - key_row);
-  return tile;
-}
-
-/// f16 tiles being prefetched into the L2 cache while one is processed.
-inline constexpr int kPlainAhead = 2;
-
-__device__ inline void fetch_tile(const StepTile& tile, int dim) {
-  if (tile.count == 0) return;
-  fetch_ahead(tile.keys, 2 * dim * tile.count);
-  fetch_ahead(tile.keys + tile.value_offset, 2 * dim * tile.count);
-}
-
-/// Lists the tiles of a warp, every kStepWarps-th of the piece, and prefetches what the stages below do not fetch. All
-/// lanes call it together.
-__device__ inline TileCounts list_tiles(const StepParams& p, const StepPiece& piece, int warp, int lane,
-                                        StepTile (&list)[kWarp]) {
-  const int index = piece.begin + warp + lane * kStepWarps;
-  StepTile tile{};
-  if (index < piece.end) tile = read_tile(p, piece, index);
-  const bool is_new = index < piece.end && index == piece.new_tile;
-  const unsigned packed = __ballot_sync(0xFFFFFFFFu, tile.block != nullptr && tile.count > 0);
-  const unsigned plain = __ballot_sync(0xFFFFFFFFu, tile.block == nullptr && (tile.count > 0 || is_new));
-  const unsigned own = 1u << lane, before = own - 1;
-  TileCounts tiles;
-  tiles.packed = __popc(packed);
-  tiles.all = tiles.packed + __popc(plain);
-  tiles.has_new = __any_sync(0xFFFFFFFFu, is_new);
-  if (packed & own) list[__popc(packed & before)] = tile;
-  if (plain & own) list[tiles.packed + __popc(plain & before)] = tile;
-  const auto block = reinterpret_cast<unsigned long long>(tile.block);
-  const bool other_block = __shfl_up_sync(0xFFFFFFFFu, block, 1) != block || lane == 0;
-  if ((packed & own) && other_block) fetch_ahead(tile.block, p.layer.scale_bytes);
-  if ((plain & own) && __popc(plain & before) < kPlainAhead) fetch_tile(tile, p.heads.dim);
-  __syncwarp();
-  return tiles;
-}
 
 __device__ inline void copy_4_async(void* to, const void* from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
@@ -89,11 +14,13 @@ __device__ inline void copy_4_async(void* to, const void* from, int bytes) {
 /// values after them. Unit u of slot s (16 bytes) lies at 16 (u kSlots + s), so that the rows of 8 x 8 matrices follow
 /// each other. Units beyond a row's end stay unset: queries are zero there, and outputs are not written. If keys and
 /// values differ in bits, the narrower codes are widened in shared memory, so that no kernel is compiled for a pair.
+/// Where both parts are too large together, they are stages of their own, one after the other.
 template <class Shape, int kParts>
 class TileRing {
  public:
-  static constexpr int kStageBytes = kParts * Shape::kPartBytes;
   static constexpr int kMaxBytes = 8192;  // per warp, so that two blocks of eight share a multiprocessor
+  static constexpr bool kApart = kParts * Shape::kPartBytes > kMaxBytes;
+  static constexpr int kStageBytes = (kApart ? 1 : kParts) * Shape::kPartBytes;
   static constexpr int kStages = kStageBytes > kMaxBytes       ? 1
                                  : kMaxBytes / kStageBytes < 4 ? kMaxBytes / kStageBytes
                                                                : 4;
@@ -104,31 +31,50 @@ class TileRing {
       : tiles_(tiles), room_(room), count_(count), key_row_(layer.key_row_bytes), value_row_(layer.value_row_bytes) {
     for (int i = 0; i < kStages - 1; ++i) fetch_next();
   }
-  /// Returns the next stage, once the one before is no longer read. All lanes call it together.
+  /// Returns the keys of the next stage, once the one before is no longer read. All lanes call it together.
   __device__ const std::byte* next() {
+    std::byte* stage = take();
+    if constexpr (Shape::kBits > 1) {
+      if (key_row_ < value_row_) widen(stage, key_row_, value_row_);
+      if (kParts == 2 && !kApart && value_row_ < key_row_) widen(stage + Shape::kPartBytes, value_row_, key_row_);
+    }
+    return stage;
+  }
+  /// Returns the values that belong to `keys`, which are no longer read if the parts lie apart.
+  __device__ const std::byte* values_of(const std::byte* keys) {
+    static_assert(kParts == 2);
+    if constexpr (kApart) {
+      std::byte* stage = take();
+      if (value_row_ < key_row_) widen(stage, value_row_, key_row_);
+      return stage;
+    } else {
+      return keys + Shape::kPartBytes;
+    }
+  }
+
+ private:
+  __device__ std::byte* take() {
     __syncwarp();
     fetch_next();
     wait_for_copies<kStages - 1>();
     __syncwarp();
     std::byte* stage = room_ + taken_ * kStageBytes;
-    if constexpr (Shape::kBits > 1) {
-      if (key_row_ < value_row_) widen(stage, key_row_, value_row_);
-      if (kParts == 2 && value_row_ < key_row_) widen(stage + Shape::kPartBytes, value_row_, key_row_);
-    }
     taken_ = taken_ + 1 == kStages ? 0 : taken_ + 1;
     return stage;
   }
-
- private:
   __device__ void fetch_next() {
     if (tile_ < count_) {
       const StepTile& tile = tiles_[tile_];
       const int count = tile.count, live = count - first_;
       std::byte* to = room_ + fetched_ * kStageBytes;
-      copy_part(tile.keys + first_ * key_row_, key_row_, live, to);
-      if (kParts == 2)
-        copy_part(tile.keys + tile.value_offset + first_ * value_row_, value_row_, live, to + Shape::kPartBytes);
+      const bool of_values = kApart && kParts == 2 && values_next_;
+      if (!of_values) copy_part(tile.keys + first_ * key_row_, key_row_, live, to);
+      if (kParts == 2 && (!kApart || of_values))
+        copy_part(tile.keys + tile.value_offset + first_ * value_row_, value_row_, live,
+                  to + (kApart ? 0 : Shape::kPartBytes));
       fetched_ = fetched_ + 1 == kStages ? 0 : fetched_ + 1;
+      values_next_ = kApart && kParts == 2 && !of_values;
+      if (values_next_) return commit_copies();
       first_ += Shape::kSlots;
       if (first_ >= count) {
         first_ = 0;
@@ -195,6 +141,7 @@ class TileRing {
   int count_, key_row_, value_row_;
   int tile_ = 0, first_ = 0;     // next to fetch
   int fetched_ = 0, taken_ = 0;  // stages
+  bool values_next_ = false;     // to fetch, if the parts lie apart
 };
 
 }  // namespace ocellus::cuda

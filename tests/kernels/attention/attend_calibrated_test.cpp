@@ -139,7 +139,7 @@ std::vector<CachePart> mixed_parts(int32_t kv_heads, int32_t image) {
 std::vector<Shape> shapes_for_tiles() {
   constexpr KvCalibration kPublished{true, 0.0f, 3.0f}, kWider{true, 2.0f, 0.0f}, kNone{};
   std::vector<Shape> shapes;
-  for (const int32_t dim : {8, 32, 64, 72, 80, 96, 128, 136, 256}) {
+  for (const int32_t dim : {8, 32, 64, 72, 80, 96, 128, 136, 256, 264, 512}) {
     shapes.push_back({5, 10, 5, dim, mixed_parts(5, 0), kPublished});
     shapes.push_back({3, 6, 3, dim, mixed_parts(3, 45), kPublished, 19});
     shapes.push_back({20, 6, 2, dim, mixed_parts(2, 500), kWider, 0, 5});  // split

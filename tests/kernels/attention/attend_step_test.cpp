@@ -256,13 +256,13 @@ std::vector<Shape> interesting_shapes() {
       {2, 2, 64, 64, kAdjacent, {{{}, {3}, 1, false}, {{}, {3}, 2, false}}},
   };
   Random random(31);
-  constexpr int32_t kDims[] = {8, 64, 72, 96, 128, 256};
+  constexpr int32_t kDims[] = {8, 64, 72, 96, 128, 256, 512};
   constexpr int32_t kGroups[] = {1, 2, 3, 4, 7, 8, 16, 32};
-  for (int32_t i = 0; i < 48; ++i) {
+  for (int32_t i = 0; i < 56; ++i) {
     Shape shape{};
-    shape.dim = kDims[i % 6];
+    shape.dim = kDims[i % 7];
     shape.kv_heads = static_cast<int32_t>(random.integer(1, 3));
-    shape.heads = shape.kv_heads * kGroups[i / 6];
+    shape.heads = shape.kv_heads * kGroups[i / 7];
     shape.pairing = random.integer(0, 1) == 0 ? kAdjacent : kHalves;
     shape.rotated = random.integer(0, 2) == 0 ? 2 * static_cast<int32_t>(random.integer(1, shape.dim / 2)) : shape.dim;
     for (int64_t b = random.integer(1, 5); b > 0; --b) shape.sessions.push_back(random_session(random));

@@ -185,7 +185,7 @@ TEST_CASE("cluster_kv makes of dropped rows what k-means from evenly spread ones
   test::for_each_backend([](Queue& queue) {
     uint64_t seed = 0;
     for (const Shape& shape : {Shape{1, 1, 8, 10, 1.0}, Shape{40, 3, 64, 10, 0.3}, Shape{130, 2, 72, 10, 0.05},
-                               Shape{90, 2, 128, 3, 0.2, false}, Shape{60, 1, 256, 1, 0.0}, Shape{33, 4, 80, 10, 0.9},
+                               Shape{90, 2, 128, 3, 0.2, false}, Shape{60, 1, 512, 1, 0.0}, Shape{33, 4, 80, 10, 0.9},
                                Shape{300, 1, 64, 10, 0.5}}) {
       CAPTURE(shape.rows);
       Problem p(shape, ++seed);

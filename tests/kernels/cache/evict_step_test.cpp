@@ -336,7 +336,7 @@ std::vector<Shape> shapes(bool sums) {
       {1, 1, 8, 8, kHalves, sums, {{{}, 1, 1, true}}},
       {4, 2, 72, 40, kHalves, sums, {{{1}, 0, 2, true}, {{16, 4, 16, 16, 16}, 15, 20, false}}},
       {8, 1, 128, 128, kAdjacent, sums, {{{16, 7}, 9, 1, true, false}, {std::vector<int32_t>(40, 16), 2, 300, true}}},
-      {2, 2, 256, 64, kAdjacent, sums, {{{4, 16}, 0, 3, true, true, !sums}, {{}, 0, 1, false}}}};
+      {2, 2, 512, 64, kAdjacent, sums, {{{4, 16}, 0, 3, true, true, !sums}, {{}, 0, 1, false}}}};
 }
 
 TEST_CASE("evict_step gives the newest token the place of what goes first, by sums of attention or by age") {

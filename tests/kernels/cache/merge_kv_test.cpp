@@ -90,7 +90,7 @@ TEST_CASE("merge_kv makes every kept row the mean of the rows nearest to it and 
     uint64_t seed = 0;
     for (const Shape& shape :
          {Shape{1, 0, 1, 1, 8, 1.0}, Shape{40, 1, 39, 3, 64, 0.3}, Shape{130, 1, 114, 2, 72, 0.05},
-          Shape{90, 1, 89, 2, 128, 0.2, false}, Shape{60, 4, 50, 1, 256, 0.0}, Shape{50, 0, 50, 4, 80, 1.0}}) {
+          Shape{90, 1, 89, 2, 128, 0.2, false}, Shape{60, 4, 50, 1, 512, 0.0}, Shape{50, 0, 50, 4, 80, 1.0}}) {
       Random random(++seed);
       const int64_t capacity = shape.rows + 2;
       test::Vector<Half> keys(static_cast<size_t>(shape.heads * capacity * shape.dim)), values(keys.size());

@@ -274,7 +274,7 @@ std::vector<Shape> interesting_shapes(bool on_cuda) {
     shapes.push_back({2, 64, bits, {{20, 20, 2, 45}, {25, 30, 2, 45}}});  // one range for both
     shapes.push_back({4, 96, bits, {{40, 40, 2, 75}, {30, 33, 2, 75}, {5, 6, 2, 75}}, true, {0, 40, 63, 75}});
     shapes.push_back({2, 64, bits, {{70, 70}, {0, 10}}, false, {}, 0.5f, 0.3f});
-    shapes.push_back({1, 256, bits, {{200, 256}}, false, {}, 0.75f, 1.0f});
+    shapes.push_back({1, 512, bits, {{200, 256}}, false, {}, 0.75f, 1.0f});
     if (on_cuda) continue;
     shapes.push_back({2, 8, bits, {{5, 7}}});
     shapes.push_back({2, 72, bits, {{31, 32}, {3, 3}}, true});

@@ -54,13 +54,13 @@ std::vector<Shape> plain_shapes() {
       {60, 30, 6, 3, 64, {{64, 64, false, true}, {80, 80, false, true}, {5, 5}}},
   };
   Random random(78);
-  constexpr int32_t kDims[] = {8, 40, 64, 72, 80, 96, 128, 136, 256};
+  constexpr int32_t kDims[] = {8, 40, 64, 72, 80, 96, 128, 136, 256, 512};
   constexpr int32_t kGroups[] = {1, 2, 3, 4, 7};
   for (int i = 0; i < 24; ++i) {
     Shape shape;
     shape.rows = random.integer(1, 210);
     shape.window = random.integer(0, 3) == 0 ? shape.rows : random.integer(1, std::min<int64_t>(shape.rows, 70));
-    shape.dim = kDims[i % 9];
+    shape.dim = kDims[i % 10];
     shape.kv_heads = static_cast<int32_t>(random.integer(1, 3));
     shape.heads = shape.kv_heads * kGroups[random.integer(0, 4)];
     shape.calibrates = random.integer(0, 1) == 0;
@@ -94,7 +94,7 @@ std::vector<Shape> packed_shapes() {
 /// Shapes that CUDA treats differently: every padded head size, splits, rows over many tiles.
 std::vector<Shape> shapes_for_tiles() {
   std::vector<Shape> shapes;
-  for (const int32_t dim : {8, 32, 40, 64, 72, 80, 96, 128, 136, 256}) {
+  for (const int32_t dim : {8, 32, 40, 64, 72, 80, 96, 128, 136, 256, 264, 512}) {
     shapes.push_back({100, 70, 4, 2, dim, {{37, 40}, {21, 30}}});
     shapes.push_back({300, 7, 6, 2, dim, {{300, 300, true}, {81, 100}, {3, 3, true}}, true});
   }
