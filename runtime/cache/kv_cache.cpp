@@ -47,7 +47,7 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
 
 void SessionCache::attach(KvPools* pools, int64_t session) {
   pools_ = pools;
-  if (pools->shape.local.window > 0) ring_.attach(pools->shape.local, pools->rings.row(session));
+  if (pools->shape.local.rings > 0) ring_.attach(pools->shape.local, pools->rings.row(session));
 }
 
 Status SessionCache::reserve_text(int64_t count) {
@@ -189,6 +189,10 @@ KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
   KvRun run = pools_->block_run(blocks_.data[ordinal * blocks_per_image() + block]);
   run.slots = std::clamp(image.slots - block * pools_->shape.block_slots, 0, pools_->shape.block_slots);
   return run;
+}
+
+KvRun SessionCache::local_image_block(int32_t ordinal, int32_t block) const {
+  return pools_->local_block_run(blocks_.data[ordinal * blocks_per_image() + block]);
 }
 
 int64_t SessionCache::f16_slots(int32_t eviction) const {
@@ -386,15 +390,15 @@ void SessionCache::drop_uncommitted() {
   while (page_count_ > live_pages) pools_->pages.release(pages_.data[--page_count_].page);
 }
 
-SessionCache::Mark SessionCache::mark() const {
+CacheMark SessionCache::mark() const {
   return {text_slots_, image_count_, eviction_count_, replaced_rows_, text_block_count_, ring_.rows()};
 }
 
-bool SessionCache::can_rewind(const Mark& mark) const {
-  return pools_->shape.local.window == 0 || ring_.still_has(mark.ring_rows);
+bool SessionCache::can_rewind(const CacheMark& mark) const {
+  return pools_->shape.local.rings == 0 || ring_.still_has(mark.ring_rows);
 }
 
-void SessionCache::rewind(const Mark& mark) {
+void SessionCache::rewind(const CacheMark& mark) {
   drop_uncommitted();
   ring_.rewind(mark.ring_rows);
   replaced_rows_ = mark.replaced_rows;
@@ -450,7 +454,7 @@ CacheBytes SessionCache::bytes() const {
   bytes.payload += in_blocks;
   bytes.scales = used_blocks * shape.scale_bytes();
   bytes.blocks = in_blocks + bytes.scales;
-  const int64_t in_ring = shape.local.window > 0 ? ring_.live_bytes() : 0;
+  const int64_t in_ring = shape.local.rings > 0 ? ring_.live_bytes() : 0;
   bytes.payload += in_ring;
   const int64_t pages = page_count_ + evicted_page_count_;
   const int64_t blocks = block_count_ + text_block_count_;

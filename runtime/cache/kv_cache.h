@@ -26,6 +26,7 @@ class SessionCache {
   const KvShape& shape() const { return pools_->shape; }
   const SlotLedger& ledger() const { return pools_->ledger; }
   LocalRing& ring() { return ring_; }
+  const LocalRing& ring() const { return ring_; }
 
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
@@ -56,11 +57,13 @@ class SessionCache {
 
   /// Returns the run (for writing; its live count may end before the slot) and the slot in it for text slot `index`.
   KvRun text_place(int64_t index, int32_t* slot) const;
-  /// Block `block` of an image, which begins with its slot block * block_slots, with its live slots.
+  /// Block `block` of an image, from its slot block * block_slots on. Local: in layers with a window, as an empty run.
   KvRun image_block(int32_t ordinal, int32_t block) const;
+  KvRun local_image_block(int32_t ordinal, int32_t block) const;
   /// Calls visit(run) for slots [first, first + count) of an image, which need not be committed, block by block.
   template <class Visit>
-  void visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift, Visit visit) const;
+  void visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift, Visit visit,
+                   bool local = false) const;
   int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
   /// Pages and blocks of an eviction, including a reserved one. Slots: their maximum.
   const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
@@ -118,11 +121,10 @@ class SessionCache {
   void commit_evicted();
   /// Releases all that holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();
-  using Mark = CacheMark;
-  Mark mark() const;
+  CacheMark mark() const;
   /// False if rows that came after the mark have taken the place of rows before it: see LocalRing.
-  bool can_rewind(const Mark& mark) const;
-  void rewind(const Mark& mark);
+  bool can_rewind(const CacheMark& mark) const;
+  void rewind(const CacheMark& mark);
   void reset() { rewind({}); }
 
   /// Drop the oldest image that has blocks of its own, or the survivors of the oldest prompt. Nothing may be reserved.

@@ -26,7 +26,7 @@ Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   const char* const blocks_name = shape.owns_images() ? "kv image blocks" : "kv shared images";
   OCELLUS_TRY(blocks.lay_out(blocks_name, "kv free blocks", shape.block_bytes(), shape.block_count, sink));
   if (shape.shared_images > 0) OCELLUS_TRY(shared.lay_out(shape.shared_images, shape.blocks_per_image(), sink));
-  if (shape.local.window > 0)
+  if (shape.local.rings > 0)
     OCELLUS_TRY(take_rows(sink, "kv layers with a window", Lifetime::kSession, Phase::kNone, shape.local.rings,
                           shape.local.ring_bytes(), &rings));
   if (!shape.has_ledger) return {};
@@ -76,6 +76,16 @@ KvRun KvPools::block_run(int32_t block) const {
   run.value_offset = layout.values - layout.keys;
   run.head_stride = layout.padded_bytes;
   run.layer_stride = run.head_stride * shape.kv_heads;
+  return run;
+}
+
+KvRun KvPools::local_block_run(int32_t block) const {
+  KvRun run;
+  run.data = blocks.address(block) + shape.local_offset();
+  run.capacity = shape.block_slots;
+  run.value_offset = int64_t{2} * shape.block_slots * shape.local.head_dim;
+  run.head_stride = 2 * run.value_offset;
+  run.layer_stride = run.head_stride * shape.local.kv_heads;
   return run;
 }
 

@@ -65,6 +65,7 @@ struct KvShape {
   KvFormatList layer_formats = {};
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
   LocalShape local = {};                   // the layers with a window
+  bool keeps_local = false;                // image blocks hold these, too, as f16: those of linked pictures
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
@@ -78,8 +79,18 @@ struct KvShape {
   KvBlockLayout block_layout(int32_t layer) const {
     return KvBlockLayout::of(format_of(layer), head_dim, block_slots, scales);
   }
-  /// An image block's layers lie one after the other, with all their heads.
-  int64_t block_bytes() const { return offset_of(layer_count); }
+  /// An image block's layers lie one after the other, with all their heads; those with a window come last.
+  int64_t block_bytes() const { return local_offset() + (keeps_local ? block_slots * local.slot_bytes() : 0); }
+  int64_t local_offset() const { return offset_of(layer_count); }
+  // The layers that an image block holds, by their place in it: those with a window, if it keeps them, come last.
+  int32_t kept_layers() const { return layer_count + (keeps_local ? local.layers : 0); }
+  int64_t kept_offset(int32_t place) const {
+    return place < layer_count ? offset_of(place) : local_offset() + (place - layer_count) * kept_bytes(place);
+  }
+  /// Bytes of all its heads.
+  int64_t kept_bytes(int32_t place) const {
+    return place < layer_count ? block_layout(place).padded_bytes * kv_heads : block_slots * local.layer_slot_bytes();
+  }
   KvLayer layer(int32_t index) const { return {index, format_of(index), scales, offset_of(index)}; }
   int64_t blocks_per_image() const { return blocks_of(image_slots, block_slots); }
   int64_t image_bytes() const { return blocks_per_image() * block_bytes(); }
@@ -140,9 +151,11 @@ struct KvPools {
   Status lay_out(const KvShape& shape_, RowSink& sink);
   /// Lays out image blocks alone, for staged images.
   Status lay_out_staged(const KvShape& shape_, RowSink& sink);
-  /// Returns an empty run over a page, or over an image block.
+  /// Return an empty run over a page, or over an image block.
   KvRun page_run(int32_t page) const;
   KvRun block_run(int32_t block) const;
+  /// The same in the layers with a window, if image blocks keep these.
+  KvRun local_block_run(int32_t block) const;
   int64_t used_bytes() const {
     return pages.taken_count() * shape.page_bytes() + blocks.taken_count() * shape.block_bytes() +
            rings.rows * rings.cols;

@@ -43,7 +43,7 @@ struct CacheMark {
 struct CacheBytes {
   int64_t payload = 0;         // keys and values
   int64_t scales = 0;          // offsets and steps of packed blocks
-  int64_t waste = 0;           // slots without a token, padding
+  int64_t waste = 0;           // slots without a token, padding, layers with a window in blocks of linked pictures
   int64_t blocks = 0;          // the part of payload and scales in image blocks
   int64_t shared = 0;          // the part of payload and scales in shared images
   int64_t block_elements = 0;  // number of values stored in image blocks

@@ -9,12 +9,14 @@
 namespace ocellus {
 
 template <class Visit>
-void SessionCache::visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift,
-                               Visit visit) const {
-  const int32_t size = pools_->shape.block_slots, end = first + count;
+void SessionCache::visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift, Visit visit,
+                               bool local) const {
+  const KvShape& shape = pools_->shape;
+  const int32_t size = shape.block_slots, end = first + count, dim = local ? shape.local.head_dim : shape.head_dim;
   for (int32_t slot = first, block_end = 0; slot < end; slot = block_end) {
     block_end = std::min(end, (slot / size + 1) * size);
-    KvRun run = slice_run(image_block(ordinal, slot / size), slot % size, block_end - slot, pools_->shape.head_dim);
+    const KvRun block = local ? local_image_block(ordinal, slot / size) : image_block(ordinal, slot / size);
+    KvRun run = slice_run(block, slot % size, block_end - slot, dim);
     run.position_shift = position_shift;
     visit(run);
   }

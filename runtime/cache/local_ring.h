@@ -18,13 +18,14 @@ struct LocalShape {
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
   int64_t slots = 0;  // slots of a ring, in whole tiles
-  int64_t rings = 0;  // number of sessions
+  int64_t rings = 0;  // number of sessions; 0: there are no rings
 
   /// Slots for the rows that the next one sees, and for as many of a prompt of `prompt_rows`, whose rows may yet be
   /// dropped: until then those before them stay.
   static int64_t slots_for(int32_t window, int64_t prompt_rows);
   /// Keys and values of one row, all these layers.
-  int64_t slot_bytes() const { return int64_t{4} * layers * kv_heads * head_dim; }
+  int64_t slot_bytes() const { return layers * layer_slot_bytes(); }
+  int64_t layer_slot_bytes() const { return int64_t{4} * kv_heads * head_dim; }
   int64_t ring_bytes() const { return slots * slot_bytes(); }
   /// Rows of a prompt that later rows see.
   int64_t stored_of(int64_t rows) const { return std::min<int64_t>(rows, window - 1); }

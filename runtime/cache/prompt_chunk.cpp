@@ -101,6 +101,17 @@ void PromptChunk::join(const PromptChunk& chunk, int32_t first_image) {
   position_count = chunk.position_count;
 }
 
+int32_t PromptChunk::first_row_beside(const LinkedRun& link) const {
+  int32_t first = link.visible_from;
+  for (int64_t p = piece_count; p-- > 0;) {
+    const Piece& piece = pieces.data[p];
+    if (piece.first_row >= first) continue;
+    if (piece.kind != RowKind::kLinked || piece.image_ordinal != link.image) break;
+    first = piece.first_row;
+  }
+  return first;
+}
+
 bool PromptChunk::is_text(int64_t row) const { return token_ids.host.data[row] != kSkippedRow; }
 
 void PromptChunk::embed_text(const TextModel& model, Queue& q) const {

@@ -31,6 +31,7 @@ struct LinkLimits {
   int64_t slots = 0;        // maximum per image
   int64_t in_place = 0;     // maximum rows per image computed in place
   int64_t runs = 0;         // stretches of slots between rows, of all images
+  int64_t copies = 0;       // copies of at most kPackedTileSlots slots that these stretches are made in
   bool carries = false;     // the change of the rows in place is applied to the others: see carry_change
   bool blends = false;      // the rows in place are those that change most: reuse_blend.cpp
   bool text_alone = false;  // only a chunk's last row sees linked images
@@ -98,6 +99,8 @@ struct PromptChunk {
   /// Drops all rows and links, but not the linked images.
   void clear_rows();
   bool is_text(int64_t row) const;
+  /// The first of the rows in place right before a stretch of their image; if there are none, the row after it.
+  int32_t first_row_beside(const LinkedRun& link) const;
   /// Rows and linked slots: the chunk's part of a prompt, in tokens.
   int64_t tokens() const { return row_count + linked_slots; }
   /// False: the chunk ends with a linked image, whose last row was read elsewhere.

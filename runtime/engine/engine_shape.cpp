@@ -81,13 +81,23 @@ Status resolve_tokens(const Model& model, const ocellus_limits& limits, EngineSh
   return {};
 }
 
-/// `pictures`: planned.
-void resolve_reuse(const ocellus_limits& limits, const PictureShape& pictures, const CachePolicy& policy,
-                   ReuseShape* r) {
+/// True if linked pictures are staged: see ReuseShape. A session of a model that has layers with a window keeps no
+/// linked rows in them after the prompt; a single session has nothing to gain from that.
+bool is_staged(const EngineShape& s, const TextConfig& text) {
+  const ReuseShape& r = s.reuse;
+  if (s.policy.lists_rows() || s.policy.one_range) return true;
+  if (s.policy.packs() && (r.carries() || r.blends())) return true;
+  return text.local.window > 0 && s.sessions > 1 && !r.shares() && !r.in_context();
+}
+
+/// Pictures are planned.
+void resolve_reuse(const ocellus_limits& limits, const TextConfig& text, EngineShape* s) {
+  const PictureShape& pictures = s->pictures;
+  ReuseShape* const r = &s->reuse;
   r->method = static_cast<ocellus_reuse>(limits.reuse);
   if (!r->links()) return;
   r->shared_images = limits.shared_images;
-  r->staged = policy.lists_rows() || policy.one_range || (policy.packs() && (r->carries() || r->blends()));
+  r->staged = is_staged(*s, text);
   r->alone_rows = pictures.rows + pictures.delimiters + 1;
   if (r->in_context() || r->text_alone()) return;
   if (r->blends()) {
@@ -106,11 +116,8 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
     return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
                         kValueGroup, text.head_dim);
-  if (s.policy.packs() && s.device.is_cuda() && (text.head_dim % 32 != 0 || text.head_dim > 256))
-    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 to 256 values by 32, not %d",
-                        text.head_dim);
-  if (s.policy.lists_rows() && s.device.is_cuda() && text.head_dim > 256)
-    return OCELLUS_FAIL(Code::kUnsupported, "eviction on a GPU is made for heads of up to 256 values, not %d",
+  if (s.policy.packs() && s.device.is_cuda() && text.head_dim % 32 != 0)
+    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 values by 32, not %d",
                         text.head_dim);
   const int32_t listed = s.policy.layer_formats.count;
   if (listed > 0 && listed != text.layer_count)
@@ -148,10 +155,10 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
 /// Linked images were read alone, and not with their prompt.
 Status check_links(const EngineShape& s, const TextConfig& text) {
   if (!s.reuse.links()) return {};
-  if (text.local.window > 0)
+  if (text.local.window > 0 && s.reuse.text_alone())
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s models have layers that see the newest %d positions only, where linked images have no "
-                        "place yet: plan no reuse (reuse)",
+                        "%s models have layers in which a token sees the newest %d and no others, so that full reuse "
+                        "cannot hide images from all but the last: plan MPIC, spread, carry, CacheBlend or prefix",
                         text.architecture->name, text.local.window);
   if (s.policy.evicts_images())
     return OCELLUS_FAIL(
@@ -284,18 +291,24 @@ void size_session(EngineShape* s) {
 void size_staged(EngineShape* s) {
   KvShape& kv = s->staged_kv;
   kv = {.layer_count = s->kv.layer_count, .kv_heads = s->kv.kv_heads, .head_dim = s->kv.head_dim};
+  kv.local = s->kv.local;
+  kv.local.rings = 0;
+  kv.keeps_local = kv.local.layers > 0;
   kv.block_slots = kv.image_slots = static_cast<int32_t>(s->pictures.rows);
   kv.block_count = s->pictures.per_session;
 }
 
 /// Sizes the slots of layers with a window.
 void size_rings(const TextConfig& text, EngineShape* s) {
+  const bool links = s->reuse.links() && !s->reuse.staged;
+  const int64_t rows = s->stored_rows + (links ? s->pictures.per_session * s->pictures.rows : 0);
   s->kv.local = {.layers = text.local_layers(),
                  .window = text.local.window,
                  .kv_heads = text.kv_heads,
                  .head_dim = text.local.head_dim,
-                 .slots = LocalShape::slots_for(text.local.window, s->stored_rows),
+                 .slots = LocalShape::slots_for(text.local.window, rows),
                  .rings = s->sessions};
+  s->kv.keeps_local = links;
 }
 
 /// Layers with a window pack nothing, and those that share another's keys and values have none.
@@ -326,7 +339,9 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   if (s->reuse.staged) size_staged(s);
   const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
   const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);
+  const double kept_locally = s->linked_kv().keeps_local ? static_cast<double>(visual) : 0;
   const double bytes = slots * static_cast<double>(kv.slot_bytes()) +
+                       kept_locally * static_cast<double>(kv.local.slot_bytes()) +
                        static_cast<double>(kv.local.ring_bytes()) * static_cast<double>(kv.local.rings);
   if (bytes <= kMaxCacheBytes && kv.page_count <= INT32_MAX) return {};
   return OCELLUS_FAIL(
@@ -378,12 +393,15 @@ int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
 
 LinkLimits EngineShape::link_limits() const {
   if (!reuse.links()) return {};
-  const int64_t images = pictures.per_session, slots = linked_kv().image_slots;
+  const KvShape& from = linked_kv();
+  const int64_t images = pictures.per_session, slots = from.image_slots;
   const int64_t between = reuse.blends() ? reuse.in_place : std::min(reuse.in_place, slots - reuse.in_place);
+  const int64_t runs = images * (pictures.views + between);
   return {.images = images,
           .slots = slots,
           .in_place = reuse.in_place,
-          .runs = images * (pictures.views + between),
+          .runs = runs,
+          .copies = runs + images * (blocks_of(slots, kPackedTileSlots) + from.blocks_per_image()),
           .carries = reuse.carries(),
           .blends = reuse.blends(),
           .text_alone = reuse.text_alone(),
@@ -398,7 +416,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
   resolve_pictures(model, limits, s.device, &s.pictures);
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
-  if (s.pictures.planned()) resolve_reuse(limits, s.pictures, s.policy, &s.reuse);
+  if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));

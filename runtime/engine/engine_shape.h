@@ -112,6 +112,8 @@ struct EngineShape {
   int64_t tiles_per_session() const;
   /// Runs that begin after rows that are left out of their images' runs.
   int64_t most_holes() const { return reuse.blends() ? pictures.per_session * reuse.rows_in_text() : 0; }
+  /// True if a prompt's linked pictures are stored with it, whether it has other rows or not.
+  bool stores_links() const { return reuse.staged || kv.keeps_local; }
   /// Storage of linked pictures until their prompt is read.
   const KvShape& linked_kv() const { return reuse.staged ? staged_kv : kv; }
   /// Rows of a picture that may be computed in place.

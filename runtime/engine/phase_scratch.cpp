@@ -70,7 +70,6 @@ Status PhaseScratch::take(VisionScratch* out) const {
 Status PhaseScratch::take(PrefillScratch* out) const {
   out->join.images = &memory_.staged.images;
   out->join.prompt = &memory_.staged.prompt;
-  out->tokens = memory_.chunk.token_ids;
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }
 

@@ -123,7 +123,8 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host_row(0), scratch.positions.values.host.cols, 0);
     if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
-    if (scratch.window.has_lists()) plan_window({}, nullptr, scratch, q);
+    if (scratch.window.has_lists()) (void)plan_window({}, {}, scratch, q);
+    std::fill_n(scratch.tokens.host.data, scratch.tokens.host.cols, 0);
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory().chunk.add_text(&token, 1);

@@ -42,7 +42,12 @@ void rotate(const LayerPass& pass, const RowBlock& block, Queue& q) {
   ocellus::rotate({.values = rows.query, .head_dim = head_dim, .params = rope, .angles = angles}, q);
   if (pass.shares()) return;
   ocellus::rotate({.values = rows.key, .head_dim = head_dim, .params = rope, .angles = angles}, q);
-  round_kv({.keys = rows.key, .values = rows.value, .first = block.first, .out = pass.own_rows()}, q);
+  round_kv({.keys = rows.key,
+            .values = rows.value,
+            .first = block.first,
+            .places = pass.is_local() ? s.window.places_from(block.first) : nullptr,
+            .out = pass.own_rows()},
+           q);
 }
 
 /// True if the keys of all rows are known before the first block attends. Recordings know nothing of a chunk's rows.
@@ -90,8 +95,9 @@ void add_input(const LayerPass& pass, const RowBlock& block, Queue& q) {
 void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
   rotate(pass, block, q);
-  for (const auto step : pass.scratch.extra.before_attention)
-    if (pass.step(step) != nullptr) step(pass, block, q);
+  const ExtraSteps& extra = pass.scratch.extra;
+  if (const auto step = pass.own_step(extra.carry_in_block)) step(pass, block, q);
+  if (const auto step = pass.step(extra.before_attention)) step(pass, block, q);
   attend(pass, block, q);
   add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
@@ -138,7 +144,7 @@ void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) begin_rows(pass, hidden, q);
   if (pass.is_local() && !pass.shares()) copy_window(pass, q);
   if (hidden.rows > pass.scratch.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
-  if (const auto step = pass.step(pass.scratch.extra.before_blocks)) step(pass, hidden, q);
+  if (const auto step = pass.own_step(pass.scratch.extra.carry_ahead)) step(pass, hidden, q);
 }
 
 bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t first, int64_t end, const StopSignal* stop,
@@ -154,14 +160,16 @@ bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
 
 void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
   if (pass.shares()) return;
-  const StagedRows<KvSlot>& slots = pass.is_local() ? pass.scratch.window.slots : pass.scratch.slots;
-  store_kv({.rows = pass.own_rows(), .count = rows, .slots = slots.device.data, .layer = pass.cache_layer()}, q);
+  if (pass.is_local()) return store_window(pass, rows, q);
+  store_kv(
+      {.rows = pass.own_rows(), .count = rows, .slots = pass.scratch.slots.device.data, .layer = pass.cache_layer()},
+      q);
 }
 
 /// Layers after the last with keys and values matter for the row alone that is answered. A recording, which has rows to
 /// spare, does not know which that is.
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
-  const int64_t first = pass.shares() && !q.traits().is_cuda() ? hidden.rows - 1 : 0;
+  const int64_t first = pass.shares() && !q.traits().is_cuda() ? std::max<int64_t>(hidden.rows - 1, 0) : 0;
   begin_layer(pass, hidden, q);
   if (enqueue_blocks(pass, hidden, first, hidden.rows, stop, q)) end_layer(pass, hidden.rows, q);
 }

@@ -79,8 +79,8 @@ struct PrefillScratch {
                                    // the memory: see WindowScratch
   DeviceView<float> inputs;        // [T, D] the rows before layer 0, for a second pass
   LayerScratch layer;              // one block of rows
-  StagedRows<int32_t> tokens;      // [1, T] of the chunk's rows; set by the code that lays this out
   LayerInputScratch layer_inputs;  // [T, layers * P] if layers have inputs
+  StagedRows<int32_t> tokens;      // [1, T] of the chunk's rows, for these
   int64_t rows_at_once = 0;        // see PrefillLimits
   int64_t block_rows = 0;          // maximum rows of a block
   KvShape kv;
@@ -98,17 +98,15 @@ struct PrefillScratch {
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
-  /// Rows of layers with a window: the chunk's own follow those that are copied.
-  KvLayerRows window_rows(const TextConfig& config) const {
-    return KvLayerRows::head_major(window.keys.data, window.values.data, config.kv_heads, config.local.head_dim,
-                                   window.keys.rows / config.kv_heads);
+  /// All rows of a layer's keys and values: the chunk's own and those before them.
+  KvLayerRows all_rows(bool is_local) const {
+    const DeviceView<Half>&k = is_local ? window.keys : keys, &v = is_local ? window.values : values;
+    return KvLayerRows::head_major(k.data, v.data, kv.kv_heads, static_cast<int32_t>(k.cols), k.rows / kv.kv_heads);
   }
-  /// The chunk's own rows in a layer.
-  KvLayerRows own_rows(const TextConfig& config, bool is_local) const {
-    KvLayerRows rows = is_local ? window_rows(config)
-                                : KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
-                                                          keys.rows / config.kv_heads);
-    const int64_t before = rows.capacity - slots.device.cols;
+  /// The chunk's own rows in a layer; in one with a window at their places among linked slots.
+  KvLayerRows own_rows(bool is_local) const {
+    KvLayerRows rows = all_rows(is_local);
+    const int64_t before = is_local ? window.past_rows : rows.capacity - slots.device.cols;
     rows.keys += before * rows.row_stride;
     rows.values += before * rows.row_stride;
     rows.capacity -= before;
@@ -125,17 +123,22 @@ struct LayerPass {
 
   const TextConfig& config() const { return model.config; }
   const TextLayer& weights() const { return model.layers[layer]; }
-  /// The step, unless the layer has a window or shares another's keys and values: extras are for the others.
+  /// The step, unless the layer has a window or shares another's keys and values: most extras are for the others.
   template <class Step>
   Step step(Step extra) const {
-    return is_local() || shares() ? nullptr : extra;
+    return is_local() ? nullptr : own_step(extra);
+  }
+  /// The step, unless the layer shares another's keys and values.
+  template <class Step>
+  Step own_step(Step extra) const {
+    return shares() ? nullptr : extra;
   }
   bool is_local() const { return model.config.local.has(layer); }
   bool shares() const { return model.config.shares(layer); }
   /// Its index in the cache of its kind.
   int32_t cache_layer() const { return model.config.cache_layer(layer); }
   /// The chunk's own keys and values, which stay until the next layer of this kind that has some.
-  KvLayerRows own_rows() const { return scratch.own_rows(model.config, is_local()); }
+  KvLayerRows own_rows() const { return scratch.own_rows(is_local()); }
 };
 
 /// The part of a layer of prefill_rows that recordings hold: all but extra.before_layer and extra.after_layer. It

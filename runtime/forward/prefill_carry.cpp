@@ -39,9 +39,15 @@ class CarriedSlots {
   int64_t row_ = 0, link_ = 0;
 };
 
+void clear_carried(const CarryScratch& carry) {
+  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  std::fill_n(carry.local_images.host.data, carry.local_images.host.cols, CarriedImage());
+}
+
 /// Uploads all of plan_carry()'s lists: recordings do not know how many images there are.
 void upload_carry(const CarryScratch& carry, Queue& queue) {
   queue.upload(carry.images, carry.images.host.cols);
+  queue.upload(carry.local_images, carry.local_images.host.cols);
   queue.upload(carry.rows_in_place, carry.rows_in_place.host.rows * carry.rows_in_place.host.stride);
   carry.positions.upload(carry.slot_angles.rows, queue);
 }
@@ -52,36 +58,43 @@ int64_t carried_images(const LayerPass& pass, const Queue& q) {
 }
 
 void carry_layer(const LayerPass& pass, Queue& q) {
-  const CarryScratch& carry = pass.scratch.carry;
-  const ExpandScratch& copies = pass.scratch.expand;
+  const PrefillScratch& s = pass.scratch;
+  const CarryScratch& carry = s.carry;
+  const bool local = pass.is_local(), copies = !local && s.expand.on();
   carry_change({.rows = pass.own_rows(),
-                .images = carry.images.device.data,
+                .images = (local ? carry.local_images : carry.images).device.data,
                 .image_count = static_cast<int32_t>(carried_images(pass, q)),
                 .rows_in_place = carry.rows_in_place.device.data,
+                .places = local ? s.window.places_from(0) : nullptr,
                 .layer = pass.cache_layer(),
-                .rope = pass.config().rope,
-                .angles = pass.scratch.angles,
-                .slot_angles = carry.slot_angles,
-                .copies = copies.on() ? copies.rows(pass.config()) : KvLayerRows()},
+                .rope = pass.config().rope_of(pass.layer),
+                .angles = local ? s.window.angles : s.angles,
+                .slot_angles = local ? carry.local_angles : carry.slot_angles,
+                .copies = copies ? s.expand.rows(pass.config()) : KvLayerRows()},
                q);
+  if (local) copy_window(pass, q);  // the slots have changed
 }
 
 }  // namespace
 
-Status CarryScratch::lay_out(const LinkLimits& limits, const RopeParams& rope, RowSink& sink) {
+Status CarryScratch::lay_out(const TextConfig& c, const LinkLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
   OCELLUS_TRY(images.lay_out(sink, "carried images", kLife, kPhase, 1, limits.images));
   OCELLUS_TRY(rows_in_place.lay_out(sink, "rows in place", kLife, kPhase, limits.images, limits.in_place));
   const int64_t places = limits.images * (limits.slots + 1);
-  OCELLUS_TRY(positions.lay_out(rope, places, "slot positions", sink));
-  return take_rows(sink, "slot angles", kLife, kPhase, places, rope.rotated, &slot_angles);
+  OCELLUS_TRY(positions.lay_out(c.rope, places, "slot positions", sink));
+  OCELLUS_TRY(take_rows(sink, "slot angles", kLife, kPhase, places, c.rope.rotated, &slot_angles));
+  if (c.local.window == 0) return {};
+  OCELLUS_TRY(local_images.lay_out(sink, "carried local images", kLife, kPhase, 1, limits.images));
+  return take_rows(sink, "local slot angles", kLife, kPhase, places, c.local.rope.rotated, &local_angles);
 }
 
 void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
                 const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
   const CarryScratch& carry = s.carry;
-  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  const bool has_local = carry.local_images.host.cols > 0;
+  clear_carried(carry);
   const int64_t most_slots = carry.places() - 1;
   CarriedSlots slots(chunk, first_position, s);
   for (int64_t i = 0; i < chunk.linked_image_count; ++i) {
@@ -95,6 +108,8 @@ void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionC
     image.shift_angle = static_cast<int32_t>(image.first_angle + most_slots);
     slots.list(i, linked, carry.rows_in_place.host.row(i));
     std::fill_n(carry.positions.host_row(image.shift_angle), carry.positions.coordinates, linked.position_shift);
+    if (has_local) carry.local_images.host.data[i] = image;
+    if (has_local) carry.local_images.host.data[i].block = cache.local_image_block(linked.ordinal, 0);
     if (!s.expand.on() || linked.position_shift == 0) continue;
     image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
     first_copied += blocks_of(linked.slots - linked.in_place, kPackedTileSlots);
@@ -103,13 +118,14 @@ void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionC
 }
 
 void carry_no_change(const CarryScratch& carry, Queue& queue) {
-  std::fill_n(carry.images.host.data, carry.images.host.cols, CarriedImage());
+  clear_carried(carry);
   upload_carry(carry, queue);
 }
 
 void find_slot_angles(const LayerPass& pass, Queue& q) {
   const CarryScratch& carry = pass.scratch.carry;
   carry.positions.find_angles(pass.config().rope, carry.slot_angles, q);
+  if (carry.local_images.host.cols > 0) carry.positions.find_angles(pass.config().local.rope, carry.local_angles, q);
 }
 
 void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {

@@ -15,6 +15,7 @@
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/cache/prompt_chunk.h"
+#include "runtime/forward/prefill_window.h"
 #include "runtime/models/text_layer.h"
 
 namespace ocellus {
@@ -52,8 +53,9 @@ struct ExtraSteps {
   using OfBlock = void (*)(const LayerPass& pass, const RowBlock& block, Queue& queue);
   OfLayer before_layer = nullptr;
   OfLayer after_angles = nullptr;    // before layer 0
-  OfChunk before_blocks = nullptr;   // no row of the layer is projected yet
-  OfBlock before_attention[2] = {};  // in this order, once the block is projected and rotated
+  OfChunk carry_ahead = nullptr;     // no row of the layer is projected yet; also in layers with a window
+  OfBlock carry_in_block = nullptr;  // the block is projected and rotated; also in layers with a window
+  OfBlock before_attention = nullptr;
   OfLayer after_layer = nullptr;
 };
 
@@ -87,8 +89,11 @@ struct CarryScratch {
   StagedRows<int32_t> rows_in_place;  // [images, in place]
   RowPositions positions;             // [images * (slots + 1)] of an image's slots, then the distance that it has moved
   DeviceView<float> slot_angles;      // [images * (slots + 1), rotated]
+  // The same in layers with a window.
+  StagedRows<CarriedImage> local_images;
+  DeviceView<float> local_angles;
 
-  Status lay_out(const LinkLimits& limits, const RopeParams& rope, RowSink& sink);
+  Status lay_out(const TextConfig& config, const LinkLimits& limits, RowSink& sink);
   bool on() const { return images.host.cols > 0; }
   /// Number of an image's positions.
   int64_t places() const { return slot_angles.rows / images.host.cols; }
@@ -132,8 +137,7 @@ struct JoinScratch {
 };
 
 /// Fills and uploads the lists of a chunk that is joined, whose rows have their places in the prompt by then.
-void plan_join(const PromptChunk& chunk, int32_t kv_heads, const PrefillScratch& scratch, PrefillPlan* plan,
-               Queue& queue);
+void plan_join(const PromptChunk& chunk, const PrefillScratch& scratch, PrefillPlan* plan, Queue& queue);
 /// Joins the rows of a layer and stores those that have a slot.
 void join_rows(const LayerPass& pass, Queue& queue);
 /// Copies the queries of a chunk's rows from `first` on to the places where the rule reads them.
@@ -143,38 +147,6 @@ void join_queries(const LayerPass& pass, int64_t first, const ActivationView& qu
 void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& queue);
 /// Compresses the chunk's rows of a layer, and after the last layer those of a late rule.
 void compress_rows(const LayerPass& pass, Queue& queue);
-
-/// Layers with a window, for models that have them: their rotation, and what a chunk's rows see. Memory and lists have
-/// the size of the window whatever the past, so that recordings need not know it.
-struct WindowScratch {
-  int64_t positions = 0;              // rows that a row sees, its own among them
-  int64_t past_rows = 0;              // rows before the chunk's own ones that hold the newest of the past
-  DeviceView<Half> keys, values;      // [G * (past rows + T), E], head-major, one layer: those of PrefillScratch, or
-                                      // their own if both kinds are needed together
-  DeviceView<float> angles;           // [T, rotated]
-  StagedRows<RowSpan> seen;           // [1, T]
-  StagedRows<RowSpan> seen_globally;  // [1, T] in layers without a window, if rows of a picture see each other
-  StagedRows<KvRun> runs;             // [1, runs] the newest rows before the chunk
-  StagedRows<int32_t> first_rows;     // [1, runs]
-  StagedRows<KvSlot> slots;           // [1, T] destinations in the ring: those of rows that later ones see
-
-  Status lay_out(const TextConfig& config, int64_t max_rows, bool mutual_pictures, RowSink& sink);
-  bool on() const { return positions > 0; }
-  bool has_lists() const { return on() || mutual(); }
-  /// True if rows of a picture see each other, so that a block's rows may see later blocks'.
-  bool mutual() const { return seen_globally.host.cols > 0; }
-  /// Bounds of rows from `first` on in layers without a window.
-  RowBounds global_bounds(int64_t first) const {
-    return mutual() ? RowBounds::listed(seen_globally.device.data + first) : RowBounds::causal();
-  }
-};
-
-/// Fills and uploads the lists of a chunk after the rows in `ring` (null: after nothing), and clears the rows.
-void plan_window(const PromptChunk& chunk, LocalRing* ring, const PrefillScratch& scratch, Queue& queue);
-/// Copies the newest slots of the past, before the blocks of a layer with a window.
-void copy_window(const LayerPass& pass, Queue& queue);
-/// The attention of such a layer.
-void attend_window(const LayerPass& pass, const RowBlock& block, Queue& queue);
 
 /// Selection of the rows to compute in place, among all.
 struct BlendScratch {

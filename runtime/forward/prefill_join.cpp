@@ -14,13 +14,13 @@ constexpr TileLimits kRunLimits{kPackedTileSlots, kPackedTileSlots};
 /// Lists the runs that make up the prompt, in its order.
 class JoinList {
  public:
-  JoinList(const PrefillScratch& s, int32_t kv_heads) : join_(s.join), dim_(static_cast<int32_t>(s.keys.cols)) {
-    const int64_t capacity = s.keys.rows / kv_heads;
-    own_.data = reinterpret_cast<std::byte*>(s.keys.data);
-    own_.head_stride = 2 * dim_ * capacity;
-    own_.value_offset =
-        reinterpret_cast<const std::byte*>(s.values.data) - reinterpret_cast<const std::byte*>(s.keys.data);
-    own_.capacity = own_.slots = static_cast<int32_t>(capacity);
+  explicit JoinList(const PrefillScratch& s) : join_(s.join) {
+    const KvLayerRows rows = s.own_rows(false);
+    dim_ = rows.head_dim;
+    own_.data = reinterpret_cast<std::byte*>(rows.keys);
+    own_.head_stride = 2 * rows.head_stride;
+    own_.value_offset = reinterpret_cast<const std::byte*>(rows.values) - reinterpret_cast<const std::byte*>(rows.keys);
+    own_.capacity = own_.slots = static_cast<int32_t>(rows.capacity);
   }
 
   /// Adds the chunk's rows [first, first + count).
@@ -48,7 +48,7 @@ class JoinList {
   }
 
   const JoinScratch& join_;
-  int32_t dim_, row_ = 0;
+  int32_t dim_ = 0, row_ = 0;
   int64_t count_ = 0;
   KvRun own_;
 };
@@ -72,9 +72,9 @@ Status JoinScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, Ro
   return take_rows(sink, "joined values", kLife, kPhase, c.kv_heads * rows, c.head_dim, &values);
 }
 
-void plan_join(const PromptChunk& chunk, int32_t kv_heads, const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
+void plan_join(const PromptChunk& chunk, const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
   const JoinScratch& join = s.join;
-  JoinList list(s, kv_heads);
+  JoinList list(s);
   int64_t first = 0, count = 0;  // computed rows that are not listed yet
   chunk.visit_parts([&](const Piece&, int64_t, int64_t rows) { count += rows; },
                     [&](const LinkedRun& link) {

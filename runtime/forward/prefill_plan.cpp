@@ -86,11 +86,15 @@ class PastList {
     scratch_.expand.runs.host.data[plan_->expanded_tiles] = run;
     return scratch_.expand.copy_of(run, plan_->expanded_tiles++);
   }
+  int64_t first_reader(const PromptChunk& chunk, const LinkedRun& link) const {
+    if (scratch_.text_alone) return chunk.row_count - 1;
+    return scratch_.window.mutual() ? chunk.first_row_beside(link) : link.visible_from;
+  }
   /// Adds the part of a run, which begins with slot `first` of its image, that a link covers.
   void add_part(KvRun run, int32_t first, const PromptChunk& chunk, const LinkedRun& link) {
     const int32_t from = std::max(first, link.first_slot),
                   to = std::min(first + run.slots, link.first_slot + link.slots);
-    run.visible_from = static_cast<uint16_t>(scratch_.text_alone ? chunk.row_count - 1 : link.visible_from);
+    run.visible_from = static_cast<uint16_t>(first_reader(chunk, link));
     if (from < to) add_slices(run, from - first, to - from);
   }
   void add_slices(const KvRun& run, int32_t first, int32_t count) {
@@ -123,14 +127,11 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
   }
 }
 
-/// True if rows of a picture lie in several blocks.
-bool lies_in_blocks(const PromptChunk& chunk, int64_t block_rows) {
-  for (int64_t i = 0; i < chunk.piece_count; ++i) {
-    const Piece& piece = chunk.pieces.data[i];
-    const int64_t last = piece.first_row + piece.row_count - 1;
-    if (piece.kind == RowKind::kImage && piece.first_row / block_rows != last / block_rows) return true;
-  }
-  return false;
+/// Keeps the chunk's tokens for the inputs of layers; another chunk may wait meanwhile.
+void keep_tokens(const PromptChunk& chunk, const PrefillScratch& s, Queue& queue) {
+  if (!s.layer_inputs.on()) return;
+  std::copy_n(chunk.token_ids.host.data, chunk.row_count, s.tokens.host.data);
+  queue.upload(s.tokens, chunk.row_count);
 }
 
 constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
@@ -140,6 +141,7 @@ constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); 
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan{.rows = chunk.row_count};
+  keep_tokens(chunk, s, queue);
   const bool joins = s.join.joins(chunk);
   const PromptChunk& stored = joins ? *s.join.prompt : chunk;
   const SessionCache& images = s.join.on() ? *s.join.images : cache;
@@ -151,7 +153,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
     return all_compete ? competing_slot(row) : cursor.next(piece, position);
   };
   if (joins) place_rows(stored, first_position, slot_of, s.join.slots.host, s.join.positions);
-  if (joins) plan_join(chunk, cache.shape().kv_heads, s, &plan, queue);
+  if (joins) plan_join(chunk, s, &plan, queue);
   if (joins)
     place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
   else
@@ -166,29 +168,33 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   past.add_linked(chunk, images);
   if (s.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
-  if (s.window.has_lists()) plan_window(chunk, &cache.ring(), s, queue);
-  if (s.window.mutual()) plan.sees_ahead = lies_in_blocks(chunk, s.block_rows);
+  if (s.window.has_lists())
+    plan.sees_ahead = plan_window(chunk, {.past = &cache.ring(), .ring = &cache.ring(), .images = &images}, s, queue);
   return plan;
 }
 
 PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
+  keep_tokens(chunk, s, queue);
   place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
   PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  if (s.window.has_lists()) plan.sees_ahead = plan_window(chunk, {.past = &cache.ring()}, s, queue);
   return plan;
 }
 
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
                                Queue& queue) {
   PrefillPlan plan;
+  keep_tokens(chunk, s, queue);
   const bool packs = s.compress.policy.compresses() && !s.join.on();
   if (packs) plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, packs, head_dim, true);
   const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
   place_rows(chunk, 0, slot_of, s.slots.host, s.positions);
   if (s.carry.on()) carry_no_change(s.carry, queue);
+  if (s.window.has_lists()) plan.sees_ahead = plan_window(chunk, {.images = &cache}, s, queue);
   return plan;
 }
 

@@ -51,9 +51,10 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
   OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
-  OCELLUS_TRY(window.lay_out(c, max_rows, limits.mutual_pictures, sink));
+  OCELLUS_TRY(window.lay_out(c, limits, sink));
   const bool both = window.on() && (c.sharing.count > 0 || c.local.head_dim != c.head_dim);
-  const int64_t own_rows = c.kv_heads * max_rows, window_rows = c.kv_heads * (window.past_rows + max_rows);
+  const int64_t own_rows = c.kv_heads * max_rows;
+  const int64_t window_rows = c.kv_heads * (window.past_rows + max_rows + window.linked_slots);
   OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &keys));
   OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &values));
   window.keys = keys;
@@ -65,18 +66,19 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(layer.lay_out(c, block_rows, {.op_bytes = attend_rows_scratch_bytes(c.longest_head(), device)}, device,
                             kPhase, sink));
   OCELLUS_TRY(layer_inputs.lay_out(c, max_rows, device, kPhase, sink));
+  if (layer_inputs.on()) OCELLUS_TRY(tokens.lay_out(sink, "tokens of rows", kLife, kPhase, 1, max_rows));
   extra = {};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;
   if (compress.policy.looks_first())
     OCELLUS_TRY(take_rows(sink, "rows of the second pass", kLife, kPhase, max_rows, c.width, &inputs));
   if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
-  if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention[1] = keep_observed_queries;
-  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(limits.links, c.rope, sink));
+  if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention = keep_observed_queries;
+  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(c, limits.links, sink));
   if (carry.on()) {
     extra.after_angles = find_slot_angles;
-    extra.before_blocks = carry_ahead;
-    extra.before_attention[0] = carry_in_block;
+    extra.carry_ahead = carry_ahead;
+    extra.carry_in_block = carry_in_block;
   }
   if (limits.links.blends) OCELLUS_TRY(blend.lay_out(max_rows, sink));
   if (compress.policy.evicts_answers()) OCELLUS_TRY(noted.lay_out(limits.compress.rows, sink));

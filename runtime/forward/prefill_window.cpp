@@ -1,6 +1,6 @@
 // Layers in which a row sees only the newest rows. The part of the past that the chunk's first rows see there is copied
-// before the chunk's own rows, so that attention reads one list of rows, from each row's own beginning on. Rows of a
-// picture see those after them, too, in some models.
+// before the chunk's own rows, and linked slots between them, so that attention reads one list of rows, from each row's
+// own beginning on. Rows of a picture see those after them, too, in some models.
 #include <algorithm>
 
 #include "kernels/attention/attend_rows.h"
@@ -14,110 +14,228 @@ namespace {
 
 /// Attention's blocks of rows begin at multiples of this.
 constexpr int64_t kRowUnit = 64;
+/// Runs that expand_kv copies.
+constexpr TileLimits kRunLimits{kPackedTileSlots, kPackedTileSlots};
 
-/// Lists the newest rows before the chunk, and their places right before its own.
-void list_past(const LocalRing* ring, int64_t past, const PrefillScratch& s) {
-  const WindowScratch& w = s.window;
-  int64_t left = past;
-  for (int64_t i = 0; i < w.runs.host.cols; ++i) {
-    w.runs.host.data[i] = KvRun();
-    w.first_rows.host.data[i] = static_cast<int32_t>(w.past_rows - left);
-    if (left == 0) continue;
-    const KvRun run = ring->run_from(ring->rows() - left);
-    const auto count = static_cast<int32_t>(std::min<int64_t>(run.slots, left));
-    w.runs.host.data[i] = slice_run(run, 0, count, w.keys.cols);
-    left -= count;
+/// Lists the runs to copy: the newest rows before the chunk, right before its own, and slots linked into it.
+class CopyList {
+ public:
+  explicit CopyList(const WindowScratch& w) : w_(w) {}
+
+  void add_past(const LocalRing* ring) {
+    for (int64_t left = past_of(ring); left > 0;) {
+      const KvRun run = ring->run_from(ring->rows() - left);
+      const auto count = static_cast<int32_t>(std::min<int64_t>(run.slots, left));
+      add(slice_run(run, 0, count, w_.keys.cols), w_.past_rows - left);
+      left -= count;
+    }
   }
-}
-
-void list_seen(int64_t past, const WindowScratch& w) {
-  for (int64_t t = 0; t < w.seen.host.cols; ++t) {
-    const int64_t own = w.past_rows + t, sees = std::min<int64_t>(past + t + 1, w.positions);
-    w.seen.host.data[t] = {static_cast<int32_t>(own + 1 - sees), static_cast<int32_t>(own + 1)};
+  /// `place`: of the first slot among the chunk's rows.
+  void add_link(const SessionCache& images, const LinkedImage& image, const LinkedRun& link, int64_t place) {
+    const auto add_pieces = [&](const KvRun& block) {
+      visit_pieces(block, kRunLimits, static_cast<int32_t>(w_.keys.cols), [&](const KvRun& run) {
+        add(run, w_.past_rows + place);
+        place += run.slots;
+      });
+    };
+    images.visit_slots(image.ordinal, link.first_slot, link.slots, image.position_shift, add_pieces, true);
   }
-  for (int64_t t = 0; t < w.seen_globally.host.cols; ++t)
-    w.seen_globally.host.data[t] = {0, static_cast<int32_t>(t + 1)};
-}
-
-/// Lets every row of a picture see those after it, too; the window hides what is far before it, as in transformers.
-void show_picture(const Piece& piece, const WindowScratch& w) {
-  const int64_t end = piece.first_row + piece.row_count;
-  for (int64_t t = piece.first_row; t < end; ++t) {
-    w.seen_globally.host.data[t].end = static_cast<int32_t>(end);
-    if (w.on()) w.seen.host.data[t].end = static_cast<int32_t>(w.past_rows + end);
+  void add_empty() {
+    while (count_ < w_.runs.host.cols) add(KvRun(), 0);
   }
-}
+  static int64_t past_of(const LocalRing* ring) { return ring == nullptr ? 0 : ring->seen_rows(); }
 
-/// The chunk's last rows go to the ring, those that later rows see.
-void list_slots(int64_t rows, LocalRing* ring, const PrefillScratch& s) {
-  const HostView<KvSlot>& slots = s.window.slots.host;
-  std::fill_n(slots.data, slots.cols, KvSlot());
-  if (ring == nullptr) return;
-  const int64_t stored = s.kv.local.stored_of(rows);
-  ring->reserve(stored);
-  for (int64_t i = 0; i < stored; ++i) slots.data[rows - stored + i] = ring->slot(ring->rows() + i);
-}
+ private:
+  void add(const KvRun& run, int64_t row) {
+    w_.runs.host.data[count_] = run;
+    w_.first_rows.host.data[count_++] = static_cast<int32_t>(row);
+  }
+
+  const WindowScratch& w_;
+  int64_t count_ = 0;
+};
+
+/// Puts a chunk's rows and linked slots in the order of the prompt, and lists what each row sees.
+class WindowList {
+ public:
+  WindowList(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s)
+      : chunk_(chunk), caches_(caches), s_(s), w_(s.window), past_(CopyList::past_of(caches.past)) {}
+
+  void list() {
+    CopyList copies(w_);
+    if (w_.on()) copies.add_past(caches_.past);
+    std::fill_n(w_.image_slots.host.data, w_.image_slots.host.cols, KvSlot());
+    chunk_.visit_parts([&](const Piece& piece, int64_t, int64_t count) { add_rows(piece, count); },
+                       [&](const LinkedRun& link) {
+                         const LinkedImage& image = chunk_.linked_images.data[link.image];
+                         if (w_.links()) copies.add_link(*caches_.images, image, link, place_);
+                         extend_view(RowKind::kLinked, link.image);
+                         place_ += link.slots;
+                       });
+    show_view();
+    stored_rows_ = place_;
+    for (; row_ < s_.slots.host.cols; ++row_) place_row();  // padding
+    copies.add_empty();
+  }
+  /// The last rows and slots go to the ring, those that later rows see.
+  void list_ring_slots() const {
+    const HostView<KvSlot>& slots = w_.slots.host;
+    std::fill_n(slots.data, slots.cols, KvSlot());
+    if (caches_.ring == nullptr) return;
+    const int64_t stored = s_.kv.local.stored_of(stored_rows_);
+    caches_.ring->reserve(stored);
+    for (int64_t i = 0; i < stored; ++i)
+      slots.data[stored_rows_ - stored + i] = caches_.ring->slot(caches_.ring->rows() + i);
+  }
+  bool sees_ahead() const { return sees_ahead_; }
+
+ private:
+  void add_rows(const Piece& piece, int64_t count) {
+    if (piece.kind == RowKind::kText)
+      show_view();
+    else
+      extend_view(piece.kind, piece.image_ordinal);
+    if (piece.kind == RowKind::kImage && piece.image_ordinal != image_) {
+      image_ = piece.image_ordinal;
+      image_rows_ = ImageSlots(chunk_.picks.data, chunk_.pick_count);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      if (piece.kind == RowKind::kImage) keep_image_row();
+      place_row();
+      ++row_;
+    }
+  }
+  void keep_image_row() {
+    if (!w_.links()) return;
+    const int64_t slot = image_rows_.next(), size = caches_.images->shape().block_slots;
+    const KvRun block = caches_.images->local_image_block(image_, static_cast<int32_t>(slot / size));
+    w_.image_slots.host.data[place_] = run_slot(block, slot % size, w_.keys.cols);
+  }
+  /// Gives row row_ the next place.
+  void place_row() {
+    if (w_.on()) {
+      const int64_t end = w_.past_rows + place_ + 1, sees = std::min<int64_t>(past_ + place_ + 1, w_.positions);
+      w_.seen.host.data[row_] = {static_cast<int32_t>(end - sees), static_cast<int32_t>(end)};
+    }
+    if (w_.mutual()) w_.seen_globally.host.data[row_] = {0, static_cast<int32_t>(row_ + 1)};
+    if (w_.links()) w_.places.host.data[row_] = static_cast<int32_t>(place_);
+    ++place_;
+  }
+  /// The next rows or slots are a picture's.
+  void extend_view(RowKind kind, int32_t image) {
+    if (in_view_ && (view_kind_ != kind || view_image_ != image)) show_view();
+    if (in_view_) return;
+    in_view_ = true;
+    view_kind_ = kind;
+    view_image_ = image;
+    view_row_ = row_;
+  }
+  /// Ends a view: each of its rows sees those after it, too; the window hides what is far before it, as in
+  /// transformers.
+  void show_view() {
+    if (!in_view_) return;
+    in_view_ = false;
+    if (!w_.mutual()) return;
+    for (int64_t t = view_row_; t < row_; ++t) {
+      w_.seen_globally.host.data[t].end = static_cast<int32_t>(row_);
+      if (w_.on()) w_.seen.host.data[t].end = static_cast<int32_t>(w_.past_rows + place_);
+    }
+    sees_ahead_ = sees_ahead_ || (row_ > view_row_ && view_row_ / s_.block_rows != (row_ - 1) / s_.block_rows);
+  }
+
+  const PromptChunk& chunk_;
+  const WindowCaches& caches_;
+  const PrefillScratch& s_;
+  const WindowScratch& w_;
+  int64_t past_;
+  int64_t row_ = 0, place_ = 0;  // the next ones
+  int64_t stored_rows_ = 0;
+  int32_t image_ = -1;
+  ImageSlots image_rows_;
+  bool in_view_ = false, sees_ahead_ = false;
+  RowKind view_kind_ = RowKind::kText;
+  int32_t view_image_ = 0;
+  int64_t view_row_ = 0;
+};
 
 }  // namespace
 
-Status WindowScratch::lay_out(const TextConfig& c, int64_t max_rows, bool mutual_pictures, RowSink& sink) {
+Status WindowScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
-  if (mutual_pictures)
-    OCELLUS_TRY(seen_globally.lay_out(sink, "rows seen in other layers", kLife, kPhase, 1, max_rows));
+  const int64_t rows = limits.rows;
+  if (limits.mutual_pictures)
+    OCELLUS_TRY(seen_globally.lay_out(sink, "rows seen in other layers", kLife, kPhase, 1, rows));
   if (c.local.window == 0) return {};
   positions = c.local.window;
   past_rows = round_up(positions - 1, kRowUnit);
-  OCELLUS_TRY(take_rows(sink, "angles of local layers", kLife, kPhase, max_rows, c.local.rope.rotated, &angles));
-  OCELLUS_TRY(seen.lay_out(sink, "rows seen in local layers", kLife, kPhase, 1, max_rows));
-  OCELLUS_TRY(slots.lay_out(sink, "slots of local layers", kLife, kPhase, 1, max_rows));
-  OCELLUS_TRY(runs.lay_out(sink, "newest runs", kLife, kPhase, 1, most_window_tiles(positions) + 1));
-  return first_rows.lay_out(sink, "rows of the newest runs", kLife, kPhase, 1, runs.host.cols);
+  linked_slots = limits.links.images * limits.links.slots;
+  OCELLUS_TRY(take_rows(sink, "angles of local layers", kLife, kPhase, rows, c.local.rope.rotated, &angles));
+  OCELLUS_TRY(seen.lay_out(sink, "rows seen in local layers", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(slots.lay_out(sink, "slots of local layers", kLife, kPhase, 1, rows + linked_slots));
+  const int64_t copied = most_window_tiles(positions) + 1 + limits.links.copies;
+  OCELLUS_TRY(runs.lay_out(sink, "newest runs", kLife, kPhase, 1, copied));
+  OCELLUS_TRY(first_rows.lay_out(sink, "rows of the newest runs", kLife, kPhase, 1, copied));
+  if (!links()) return {};
+  OCELLUS_TRY(places.lay_out(sink, "places among linked slots", kLife, kPhase, 1, rows));
+  return image_slots.lay_out(sink, "local slots of pictures", kLife, kPhase, 1, rows + linked_slots);
 }
 
-void plan_window(const PromptChunk& chunk, LocalRing* ring, const PrefillScratch& s, Queue& queue) {
+bool plan_window(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s, Queue& queue) {
   const WindowScratch& w = s.window;
-  const int64_t past = w.on() && ring != nullptr ? ring->seen_rows() : 0;
-  list_seen(past, w);
-  for (int64_t i = 0; w.mutual() && i < chunk.piece_count; ++i)
-    if (const Piece& piece = chunk.pieces.data[i]; piece.kind == RowKind::kImage) show_picture(piece, w);
+  WindowList rows(chunk, caches, s);
+  rows.list();
   queue.upload(w.seen, w.seen.host.cols);
   queue.upload(w.seen_globally, w.seen_globally.host.cols);
-  if (!w.on()) return;
-  list_past(ring, past, s);
-  list_slots(chunk.row_count, ring, s);
+  if (!w.on()) return rows.sees_ahead();
+  rows.list_ring_slots();
   // Rows before those in use are read, too, and must be finite.
   clear_rows(w.keys, queue);
   clear_rows(w.values, queue);
   queue.upload(w.runs, w.runs.host.cols);
   queue.upload(w.first_rows, w.first_rows.host.cols);
+  queue.upload(w.places, w.places.host.cols);
   queue.upload(w.slots, w.slots.host.cols);
+  queue.upload(w.image_slots, w.image_slots.host.cols);
+  return rows.sees_ahead();
 }
 
 void copy_window(const LayerPass& pass, Queue& q) {
   const WindowScratch& w = pass.scratch.window;
-  const TextConfig& c = pass.config();
   expand_kv({.runs = w.runs.device.data,
              .run_count = static_cast<int32_t>(w.runs.device.cols),
              .layer = {.index = pass.cache_layer()},
-             .rope = c.local.rope,
-             .out = pass.scratch.window_rows(c),
+             .rope = pass.config().local.rope,
+             .out = pass.scratch.all_rows(true),
              .first_rows = w.first_rows.device.data},
             q);
 }
 
 void attend_window(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const WindowScratch& w = pass.scratch.window;
-  const int64_t first = w.past_rows + block.first;
+  const KvLayerRows rows = pass.scratch.all_rows(true);
   attend_rows({.query = block.rows.query,
                .query_heads = pass.config().query_heads,
-               .rows = pass.scratch.window_rows(pass.config()),
-               .first_row = first,
-               .row_count = w.past_rows + known_rows(pass, block, q),
+               .rows = rows,
+               .first_row = w.past_rows + block.first,
+               .row_count = w.links() ? rows.capacity : w.past_rows + known_rows(pass, block, q),
                .bounds = RowBounds::listed(w.seen.device.data + block.first),
                .output = block.rows.mixed,
                .scratch = block.rows.matmul_scratch},
               q);
+}
+
+void store_window(const LayerPass& pass, int64_t rows, Queue& q) {
+  const WindowScratch& w = pass.scratch.window;
+  const auto store = [&](const StagedRows<KvSlot>& slots) {
+    store_kv({.rows = pass.own_rows(),
+              .count = w.links() ? slots.device.cols : rows,
+              .slots = slots.device.data,
+              .layer = pass.cache_layer()},
+             q);
+  };
+  store(w.slots);
+  if (w.links()) store(w.image_slots);
 }
 
 }  // namespace ocellus

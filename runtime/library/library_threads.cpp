@@ -110,7 +110,7 @@ bool LibraryTraffic::read_entry(const EntryWish& wish, int load, CachedEntry* ou
   out->part = entry.part();
   out->computed_ms = static_cast<double>(entry.header().computed_us) * 1e-3;
   int64_t offsets[kMaxEntryLayers + 1];
-  const int32_t count = kv_->layer_count + 1;
+  const int32_t count = kv_->kept_layers() + 1;
   if (entry.block_count() != count) return false;
   for (int32_t block = 0; block < count; ++block) {
     offsets[block] = out->bytes;
@@ -187,7 +187,7 @@ bool LibraryTraffic::write_entry() {
   std::span<const std::byte> blocks[kMaxEntryLayers + 1];
   CachedEntry cached{.library = wish.library->serial(), .owner = wish.owner, .facts = wish.facts, .stamp = {}};
   const std::byte* const from = memory_.store.data;
-  for (int32_t block = 0; block <= kv_->layer_count; ++block) {
+  for (int32_t block = 0; block <= kv_->kept_layers(); ++block) {
     const int64_t bytes = entry_block_bytes(*kv_, wish.facts, block);
     blocks[block] = {from + cached.bytes, static_cast<size_t>(bytes)};
     cached.bytes += bytes;
@@ -202,7 +202,7 @@ bool LibraryTraffic::write_entry() {
   entry.pinned = labels.pinned;
   entry.computed_us = static_cast<int64_t>(store_.computed_ms * 1e3);
   entry.embedding = {memory_.embedding.data, static_cast<size_t>(memory_.embedding.cols)};
-  entry.blocks = {blocks, static_cast<size_t>(kv_->layer_count) + 1};
+  entry.blocks = {blocks, static_cast<size_t>(kv_->kept_layers()) + 1};
   LibraryKey key;
   const Status status = wish.library->put(wish.owner.view(), wish.part, entry, &key);
   {

@@ -27,13 +27,13 @@ int64_t input_row_bytes(const EntryFacts& facts) {
 int64_t pick_bytes(const EntryFacts& facts) { return facts.stored_input_rows * int64_t{sizeof(int32_t)}; }
 
 int64_t entry_block_bytes(const KvShape& kv, const EntryFacts& facts, int32_t block) {
-  if (block == kv.layer_count) return input_row_bytes(facts) + pick_bytes(facts);
-  if (kv.image_bytes() > kMaxTogether) return kv.blocks_per_image() * kv.block_layout(block).padded_bytes * kv.kv_heads;
+  if (block == kv.kept_layers()) return input_row_bytes(facts) + pick_bytes(facts);
+  if (kv.image_bytes() > kMaxTogether) return kv.blocks_per_image() * kv.kept_bytes(block);
   return block == 0 ? kv.image_bytes() : 0;
 }
 
 int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts) {
-  return kv.image_bytes() + entry_block_bytes(kv, facts, kv.layer_count);
+  return kv.image_bytes() + entry_block_bytes(kv, facts, kv.kept_layers());
 }
 
 Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers,

@@ -32,7 +32,7 @@ struct ConversationState {
 /// A state to return to: the one kind of snapshot that sessions take.
 struct Checkpoint {
   ConversationState state;
-  SessionCache::Mark cache;
+  CacheMark cache;
   PromptChunk::Mark chunk = {};  // rows that waited
   int32_t images = 0;            // images in the cache and waiting
   int64_t reads = 0;             // chunks that the prompt had read

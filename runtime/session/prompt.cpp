@@ -66,7 +66,7 @@ void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionC
 
 /// Makes the reserved slots live, and those of linked images, unless `chunk` is joined with them.
 void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
-  if (shape.kv.local.window > 0) cache.ring().commit(shape.kv.local.stored_of(chunk.row_count));
+  if (shape.kv.local.window > 0) cache.ring().commit(shape.kv.local.stored_of(chunk.tokens()));
   if (shape.competes(facts_of(chunk))) {
     cache.commit_evicted();
   } else {
@@ -139,7 +139,7 @@ Status read_rows(Conversation& conversation, Reuse& reuse) {
   Engine& engine = conversation.engine();
   Queue& queue = engine.queue();
   PromptChunk& chunk = engine.memory().chunk;
-  if (chunk.row_count > 0 || (engine.shape().reuse.staged && chunk.linked_image_count > 0))
+  if (chunk.row_count > 0 || (engine.shape().stores_links() && chunk.linked_image_count > 0))
     OCELLUS_TRY(prefill(conversation, reuse));
   else
     queue.join_transfers();

@@ -8,20 +8,32 @@
 namespace ocellus {
 namespace {
 
+/// Views of one model's pictures.
+struct ViewFacts {
+  const PreprocessConfig& config;
+  bool has_grid = false;  // the lines and columns of a view's rows are positions
+
+  static ViewFacts of(Engine& engine) {
+    return {engine.shape().pictures.preprocess, engine.text().config.rope.coordinates() > 1};
+  }
+};
+
 /// The only view of an entry whose views have any size.
-void set_view_of_any_size(const EntryFacts& facts, ViewPlan* plan) {
+void set_view_of_any_size(const EntryFacts& facts, bool has_grid, ViewPlan* plan) {
   plan->view_rows = facts.token_count;
   plan->view_positions = facts.token_count - facts.shared_rows;
+  if (!has_grid) return;
   const int32_t shorter = plan->view_positions > 0 ? plan->view_rows / plan->view_positions : 0;
   plan->view_cols = facts.tile_cols != 0 ? shorter : plan->view_positions;
 }
 
 /// The views of an entry in a prompt, as much of a plan as that needs.
-ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
+ViewPlan view_plan(const EntryFacts& facts, const ViewFacts& views) {
+  const PreprocessConfig& config = views.config;
   ViewPlan plan;
   plan.rules = config.rules;
   if (config.row_side > 0) {
-    set_view_of_any_size(facts, &plan);
+    set_view_of_any_size(facts, views.has_grid, &plan);
     return plan;
   }
   plan.view_rows = config.view_rows;
@@ -32,9 +44,10 @@ ViewPlan view_plan(const EntryFacts& facts, const PreprocessConfig& config) {
   return plan;
 }
 
-bool has_sound_views(const EntryFacts& facts, const PreprocessConfig& config) {
+bool has_sound_views(const EntryFacts& facts, const ViewFacts& views) {
+  const PreprocessConfig& config = views.config;
   if (facts.token_count > max_row_count(config)) return false;
-  const ViewPlan plan = view_plan(facts, config);
+  const ViewPlan plan = view_plan(facts, views);
   if (plan.view_positions < 1) return false;
   if (config.row_side > 0)  // whole lines, the longer side's rows
     return facts.view_count == 1 && plan.view_rows % plan.view_positions == 0 &&
@@ -51,8 +64,8 @@ Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine
   if (engine.shape().reuse.in_context())
     return OCELLUS_FAIL(Code::kUnsupported,
                         "with prefix caching an image is found by the prompt before it, not by its key");
-  const PreprocessConfig& preprocess = engine.shape().pictures.preprocess;
-  EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, preprocess).row_count());
+  const ViewFacts views = ViewFacts::of(engine);
+  EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, views).row_count());
   if (facts.model != expected.model)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
   if (facts.bits != expected.bits)
@@ -65,13 +78,13 @@ Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine
   if (facts.block_rows != expected.block_rows)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s is packed in blocks of %d slots, the session's are of %d",
                         name.text, facts.block_rows, expected.block_rows);
-  if (facts.view_count > max_view_count(preprocess))
+  if (facts.view_count > max_view_count(views.config))
     return OCELLUS_FAIL(Code::kFull, "library entry %s has %d views, more than were planned", name.text,
                         facts.view_count);
   expected.content = facts.content;
   expected.tile_cols = facts.tile_cols;
   expected.shared_rows = facts.shared_rows;
-  if (facts == expected && has_sound_views(facts, preprocess)) return {};
+  if (facts == expected && has_sound_views(facts, views)) return {};
   return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made with other settings of the cache", name.text);
 }
 
@@ -129,7 +142,7 @@ Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {
                         owner_.c_str());
   *facts = entry.facts();
   OCELLUS_TRY(check_fits(key, *facts, conversation_.engine()));
-  *plan = view_plan(*facts, conversation_.engine().shape().pictures.preprocess);
+  *plan = view_plan(*facts, ViewFacts::of(conversation_.engine()));
   return {};
 }
 

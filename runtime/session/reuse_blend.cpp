@@ -34,16 +34,18 @@ class LinkedSlots {
   int32_t number_ = 0, slot_ = 0;
 };
 
-/// Lists the slots that rows are compared with; text has none.
-void list_stored(const PromptChunk& chunk, const SessionCache& cache, const BlendScratch& s) {
+/// Lists the slots that rows are compared with; text has none. `local`: those of layers with a window.
+void list_stored(const PromptChunk& chunk, const SessionCache& cache, bool local, const BlendScratch& s) {
   LinkedSlots at(chunk);
-  const int32_t size = cache.shape().block_slots;
+  const KvShape& shape = cache.shape();
+  const int32_t size = shape.block_slots, head_dim = local ? shape.local.head_dim : shape.head_dim;
   for (int64_t row = 0; row < chunk.row_count; ++row) {
     KvSlot& slot = s.stored.host.data[row];
     slot = {};
     if (chunk.is_text(row)) continue;
-    const KvRun block = cache.image_block(at.image().ordinal, at.slot() / size);
-    slot = run_slot(block, at.slot() % size, cache.shape().head_dim);
+    const int32_t image = at.image().ordinal, block = at.slot() / size;
+    const KvRun run = local ? cache.local_image_block(image, block) : cache.image_block(image, block);
+    slot = run_slot(run, at.slot() % size, head_dim);
     at.next();
   }
 }
@@ -115,13 +117,14 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   queue.join_transfers();
   fetch_rows(chunk);
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
-  list_stored(chunk, images, scratch.blend);
+  const bool local = text.config.local.has(layer);
+  list_stored(chunk, images, local, scratch.blend);
   queue.upload(scratch.blend.stored, chunk.row_count);
   const StagedRows<float>& changes = scratch.blend.changes;
-  value_change({.rows = scratch.own_rows(text.config, false),
+  value_change({.rows = scratch.own_rows(local),
                 .count = chunk.row_count,
                 .slots = scratch.blend.stored.device.data,
-                .layer = layer,
+                .layer = text.config.cache_layer(layer),
                 .changes = changes.device.data},
                queue);
   if (changes.host.data != changes.device.data)

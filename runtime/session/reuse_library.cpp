@@ -14,16 +14,13 @@
 namespace ocellus {
 namespace {
 
-/// Bytes of all heads of a layer, in one of the image's blocks.
-int64_t layer_bytes(const KvShape& kv, int32_t layer) { return kv.block_layout(layer).padded_bytes * kv.kv_heads; }
-
-/// Calls visit(bytes in the cache, count), layer by layer.
+/// Calls visit(bytes in the cache, count), layer by layer: all heads of a layer in one of the image's blocks.
 template <class Visit>
 void visit_layers(const SessionCache& cache, int32_t ordinal, Visit visit) {
   const KvShape& kv = cache.shape();
-  for (int32_t layer = 0; layer < kv.layer_count; ++layer)
+  for (int32_t layer = 0; layer < kv.kept_layers(); ++layer)
     for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
-      visit(cache.image_block(ordinal, b).data + kv.layer(layer).offset, layer_bytes(kv, layer));
+      visit(cache.image_block(ordinal, b).data + kv.kept_offset(layer), kv.kept_bytes(layer));
 }
 
 /// Hash of everything else that the bytes of an entry depend on. Staged images are the same under every policy.
@@ -80,7 +77,7 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
   facts.model = engine.model_fingerprint();
   if (engine.model().is_made_up()) facts.format_version |= kMadeUpModel;
   facts.prefix_id = prefix_id(engine.tokenizer().facts(), shape);
-  facts.layer_count = kv.layer_count;
+  facts.layer_count = kv.kept_layers();
   facts.kv_heads = kv.kv_heads;
   facts.head_dim = kv.head_dim;
   facts.bits = key_bits(kv.format);

@@ -129,9 +129,9 @@ void Room::move_sinks() {
 
 /// Releases the oldest rows of the kind that is too much, unless they came after `until`. False if nothing can be
 /// released.
-bool Room::release_oldest(const RowNeed& need, const SessionCache::Mark& until) {
+bool Room::release_oldest(const RowNeed& need, const CacheMark& until) {
   SessionCache& cache = conversation_.cache();
-  SessionCache::Mark& kept = conversation_.checkpoint().cache;
+  CacheMark& kept = conversation_.checkpoint().cache;
   const bool has_image = until.image_count > 0;
   const bool has_text = until.text_slots / kPageSlots > sink_pages_;
   const bool many_images = cache.image_count() + need.images > images_;

@@ -58,7 +58,7 @@ class Room {
   int64_t live_span() const;
   int32_t sinks() const;
   void move_sinks();
-  bool release_oldest(const RowNeed& need, const SessionCache::Mark& until);
+  bool release_oldest(const RowNeed& need, const CacheMark& until);
 
   Conversation& conversation_;
   int32_t images_ = 0, sink_pages_ = 0;  // 0: not rolling

@@ -145,7 +145,7 @@ Matrix ReferenceWeights::layer_norm(const Matrix& x, const std::string& name, do
 }
 
 Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
-                                bool causal, int64_t window) const {
+                                const std::vector<RowsSeen>& seen) const {
   if (rounding_.kv) {
     round_to_half(key);
     round_to_half(value);
@@ -155,10 +155,9 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
   for (int64_t h = 0; h < heads; ++h) {
     const int64_t from = h / (heads / kv_heads) * dim;
     for (int64_t t = 0; t < query.rows; ++t) {
-      const int64_t visible = causal ? t + 1 : key.rows;
-      const int64_t first = window > 0 ? std::max<int64_t>(0, visible - window) : 0;
-      std::vector<double> shares(static_cast<size_t>(visible), -INFINITY);
-      for (int64_t s = first; s < visible; ++s) {
+      const RowsSeen rows = seen.empty() ? RowsSeen{0, key.rows} : seen[static_cast<size_t>(t)];
+      std::vector<double> shares(static_cast<size_t>(rows.end), -INFINITY);
+      for (int64_t s = rows.first; s < rows.end; ++s) {
         double score = 0;
         for (int64_t e = 0; e < dim; ++e) score += query.row(t)[h * dim + e] * key.row(s)[from + e];
         shares[static_cast<size_t>(s)] = score / std::sqrt(static_cast<double>(dim));
@@ -166,7 +165,7 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
       const double largest = *std::max_element(shares.begin(), shares.end());
       double sum = 0;
       for (double& share : shares) sum += share = std::exp(share - largest);
-      for (int64_t s = 0; s < visible; ++s)
+      for (int64_t s = 0; s < rows.end; ++s)
         for (int64_t e = 0; e < dim; ++e)
           out.row(t)[h * dim + e] += shares[static_cast<size_t>(s)] / sum * value.row(s)[from + e];
     }
@@ -255,6 +254,15 @@ void link_rows(const LinkedRows& linked, const Matrix& source, Matrix* rows) {
 
 }  // namespace
 
+/// A row sees those before it, those of a window in some layers, and its view.
+std::vector<RowsSeen> ReferenceText::seen_by(int64_t rows, int64_t layer, const std::vector<int64_t>& ends) const {
+  std::vector<RowsSeen> seen;
+  for (int64_t t = 0; t < rows; ++t)
+    seen.push_back({is_local(layer) ? std::max<int64_t>(0, t + 1 - window_) : 0,
+                    ends.empty() ? t + 1 : ends[static_cast<size_t>(t)]});
+  return seen;
+}
+
 Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions, int64_t number,
                           const LinkedRows& linked, KeysAndValues* taken) const {
   const std::string layer = layer_name(number);
@@ -281,8 +289,7 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
   if (taken != nullptr) taken->values.push_back(value);
   rotate(query, positions, number);
   rotate(key, positions, number);
-  const int64_t window = is_local(number) ? window_ : 0;
-  const Matrix mixed = weights_.attend(query, key, value, heads_, kv_heads_, true, window);
+  const Matrix mixed = weights_.attend(query, key, value, heads_, kv_heads_, seen_by(query.rows, number, linked.ends));
   const Matrix out = weights_.linear(mixed, layer + "attn_output");
   return is_gemma_ ? weights_.rms_norm(out, layer + "post_attention_norm", epsilon_) : out;
 }
@@ -410,7 +417,7 @@ Matrix ReferenceVision::run_layers(Matrix x) const {
       return weights_.has(layer + part + "_norm.weight") ? norm(rows, layer + part + "_norm") : rows;
     };
     const Matrix mixed = weights_.attend(head_rows("attn_q"), head_rows("attn_k"),
-                                         weights_.linear(normed, layer + "attn_v"), heads_, heads_, false);
+                                         weights_.linear(normed, layer + "attn_v"), heads_, heads_);
     add_branch(x, weights_.linear(mixed, layer + "attn_out"), layer + "ls1.weight");
     // In old files the names of the two matrices are swapped; the first one is the one that reads the tower's rows.
     const bool swapped = weights_.tensor(layer + "ffn_up.weight").cols != x.cols;

@@ -34,6 +34,11 @@ struct Rounding {
   bool kv = true;      // keys and values, to half precision
 };
 
+/// Rows [first, end).
+struct RowsSeen {
+  int64_t first = 0, end = 0;
+};
+
 /// Metadata and decoded weights of a file, and the operations on them by tensor name.
 class ReferenceWeights {
  public:
@@ -52,10 +57,9 @@ class ReferenceWeights {
   /// Normalises rows, or every piece of a row that is as long as the weight.
   Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
   Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
-  /// Softmax attention; head h reads key/value head h / (heads / kv_heads). Causal rows see `window` rows at most,
-  /// their own among them; 0: all.
-  Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads, bool causal,
-                int64_t window = 0) const;
+  /// Softmax attention; head h reads key/value head h / (heads / kv_heads). `seen`: by row; empty: each sees all.
+  Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
+                const std::vector<RowsSeen>& seen = {}) const;
 
  private:
   const GgufFile& file_;
@@ -73,9 +77,11 @@ struct LinkedRows {
   struct Pair {
     int64_t to, from;
   };
-  KeysAndValues source;
-  std::vector<Pair> rows;
+  KeysAndValues source = {};
+  std::vector<Pair> rows = {};
   std::vector<Pair> carried = {};
+  /// If rows of a view see each other: by row, the end of its view, or of the row itself.
+  std::vector<int64_t> ends = {};
 };
 
 class ReferenceText {
@@ -90,6 +96,7 @@ class ReferenceText {
   Matrix logits(const Matrix& rows) const;
 
  private:
+  std::vector<RowsSeen> seen_by(int64_t rows, int64_t layer, const std::vector<int64_t>& ends) const;
   bool is_local(int64_t layer) const { return window_ > 0 && (layer + 1) % window_period_ != 0; }
   void rotate(Matrix& x, const std::vector<int64_t>& positions, int64_t layer) const;
   Matrix mix(const Matrix& x, const std::vector<int64_t>& positions, int64_t layer, const LinkedRows& linked,

@@ -29,9 +29,6 @@ void for_each_tiny_family(Check check) {
 /// Packed caches on a GPU need heads of 32 values by 32.
 bool can_pack(const Model& model);
 
-/// Linked images have no place in layers with a window.
-inline bool can_link(const Model& model) { return model.text().local.window == 0; }
-
 /// LLaVA-1.6 leaves padding out of these, and all but LLaVA-1.5 make tiles.
 const TestPicture& wide_picture();
 const TestPicture& tall_picture();

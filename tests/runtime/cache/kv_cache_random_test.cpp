@@ -63,7 +63,7 @@ struct PlainCache {
   std::vector<std::vector<uint8_t>> images;
   std::vector<PlainEviction> evictions;
 
-  SessionCache::Mark mark;
+  CacheMark mark;
 
   int32_t image_count() const {
     int32_t count = static_cast<int32_t>(images.size());

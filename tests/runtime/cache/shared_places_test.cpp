@@ -88,7 +88,7 @@ class Model {
     marks_[static_cast<size_t>(session)] = caches_[session].mark();
   }
   void rewind(int32_t session, bool to_mark) {
-    const SessionCache::Mark to = to_mark ? marks_[static_cast<size_t>(session)] : SessionCache::Mark();
+    const CacheMark to = to_mark ? marks_[static_cast<size_t>(session)] : CacheMark();
     caches_[session].rewind(to);
     while (std::ssize(sessions_[static_cast<size_t>(session)]) > to.image_count) remove_last(session);
     marks_[static_cast<size_t>(session)] = to;
@@ -100,7 +100,7 @@ class Model {
     const int32_t place = list.front().place;
     list.erase(list.begin());
     caches_[session].release_oldest_image();
-    SessionCache::Mark& mark = marks_[static_cast<size_t>(session)];
+    CacheMark& mark = marks_[static_cast<size_t>(session)];
     mark.image_count = std::max(0, mark.image_count - 1);
     end_use(place);
   }
@@ -185,7 +185,7 @@ class Model {
   test::Caches caches_;
   const int32_t images_;
   std::vector<std::vector<PlainImage>> sessions_;
-  std::vector<SessionCache::Mark> marks_;
+  std::vector<CacheMark> marks_;
   std::vector<PlainPlace> places_;
   int64_t uses_ = 0;
 };

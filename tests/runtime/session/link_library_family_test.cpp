@@ -44,7 +44,6 @@ void check_same(const Seen& first, const Seen& second) {
 
 TEST_CASE("a picture of any family that the library has is the same bits, by its pixels or by its key") {
   test::for_each_tiny_family([](const Model& model) {
-    if (!test::can_link(model)) return;
     for (const int32_t bits : {16, 2}) {
       if (bits < 16 && !test::can_pack(model)) continue;
       CAPTURE(bits);
@@ -68,6 +67,23 @@ TEST_CASE("a picture of any family that the library has is the same bits, by its
         CHECK(elsewhere.answer.stats.logits_hash != stored.answer.stats.logits_hash);
       }
     }
+  });
+}
+
+TEST_CASE("a picture of any family that the library has as it was read is found after the same beginning") {
+  test::for_each_tiny_family([](const Model& model) {
+    Shelf shelf;
+    ocellus_limits limits = test::linking_limits(OCELLUS_REUSE_PREFIX, 0);
+    limits.library = 1;
+    const std::unique_ptr<Engine> engine = test::make_engine(model, limits);
+    Session& session = test::open_with(*engine, shelf, "ann");
+    const Seen stored = ask(session, "Look: ", test::wide_picture(), nullptr);
+    const Seen found = ask(session, "Look: ", test::wide_picture(), nullptr);
+    test::check_hits(stored.answer, 0, 1);
+    test::check_hits(found.answer, 1, 0);
+    CHECK(found.answer.text == stored.answer.text);
+    CHECK(found.blocks == stored.blocks);
+    test::check_hits(ask(session, "Now: ", test::wide_picture(), nullptr).answer, 0, 1);
   });
 }
 

@@ -42,7 +42,7 @@ class LinkedPicture {
     append_picture(alone_, 0, 2, 3);
     append_picture(parts_, 0, 2, 3);
     append_text(parts_, "?");
-    text_.read(rows_of(alone_), {}, {}, &source_);
+    text_.read(rows_of(alone_), {}, {.ends = ends_of(alone_)}, &source_);
   }
 
   int64_t slots() const { return 7 * tokens(); }
@@ -65,7 +65,7 @@ class LinkedPicture {
   /// CacheBlend: those whose values in the second layer have changed most.
   void pick_changed(int64_t percent) {
     test::KeysAndValues now;
-    text_.read(rows(), {}, {}, &now);
+    text_.read(rows(), {}, {.ends = ends_of(parts_)}, &now);
     std::vector<std::pair<double, int64_t>> changes;
     visit_rows([&](int64_t row, int64_t image_row) {
       if (image_row < 0) return;
@@ -84,6 +84,7 @@ class LinkedPicture {
     const Matrix all = rows();
     LinkedRows links;
     if (linked) links = text_alone ? links_seen_by_the_last_row() : links_of_picture(carries);
+    links.ends = ends_of(parts_);
     const Matrix logits = text_.logits(text_.read(all, {}, links));
     return {logits.row(all.rows - 1), logits.row(all.rows - 1) + logits.cols};
   }
@@ -92,6 +93,16 @@ class LinkedPicture {
   int64_t tokens() const { return pair_.model.vision().tokens_per_view(); }
   Matrix rows_of(const Parts& parts) const {
     return reference_rows(pair_.model, engine_->shape().pictures.preprocess, parts, pictures_);
+  }
+  /// By row the end of its view if a view's rows see each other.
+  std::vector<int64_t> ends_of(const Parts& parts) const {
+    std::vector<int64_t> ends;
+    for (const Part& part : parts) {
+      if (!pair_.model.text().architecture->has_mutual_pictures) return {};
+      const int64_t rows = part.view < 0 ? 1 : tokens();
+      ends.insert(ends.end(), static_cast<size_t>(rows), std::ssize(ends) + rows);
+    }
+    return ends;
   }
   /// Calls visit(row, row of the image or -1) for all rows of the prompt.
   template <class Visit>
@@ -150,51 +161,91 @@ struct Case {
   ocellus_reuse reuse;
   const char* before;
   int64_t in_place;
-  bool of_qwen3 = false;  // else of llama
+  const TextRecipe* recipe = nullptr;  // null: llama's
 };
 constexpr const char *kFar = "What is on the left of", *kNear = "";  // near: it stands where it was read
 const TextRecipe kLlama = {.kv_heads = 2}, kQwen3 = {.architecture = "qwen3", .kv_heads = 2, .head_dim = 32};
+// One layer of three sees all rows. The shorter window ends in the picture: few of its rows see the text before.
+const TextRecipe kWindow = {.architecture = "gemma3", .layers = 3, .kv_heads = 2, .window = 48, .window_period = 3};
+const TextRecipe kShort = {.architecture = "gemma3", .layers = 3, .kv_heads = 2, .window = 14, .window_period = 3};
+
+constexpr int64_t kTokens = 4, kSlots = 7 * kTokens;  // of a view, of the picture
+const Case kCases[] = {{OCELLUS_REUSE_MPIC, kFar, 0},
+                       {OCELLUS_REUSE_MPIC, kFar, 1},
+                       {OCELLUS_REUSE_MPIC, kFar, kTokens - 1},
+                       {OCELLUS_REUSE_MPIC, kFar, kTokens + 1},
+                       {OCELLUS_REUSE_MPIC, kFar, kSlots},
+                       {OCELLUS_REUSE_MPIC, kNear, 0},
+                       {OCELLUS_REUSE_MPIC, kNear, 5},
+                       {OCELLUS_REUSE_SPREAD, kFar, 1},
+                       {OCELLUS_REUSE_SPREAD, kFar, 9},
+                       {OCELLUS_REUSE_SPREAD, kFar, kSlots - 1},
+                       {OCELLUS_REUSE_SPREAD, kFar, kSlots},
+                       {OCELLUS_REUSE_SPREAD, kNear, 6},
+                       {OCELLUS_REUSE_CARRY, kFar, 0},
+                       {OCELLUS_REUSE_CARRY, kFar, 1},
+                       {OCELLUS_REUSE_CARRY, kFar, 9},
+                       {OCELLUS_REUSE_CARRY, kFar, kSlots},
+                       {OCELLUS_REUSE_CARRY, kNear, 6},
+                       {OCELLUS_REUSE_TILES, kFar, 2},
+                       {OCELLUS_REUSE_TILES, kFar, kTokens},
+                       {OCELLUS_REUSE_FULL, kFar, 0},
+                       {OCELLUS_REUSE_FULL, kNear, 0},
+                       {OCELLUS_REUSE_BLEND, kFar, 0},
+                       {OCELLUS_REUSE_BLEND, kFar, 20},
+                       {OCELLUS_REUSE_BLEND, kFar, 60},
+                       {OCELLUS_REUSE_BLEND, kFar, 100},
+                       {OCELLUS_REUSE_BLEND, kNear, 20},
+                       {OCELLUS_REUSE_PREFIX, kFar, 0},
+                       {OCELLUS_REUSE_PREFIX, kNear, 0},
+                       {OCELLUS_REUSE_MPIC, kFar, 0, &kQwen3},
+                       {OCELLUS_REUSE_MPIC, kFar, 5, &kQwen3},
+                       {OCELLUS_REUSE_SPREAD, kFar, 9, &kQwen3},
+                       {OCELLUS_REUSE_CARRY, kFar, 9, &kQwen3},
+                       {OCELLUS_REUSE_TILES, kFar, 2, &kQwen3},
+                       {OCELLUS_REUSE_FULL, kFar, 0, &kQwen3},
+                       {OCELLUS_REUSE_BLEND, kFar, 20, &kQwen3},
+                       {OCELLUS_REUSE_BLEND, kFar, 100, &kQwen3},
+                       {OCELLUS_REUSE_MPIC, kFar, 0, &kWindow},
+                       {OCELLUS_REUSE_MPIC, kFar, 5, &kWindow},
+                       {OCELLUS_REUSE_MPIC, kFar, kSlots, &kWindow},
+                       {OCELLUS_REUSE_MPIC, kNear, 0, &kWindow},
+                       {OCELLUS_REUSE_MPIC, kFar, 5, &kShort},
+                       {OCELLUS_REUSE_MPIC, kNear, 5, &kShort},
+                       {OCELLUS_REUSE_SPREAD, kFar, 9, &kWindow},
+                       {OCELLUS_REUSE_SPREAD, kFar, 9, &kShort},
+                       {OCELLUS_REUSE_CARRY, kFar, 9, &kWindow},
+                       {OCELLUS_REUSE_CARRY, kFar, 9, &kShort},
+                       {OCELLUS_REUSE_TILES, kFar, 2, &kWindow},
+                       {OCELLUS_REUSE_BLEND, kFar, 20, &kWindow},
+                       {OCELLUS_REUSE_BLEND, kFar, 20, &kShort},
+                       {OCELLUS_REUSE_BLEND, kFar, 100, &kWindow},
+                       {OCELLUS_REUSE_PREFIX, kFar, 0, &kWindow}};
 
 }  // namespace
 
 TEST_CASE("a tiled picture that was read alone stands in a prompt as the reference links it") {
-  const int64_t tokens = 4, slots = 7 * tokens;
-  for (const Case& c : {Case{OCELLUS_REUSE_MPIC, kFar, 0},      {OCELLUS_REUSE_MPIC, kFar, 1},
-                        {OCELLUS_REUSE_MPIC, kFar, tokens - 1}, {OCELLUS_REUSE_MPIC, kFar, tokens + 1},
-                        {OCELLUS_REUSE_MPIC, kFar, slots},      {OCELLUS_REUSE_MPIC, kNear, 0},
-                        {OCELLUS_REUSE_MPIC, kNear, 5},         {OCELLUS_REUSE_SPREAD, kFar, 1},
-                        {OCELLUS_REUSE_SPREAD, kFar, 9},        {OCELLUS_REUSE_SPREAD, kFar, slots - 1},
-                        {OCELLUS_REUSE_SPREAD, kFar, slots},    {OCELLUS_REUSE_SPREAD, kNear, 6},
-                        {OCELLUS_REUSE_CARRY, kFar, 0},         {OCELLUS_REUSE_CARRY, kFar, 1},
-                        {OCELLUS_REUSE_CARRY, kFar, 9},         {OCELLUS_REUSE_CARRY, kFar, slots},
-                        {OCELLUS_REUSE_CARRY, kNear, 6},        {OCELLUS_REUSE_TILES, kFar, 2},
-                        {OCELLUS_REUSE_TILES, kFar, tokens},    {OCELLUS_REUSE_FULL, kFar, 0},
-                        {OCELLUS_REUSE_FULL, kNear, 0},         {OCELLUS_REUSE_BLEND, kFar, 0},
-                        {OCELLUS_REUSE_BLEND, kFar, 20},        {OCELLUS_REUSE_BLEND, kFar, 60},
-                        {OCELLUS_REUSE_BLEND, kFar, 100},       {OCELLUS_REUSE_BLEND, kNear, 20},
-                        {OCELLUS_REUSE_PREFIX, kFar, 0},        {OCELLUS_REUSE_PREFIX, kNear, 0},
-                        {OCELLUS_REUSE_MPIC, kFar, 0, true},    {OCELLUS_REUSE_MPIC, kFar, 5, true},
-                        {OCELLUS_REUSE_SPREAD, kFar, 9, true},  {OCELLUS_REUSE_CARRY, kFar, 9, true},
-                        {OCELLUS_REUSE_TILES, kFar, 2, true},   {OCELLUS_REUSE_FULL, kFar, 0, true},
-                        {OCELLUS_REUSE_BLEND, kFar, 20, true},  {OCELLUS_REUSE_BLEND, kFar, 100, true}}) {
+  for (const Case& c : kCases) {
     CAPTURE(c.reuse);
     CAPTURE(c.before);
     CAPTURE(c.in_place);
-    CAPTURE(c.of_qwen3);
-    LinkedPicture picture(c.of_qwen3 ? kQwen3 : kLlama, c.before, c.reuse, c.in_place);
-    REQUIRE(picture.slots() == slots);
+    const TextRecipe& recipe = c.recipe == nullptr ? kLlama : *c.recipe;
+    CAPTURE(recipe.architecture);
+    CAPTURE(recipe.window);
+    LinkedPicture picture(recipe, c.before, c.reuse, c.in_place);
+    REQUIRE(picture.slots() == kSlots);
     Session& session = picture.ask();
     const std::vector<float> logits = test::first_logits(session);
     CHECK(session.next_position() == picture.rows().rows);
     const bool by_tile = c.reuse == OCELLUS_REUSE_TILES, blends = c.reuse == OCELLUS_REUSE_BLEND;
     const bool in_context = c.reuse == OCELLUS_REUSE_PREFIX;
     if (blends) picture.pick_changed(c.in_place);
-    const int64_t picks = blends ? slots * c.in_place / 100 : (by_tile ? 7 : 1) * c.in_place;
+    const int64_t picks = blends ? kSlots * c.in_place / 100 : (by_tile ? 7 : 1) * c.in_place;
     REQUIRE(std::ssize(picture.picks()) == picks);
-    CHECK(session.cache().text_slots() == session.next_position() - slots + picks);
-    for (const int64_t row : picture.picks()) CHECK((!by_tile || row % tokens < c.in_place));
+    CHECK(session.cache().text_slots() == session.next_position() - kSlots + picks);
+    for (const int64_t row : picture.picks()) CHECK((!by_tile || row % kTokens < c.in_place));
     if (c.reuse == OCELLUS_REUSE_MPIC && c.in_place > 0) CHECK(*picture.picks().rbegin() == c.in_place - 1);
-    if (c.reuse != OCELLUS_REUSE_MPIC && !blends && c.in_place > 1 && picks < slots / 2)
+    if (c.reuse != OCELLUS_REUSE_MPIC && !blends && c.in_place > 1 && picks < kSlots / 2)
       CHECK(*picture.picks().rbegin() >= picks);
     const auto error_to = [&](const std::vector<double>& expected) {
       return test::relative_error(logits.data(), expected.data(), std::ssize(expected));
@@ -204,8 +255,8 @@ TEST_CASE("a tiled picture that was read alone stands in a prompt as the referen
     const double bound = bound_on(picture.engine(), 1e-3, 1e-2);
     const double plain_error = error_to(picture.expected(false, false, false));
     CHECK(error < bound);
-    const bool as_plain = (c.before == kNear && !alone) || picks == slots || in_context;
-    const double apart = (slots - picks > 1 ? 5 : bound_on(picture.engine(), 5, 2)) * error;  // f16 hides one row more
+    const bool as_plain = (c.before == kNear && !alone) || picks == kSlots || in_context;
+    const double apart = (kSlots - picks > 1 ? 5 : bound_on(picture.engine(), 5, 2)) * error;  // f16 hides one row more
     CHECK((as_plain ? plain_error < bound : plain_error > apart));  // else what is linked would not matter
     if (carries && !as_plain) CHECK(error_to(picture.expected(true)) > apart);
     if (alone) continue;
