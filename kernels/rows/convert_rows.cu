@@ -11,30 +11,31 @@ constexpr int kUnits = RowPieces::kUnitsPerThread;
 constexpr int kWideValues = 8;
 
 template <int kWide, class From, class To>
-__global__ void convert(const From* from, int64_t from_stride, To* to, int64_t to_stride, int64_t cols,
-                        unsigned pieces) {
+__global__ void convert(const __grid_constant__ ConvertRowsArgs args, unsigned pieces) {
   const RowPlace place(pieces);
+  const int64_t cols = args.from.cols;
   float x[kUnits][kWide];
   wait_for_inputs();
   let_next_start();
+  const From* from = static_cast<const From*>(args.from.data) + args.source(place.row) * args.from.stride;
+  To* to = static_cast<To*>(args.to.data) + args.place(place.row) * args.to.stride;
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
     const int64_t col = (place.first + i * place.step) * kWide;
-    if (col < cols) load_values(from + place.row * from_stride + col, x[i]);
+    if (col < cols) load_values(from + col, x[i]);
   }
 #pragma unroll
   for (int i = 0; i < kUnits; ++i) {
     const int64_t col = (place.first + i * place.step) * kWide;
-    if (col < cols) store_values(to + place.row * to_stride + col, x[i]);
+    if (col < cols) store_values(to + col, x[i]);
   }
 }
 
 template <int kWide, class From, class To>
 void convert_wide(const ConvertRowsArgs& args, Queue& queue) {
-  const RowPieces pieces(args.from.rows, args.from.cols / kWide);
-  launch<convert<kWide, From, To>>(queue, "convert_rows", {.grid = pieces.blocks, .threads = pieces.threads},
-                                   static_cast<const From*>(args.from.data), args.from.stride,
-                                   static_cast<To*>(args.to.data), args.to.stride, args.from.cols, pieces.per_row);
+  const RowPieces pieces(args.count(), args.from.cols / kWide);
+  launch<convert<kWide, From, To>>(queue, "convert_rows", {.grid = pieces.blocks, .threads = pieces.threads}, args,
+                                   pieces.per_row);
 }
 
 template <class From, class To>

@@ -27,14 +27,15 @@ void convert(const ConvertRowsArgs& args, int64_t begin, int64_t end) {
   const int64_t cols = args.from.cols;
   const bool from_halves = args.from.type == ActivationType::kF16, to_halves = args.to.type == ActivationType::kF16;
   for (int64_t t = begin; t < end; ++t) {
+    const int64_t source = args.source(t), place = args.place(t);
     if (from_halves && to_halves)
-      std::copy_n(args.from.half_row(t), cols, args.to.half_row(t));
+      std::copy_n(args.from.half_row(source), cols, args.to.half_row(place));
     else if (from_halves)
-      expand_row(args.from.half_row(t), cols, args.to.row(t));
+      expand_row(args.from.half_row(source), cols, args.to.row(place));
     else if (to_halves)
-      round_to_halves(args.from.row(t), cols, args.to.half_row(t));
+      round_to_halves(args.from.row(source), cols, args.to.half_row(place));
     else
-      std::copy_n(args.from.row(t), cols, args.to.row(t));
+      std::copy_n(args.from.row(source), cols, args.to.row(place));
   }
 }
 
@@ -49,7 +50,7 @@ namespace ocellus {
 HWY_EXPORT(convert);
 
 void cpu::convert_rows(const ConvertRowsArgs& args, Queue& queue) {
-  queue.parallel(args.from.rows, rows_per_piece(args.from.cols, 65536), [&](int64_t begin, int64_t end, int) {
+  queue.parallel(args.count(), rows_per_piece(args.from.cols, 65536), [&](int64_t begin, int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(convert)(args, begin, end);
   });
 }

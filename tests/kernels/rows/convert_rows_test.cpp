@@ -62,6 +62,34 @@ TEST_CASE("rows are rounded to f16 and expanded from it exactly, on every target
   });
 }
 
+TEST_CASE("listed rows are converted into listed places, and others stay") {
+  test::for_each_backend([&](Queue& queue) {
+    for (const auto& [rows, cols, gap] : kShapes) {
+      CAPTURE(cols);
+      const int64_t many = rows + 3;
+      Random random(static_cast<uint64_t>(cols));
+      Guarded<float> floats(many, cols, cols + gap), spread(many, cols, cols + gap);
+      Guarded<Half> halves(rows, cols);
+      for (int64_t t = 0; t < many; ++t)
+        for (int64_t i = 0; i < cols; ++i) floats.at(t, i) = lively(random);
+      test::Vector<int32_t> list;
+      for (int64_t t = 0; t < rows; ++t) list.push_back(static_cast<int32_t>(many - 1 - t));
+      convert_rows({.from = floats.view(), .to = halves.view(), .sources = list.data()}, queue);
+      convert_rows({.from = halves.view(), .to = spread.view(), .places = list.data()}, queue);
+      REQUIRE(queue.finish().ok());
+      CHECK((halves.intact() && spread.intact()));
+      CHECK(spread.untouched_count() == 3 * cols);
+      for (int64_t t = 0; t < rows; ++t) {
+        for (int64_t i = 0; i < cols; ++i) {
+          const Half expected = rounded(floats.at(many - 1 - t, i));
+          REQUIRE(halves.at(t, i).bits == expected.bits);
+          REQUIRE(spread.at(many - 1 - t, i) == half_to_float(expected));
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("a failed queue converts no rows") {
   test::for_each_backend([&](Queue& queue) {
     Guarded<float> floats(1, 8);
