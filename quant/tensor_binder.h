@@ -6,6 +6,7 @@
 
 #include "platform/status.h"
 #include "quant/gguf.h"
+#include "quant/loaded_section.h"
 #include "quant/weight_format.h"
 
 namespace ocellus {
@@ -18,8 +19,8 @@ struct Linear {
 
 class TensorBinder {
  public:
-  /// `base` is the address of the loaded tensor section, or nullptr to check only.
-  TensorBinder(const GgufFile& file, const uint8_t* base) : file_(file), base_(base) {}
+  /// Only checks if the section is not loaded.
+  TensorBinder(const GgufFile& file, const LoadedSection<const uint8_t>& section) : file_(file), section_(section) {}
 
   /// Returns nullptr if absent.
   const GgufTensor* find(std::string_view name) const { return file_.find_tensor(name); }
@@ -37,10 +38,10 @@ class TensorBinder {
 
  private:
   Status require(const char* name, const GgufTensor** out) const;
-  const uint8_t* address(const GgufTensor& tensor) const { return base_ == nullptr ? nullptr : base_ + tensor.offset; }
+  const uint8_t* address(const GgufTensor& tensor) const { return section_.at(tensor.offset); }
 
   const GgufFile& file_;
-  const uint8_t* base_;
+  LoadedSection<const uint8_t> section_;
 };
 
 /// Tensors of one of a model's equal layers, named "{prefix}.{layer}.{part}.weight" and ".bias", as in

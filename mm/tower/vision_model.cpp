@@ -209,7 +209,7 @@ Status read_vision_config(const GgufFile& file, std::span<const VisionFamily* co
 }
 
 Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const uint8_t* base, VisionModel* out) {
-  const TensorBinder binder(file, base);
+  const TensorBinder binder(file, {.data = base});
   const VisionConfig& c = config;
   out->config = c;
   OCELLUS_TRY(binder.matrix("v.patch_embd.weight", c.width, c.patch_values(), &out->patch_embedding.weight));

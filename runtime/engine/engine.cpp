@@ -260,12 +260,14 @@ Status Engine::lay_out_memory(int32_t extent_count) {
 Status Engine::load_weights() {
   const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
-  OCELLUS_TRY(load_tensors(text, memory_.text_weights, queue_));
-  OCELLUS_TRY(
-      bind_text_model(text, model_->text(), reinterpret_cast<const uint8_t*>(memory_.text_weights.data), &text_));
+  const LoadedSection<std::byte> section = memory_.text_section(text);
+  OCELLUS_TRY(load_tensors(text, section, queue_));
+  const auto* const data = reinterpret_cast<const uint8_t*>(section.data);
+  const auto* const apart = reinterpret_cast<const uint8_t*>(section.apart);
+  OCELLUS_TRY(bind_text_model(text, model_->text(), {data, apart, section.stretch}, &text_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(load_tensors(vision, memory_.vision_weights, queue_));
+  OCELLUS_TRY(load_tensors(vision, {.data = memory_.vision_weights.data}, queue_));
   if (const char* const turned = model_->vision().family->turned_matrix; turned[0] != '\0')
     OCELLUS_TRY(turn_matrix(vision, turned, memory_.vision_weights, queue_));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),

@@ -8,13 +8,16 @@
 namespace ocellus {
 namespace {
 
-/// Takes the tensor section of a file as one row of weights.
-Status take_weights(const char* name, const GgufFile& file, RowSink& sink, DeviceView<std::byte>* out) {
+/// Takes bytes of the tensor section of a file as one row of weights.
+template <bool kOnDevice>
+Status take_weights(const char* name, const GgufFile& file, int64_t bytes, RowSink& sink,
+                    BasicView<std::byte, kOnDevice>* out) {
   RowSpec row;
   row.name = name;
   row.lifetime = Lifetime::kWeights;
+  row.place = kOnDevice ? Place::kDevice : Place::kHost;
   row.dtype = format_info(usual_format(file)).name;
-  row.shape[0] = row.bytes = file.data_bytes();
+  row.shape[0] = row.bytes = bytes;
   std::byte* data = nullptr;
   OCELLUS_TRY(sink.take(row, &data));
   *out = {data, 1, row.bytes};
@@ -43,8 +46,11 @@ int32_t sink_slots(const CachePolicy& policy) {
 
 Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(take_weights("text weights", model.text_file(), sink, &text_weights));
-  if (shape.pictures.planned()) OCELLUS_TRY(take_weights("vision weights", model.vision_file(), sink, &vision_weights));
+  OCELLUS_TRY(lay_out_text(model.text_file(), sink));
+  if (shape.pictures.planned()) {
+    const GgufFile& vision = model.vision_file();
+    OCELLUS_TRY(take_weights("vision weights", vision, vision.data_bytes(), sink, &vision_weights));
+  }
   OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
   OCELLUS_TRY(pools.lay_out(shape.kv, sink));
   OCELLUS_TRY(caches.resize(shape.sessions));
@@ -65,6 +71,16 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_times);
+}
+
+Status EngineMemory::lay_out_text(const GgufFile& file, RowSink& sink) {
+  const SectionStretch table = sink.shares_host_memory() ? SectionStretch() : host_stretch(file);
+  OCELLUS_TRY(take_weights("text weights", file, file.data_bytes() - table.bytes(), sink, &text_weights));
+  return table.bytes() == 0 ? Status() : take_weights("table of layer inputs", file, table.bytes(), sink, &input_table);
+}
+
+LoadedSection<std::byte> EngineMemory::text_section(const GgufFile& file) const {
+  return {text_weights.data, input_table.data, input_table.cols > 0 ? host_stretch(file) : SectionStretch()};
 }
 
 Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink) {

@@ -18,22 +18,30 @@ Status allocate(int64_t bytes, Bytes* out) {
   return *out != nullptr ? Status() : OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
 }
 
-}  // namespace
-
-Status load_tensors(const GgufFile& file, DeviceView<std::byte> out, Queue& queue) {
-  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out.data, queue);
-  if (!queue.on_cuda()) return file.read_data(0, out.data, file.data_bytes());
+/// Reads a stretch piece by piece to the device.
+Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, Queue& queue) {
   constexpr int64_t kPieceBytes = int64_t{8} << 20;
   Bytes piece;
-  OCELLUS_TRY(allocate(kPieceBytes, &piece));
-  for (int64_t done = 0; done < file.data_bytes();) {
-    const int64_t count = std::min(kPieceBytes, file.data_bytes() - done);
-    OCELLUS_TRY(file.read_data(done, piece.get(), count));
-    queue.copy(out.data + done, piece.get(), count);
+  OCELLUS_TRY(allocate(std::min(kPieceBytes, stretch.bytes()), &piece));
+  for (int64_t done = 0; done < stretch.bytes();) {
+    const int64_t count = std::min(kPieceBytes, stretch.bytes() - done);
+    OCELLUS_TRY(file.read_data(stretch.begin + done, piece.get(), count));
+    queue.copy(to + done, piece.get(), count);
     OCELLUS_TRY(queue.finish());
     done += count;
   }
   return {};
+}
+
+}  // namespace
+
+Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, Queue& queue) {
+  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out, queue);
+  if (!queue.on_cuda()) return file.read_data(0, out.data, file.data_bytes());
+  const SectionStretch& apart = out.stretch;
+  OCELLUS_TRY(upload_stretch(file, {0, apart.begin}, out.data, queue));
+  if (apart.bytes() > 0) OCELLUS_TRY(file.read_data(apart.begin, out.apart, apart.bytes()));
+  return upload_stretch(file, {apart.end, file.data_bytes()}, out.data + apart.begin, queue);
 }
 
 Status turn_matrix(const GgufFile& file, const char* name, DeviceView<std::byte> loaded, Queue& queue) {

@@ -4,11 +4,13 @@
 #include "platform/queue.h"
 #include "platform/views.h"
 #include "quant/gguf.h"
+#include "quant/loaded_section.h"
 
 namespace ocellus {
 
-/// Loads a file's tensor section into memory that the queue's device reads; made-up weights are filled in.
-Status load_tensors(const GgufFile& file, DeviceView<std::byte> out, Queue& queue);
+/// Loads a file's tensor section into memory that the queue's device reads, a stretch of it that lies apart into pinned
+/// memory of the host; made-up weights are filled in.
+Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, Queue& queue);
 
 /// Turns a loaded matrix [rows, cols] of the file into [cols, rows], in its place. kUnsupported if its weights are
 /// packed in blocks. Made-up weights stay as they are.

@@ -36,8 +36,7 @@ void rotate(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const LayerRows& rows = block.rows;
   const PrefillScratch& s = pass.scratch;
   const RopeParams& rope = c.rope_of(pass.layer);
-  const DeviceView<float> all = pass.is_local() ? s.window.angles : s.angles;
-  const DeviceView<float> angles = all.slice_rows(block.first, block.hidden.rows);
+  const DeviceView<const float>& angles = block.angles;
   const int32_t head_dim = c.head_dim_of(pass.layer);
   ocellus::rotate({.values = rows.query, .head_dim = head_dim, .params = rope, .angles = angles}, q);
   if (pass.shares()) return;
@@ -64,7 +63,7 @@ void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
                .rows = pass.own_rows(),
                .first_row = block.first,
                .row_count = known_rows(pass, block, q),
-               .bounds = s.window.global_bounds(block.first),
+               .bounds = block.bounds,
                .past = {.runs = s.past.device.data,
                         .count = static_cast<int32_t>(pass.plan.past_tiles),
                         .layer = s.kv.layer(pass.cache_layer()),
@@ -85,13 +84,12 @@ void add_inner_rows(const LayerPass& pass, const RowBlock& block, Queue& q) {
 }
 
 void add_input(const LayerPass& pass, const RowBlock& block, Queue& q) {
-  const LayerInputScratch& s = pass.scratch.layer_inputs;
-  if (!s.on()) return;
-  add_layer_input(pass.config(), pass.weights(), s.of_layer(pass.config(), pass.layer, block.first, block.hidden.rows),
-                  block.rows, block.hidden, q);
+  if (pass.scratch.layer_inputs.on())
+    add_layer_input(pass.config(), pass.weights(), block.input, block.rows, block.hidden, q);
 }
 
-/// A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
+}  // namespace
+
 void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
   rotate(pass, block, q);
@@ -104,8 +102,6 @@ void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   add_input(pass, block, q);
   add_inner_rows(pass, block, q);
 }
-
-}  // namespace
 
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan, const PrefillScratch& s,
                     const StopSignal* stop, Queue& q) {
@@ -124,11 +120,20 @@ int64_t known_rows(const LayerPass& pass, const RowBlock& block, const Queue& q)
 }
 
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first) {
-  const int64_t count = std::min(pass.scratch.block_rows, hidden.rows - first);
-  LayerRows rows = pass.scratch.layer.view(pass.config(), pass.layer, count);
-  const ActivationView& all_queries = pass.scratch.compress.all_queries;
-  if (all_queries.data != nullptr && !pass.is_local()) rows.query = all_queries.slice_rows(first, count);
-  return {.first = first, .chunk_rows = hidden.rows, .hidden = hidden.slice_rows(first, count), .rows = rows};
+  const PrefillScratch& s = pass.scratch;
+  const bool local = pass.is_local();
+  const int64_t count = std::min(s.block_rows, hidden.rows - first);
+  LayerRows rows = s.layer.view(pass.config(), pass.layer, count);
+  const ActivationView& all_queries = s.compress.all_queries;
+  if (all_queries.data != nullptr && !local) rows.query = all_queries.slice_rows(first, count);
+  return {.first = first,
+          .chunk_rows = hidden.rows,
+          .hidden = hidden.slice_rows(first, count),
+          .rows = rows,
+          .angles = (local ? s.window.angles : s.angles).slice_rows(first, count),
+          .bounds = local ? s.window.bounds(first) : s.window.global_bounds(first),
+          .input = s.layer_inputs.on() ? s.layer_inputs.of_layer(pass.config(), pass.layer, first, count)
+                                       : ActivationView()};
 }
 
 void prepare_blocks(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
@@ -166,9 +171,9 @@ void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
       q);
 }
 
-/// Layers after the last with keys and values matter for the row alone that is answered. A recording, which has rows to
-/// spare, does not know which that is.
+/// Layers after the last with keys and values matter for the row alone that is answered.
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
+  if (pass.runs_last_row()) return enqueue_last_row(pass, hidden, q);
   const int64_t first = pass.shares() && !q.traits().is_cuda() ? std::max<int64_t>(hidden.rows - 1, 0) : 0;
   begin_layer(pass, hidden, q);
   if (enqueue_blocks(pass, hidden, first, hidden.rows, stop, q)) end_layer(pass, hidden.rows, q);

@@ -95,6 +95,7 @@ struct PrefillScratch {
   ExpandScratch expand;
   JoinScratch join;
   WindowScratch window;
+  LastRowScratch last_row;
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
@@ -135,6 +136,8 @@ struct LayerPass {
   }
   bool is_local() const { return model.config.local.has(layer); }
   bool shares() const { return model.config.shares(layer); }
+  /// The layer is run for the last row alone, which lies apart: see LastRowScratch.
+  bool runs_last_row() const { return shares() && scratch.last_row.on(); }
   /// Its index in the cache of its kind.
   int32_t cache_layer() const { return model.config.cache_layer(layer); }
   /// The chunk's own keys and values, which stay until the next layer of this kind that has some.
@@ -145,6 +148,8 @@ struct LayerPass {
 /// begins the layer, enqueues block after block, and ends it.
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
 
+/// A block needs the keys and values of its own rows and those before it, so it can run the whole layer at once.
+void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
 /// Rows [first, end) of the chunk, in whole blocks. False if they were stopped.
 bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t first, int64_t end, const StopSignal* stop,

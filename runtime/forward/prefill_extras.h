@@ -5,7 +5,8 @@
 //   prefill_carry.cpp     applies the change of an image's rows in place to its linked slots
 //   prefill_join.cpp      puts computed rows and staged images together as one prompt's, after a layer
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
-//   prefill_window.cpp    layers in which a row sees only the newest rows, and pictures whose rows see each other
+//   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
+//   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
 #pragma once
@@ -15,6 +16,7 @@
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/cache/prompt_chunk.h"
+#include "runtime/forward/prefill_last_row.h"
 #include "runtime/forward/prefill_window.h"
 #include "runtime/models/text_layer.h"
 
@@ -31,6 +33,9 @@ struct RowBlock {
   int64_t chunk_rows = 0;  // number of rows of the whole chunk
   DeviceView<float> hidden;
   LayerRows rows;
+  DeviceView<const float> angles;
+  RowBounds bounds;
+  ActivationView input;  // if layers have inputs
 };
 
 /// Positions of rows, of one number each, or three: see RopeSections.

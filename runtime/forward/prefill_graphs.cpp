@@ -28,6 +28,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   upload_tokens(0, scratch.tokens.host.cols, queue);
   if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
   if (scratch.window.has_lists()) (void)plan_window({}, {}, scratch, queue);
+  plan_last_row(1, scratch, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
   if (part_count_of_layer() > 1) OCELLUS_TRY(record_long(model, queue));
   return queue.finish();
@@ -61,13 +62,15 @@ Status PrefillGraphs::record_long(const TextModel& model, Queue& queue) {
     const PrefillPlan seen{.past_tiles = p == 0 ? 0 : scratch_.past.host.cols};
     for (int32_t layer = 0; layer < layers; ++layer) {
       const LayerPass pass{model, seen, scratch_, layer};
-      for (int64_t part = 0; part < parts; ++part) {
+      for (int64_t part = 0; part < parts && !pass.runs_last_row(); ++part) {
         OCELLUS_TRY(long_parts_.record(p, long_part(layer, part), queue, [&] {
           if (part == 0) begin_layer(pass, hidden_, queue);
           enqueue_blocks(pass, hidden_, part * rows, (part + 1) * rows, nullptr, queue);
         }));
       }
-      OCELLUS_TRY(long_parts_.record(p, long_part(layer, parts), queue, [&] { end_layer(pass, hidden_.rows, queue); }));
+      OCELLUS_TRY(long_parts_.record(p, long_part(layer, parts), queue, [&] {
+        pass.runs_last_row() ? enqueue_last_row(pass, hidden_, queue) : end_layer(pass, hidden_.rows, queue);
+      }));
     }
   }
   return {};
@@ -92,11 +95,13 @@ void PrefillGraphs::upload_lists(int64_t rows, int64_t padded, int64_t past_tile
   if (padded > rows && queue.ok()) clear_rows(hidden_.slice_rows(rows, padded - rows), queue);
 }
 
-void PrefillGraphs::run_layer(int32_t rows_shape, int32_t past_shape, int32_t layer, int64_t rows, Queue& queue) const {
-  if (rows <= scratch_.rows_at_once) return parts_.run_part(rows_shape * past_shapes_ + past_shape, layer, queue);
-  for (int64_t part = 0; part * scratch_.rows_at_once < rows; ++part)
-    long_parts_.run_part(past_shape > 0 ? 1 : 0, long_part(layer, part), queue);
-  long_parts_.run_part(past_shape > 0 ? 1 : 0, long_part(layer, part_count_of_layer()), queue);
+void PrefillGraphs::run_layer(int32_t rows_shape, int32_t past_shape, const LayerPass& pass, int64_t rows,
+                              Queue& queue) const {
+  if (rows <= scratch_.rows_at_once) return parts_.run_part(rows_shape * past_shapes_ + past_shape, pass.layer, queue);
+  const int32_t shape = past_shape > 0 ? 1 : 0;
+  for (int64_t part = 0; part * scratch_.rows_at_once < rows && !pass.runs_last_row(); ++part)
+    long_parts_.run_part(shape, long_part(pass.layer, part), queue);
+  long_parts_.run_part(shape, long_part(pass.layer, part_count_of_layer()), queue);
 }
 
 Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPlan& plan, const StopSignal* stop,
@@ -113,7 +118,7 @@ Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPla
   for (int32_t layer = 0; layer < layers && !queue.stopped(stop); ++layer) {
     const LayerPass pass{model, plan, scratch_, layer};
     if (const auto step = pass.step(extra.before_layer)) step(pass, queue);
-    run_layer(r, p, layer, rows, queue);
+    run_layer(r, p, pass, rows, queue);
     if (const auto step = pass.step(extra.after_layer)) step(pass, queue);
   }
   return queue.status();

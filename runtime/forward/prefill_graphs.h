@@ -33,7 +33,7 @@ class PrefillGraphs {
   Status record_long(const TextModel& model, Queue& queue);
   void upload_tokens(int64_t rows, int64_t padded, Queue& queue) const;
   void upload_lists(int64_t rows, int64_t padded, int64_t past_tiles, int64_t past, Queue& queue) const;
-  void run_layer(int32_t rows_shape, int32_t past_shape, int32_t layer, int64_t rows, Queue& queue) const;
+  void run_layer(int32_t rows_shape, int32_t past_shape, const LayerPass& pass, int64_t rows, Queue& queue) const;
 
   RecordedParts parts_;       // [row shapes * past shapes, parts of all layers]
   RecordedParts long_parts_;  // [long past shapes, layers * (parts of a layer, and its end)]

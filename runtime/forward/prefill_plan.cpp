@@ -170,6 +170,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   if (s.window.has_lists())
     plan.sees_ahead = plan_window(chunk, {.past = &cache.ring(), .ring = &cache.ring(), .images = &images}, s, queue);
+  plan_last_row(chunk.row_count, s, queue);
   return plan;
 }
 
@@ -181,6 +182,7 @@ PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const Se
   PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
   if (s.window.has_lists()) plan.sees_ahead = plan_window(chunk, {.past = &cache.ring()}, s, queue);
+  plan_last_row(chunk.row_count, s, queue);
   return plan;
 }
 
@@ -195,6 +197,7 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
   place_rows(chunk, 0, slot_of, s.slots.host, s.positions);
   if (s.carry.on()) carry_no_change(s.carry, queue);
   if (s.window.has_lists()) plan.sees_ahead = plan_window(chunk, {.images = &cache}, s, queue);
+  plan_last_row(chunk.row_count, s, queue);
   return plan;
 }
 

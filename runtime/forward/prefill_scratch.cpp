@@ -66,6 +66,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(layer.lay_out(c, block_rows, {.op_bytes = attend_rows_scratch_bytes(c.longest_head(), device)}, device,
                             kPhase, sink));
   OCELLUS_TRY(layer_inputs.lay_out(c, max_rows, device, kPhase, sink));
+  OCELLUS_TRY(last_row.lay_out(c, device, sink));
   if (layer_inputs.on()) OCELLUS_TRY(tokens.lay_out(sink, "tokens of rows", kLife, kPhase, 1, max_rows));
   extra = {};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));

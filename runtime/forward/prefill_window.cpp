@@ -219,7 +219,7 @@ void attend_window(const LayerPass& pass, const RowBlock& block, Queue& q) {
                .rows = rows,
                .first_row = w.past_rows + block.first,
                .row_count = w.links() ? rows.capacity : w.past_rows + known_rows(pass, block, q),
-               .bounds = RowBounds::listed(w.seen.device.data + block.first),
+               .bounds = block.bounds,
                .output = block.rows.mixed,
                .scratch = block.rows.matmul_scratch},
               q);

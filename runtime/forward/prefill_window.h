@@ -39,7 +39,8 @@ struct WindowScratch {
   bool has_lists() const { return on() || mutual(); }
   /// True if rows of a picture see each other, so that a block's rows may see later blocks'.
   bool mutual() const { return seen_globally.host.cols > 0; }
-  /// Bounds of rows from `first` on in layers without a window.
+  /// Bounds of rows from `first` on in layers with a window, and in those without.
+  RowBounds bounds(int64_t first) const { return RowBounds::listed(seen.device.data + first); }
   RowBounds global_bounds(int64_t first) const {
     return mutual() ? RowBounds::listed(seen_globally.device.data + first) : RowBounds::causal();
   }

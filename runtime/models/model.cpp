@@ -106,7 +106,7 @@ Status Model::open_shape(const char* name, const char* format, int32_t layers) {
 Status Model::read_text() {
   TextModel checked;
   OCELLUS_TRY(read_text_config(text_file_, &text_));
-  OCELLUS_TRY(bind_text_model(text_file_, text_, nullptr, &checked));
+  OCELLUS_TRY(bind_text_model(text_file_, text_, {}, &checked));
   OCELLUS_TRY(read_vocabulary_facts(text_file_, &vocabulary_));
   OCELLUS_TRY(check_vocabulary_fits());
   OCELLUS_TRY(build_tokenizer());
@@ -212,8 +212,7 @@ void Model::describe(ocellus_model_facts* out) const {
   const GgufTensor* embedding = text_file_.find_tensor("token_embd.weight");
   if (embedding != nullptr && text_file_.find_tensor("output.weight") != nullptr)
     out->step_weight_bytes -= embedding->bytes;
-  if (const GgufTensor* inputs = text_file_.find_tensor("per_layer_token_embd.weight"))
-    out->step_weight_bytes -= inputs->bytes;
+  if (const GgufTensor* inputs = text_file_.find_tensor(kLayerInputTable)) out->step_weight_bytes -= inputs->bytes;
   out->layer_count = text_.layer_count;
   out->width = text_.width;
   out->query_heads = text_.query_heads;

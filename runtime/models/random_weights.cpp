@@ -78,11 +78,11 @@ Status write_tensor(const FillWeightsArgs& whole, Buffer<uint8_t>* piece, Queue&
 
 }  // namespace
 
-Status fill_random_weights(const GgufFile& file, uint64_t seed, std::byte* base, Queue& queue) {
+Status fill_random_weights(const GgufFile& file, uint64_t seed, const LoadedSection<std::byte>& section, Queue& queue) {
   const RandomWeights weights(file, seed);
   for (const GgufTensor& tensor : file.tensors()) {
     FillWeightsArgs args = weights.args(tensor);
-    args.data = reinterpret_cast<uint8_t*>(base) + tensor.offset;
+    args.data = reinterpret_cast<uint8_t*>(section.at(tensor.offset));
     fill_weights(args, queue);
   }
   return queue.finish();

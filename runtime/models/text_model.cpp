@@ -349,7 +349,7 @@ Status bind_layer(const LayerBinder& layer, const TextConfig& c, int32_t index, 
 
 Status bind_layer_inputs(const TensorBinder& binder, const TextConfig& c, LayerInputs* out) {
   const int64_t all = int64_t{c.layer_count} * c.layer_input_width;
-  OCELLUS_TRY(binder.matrix("per_layer_token_embd.weight", c.vocabulary, all, &out->table));
+  OCELLUS_TRY(binder.matrix(kLayerInputTable, c.vocabulary, all, &out->table));
   OCELLUS_TRY(binder.matrix("per_layer_model_proj.weight", all, c.width, &out->map));
   return binder.vector("per_layer_proj_norm.weight", c.layer_input_width, &out->norm);
 }
@@ -399,8 +399,18 @@ Status read_text_config(const GgufFile& file, TextConfig* out) {
   return {};
 }
 
-Status bind_text_model(const GgufFile& file, const TextConfig& config, const uint8_t* base, TextModel* out) {
-  const TensorBinder binder(file, base);
+SectionStretch host_stretch(const GgufFile& file) {
+  const GgufTensor* const table = file.find_tensor(kLayerInputTable);
+  if (table == nullptr) return {};
+  SectionStretch stretch{table->offset, file.data_bytes()};
+  for (const GgufTensor& tensor : file.tensors())
+    if (tensor.offset > table->offset) stretch.end = std::min(stretch.end, tensor.offset);
+  return stretch;
+}
+
+Status bind_text_model(const GgufFile& file, const TextConfig& config, const LoadedSection<const uint8_t>& section,
+                       TextModel* out) {
+  const TensorBinder binder(file, section);
   out->config = config;
   OCELLUS_TRY(binder.matrix("token_embd.weight", config.vocabulary, config.width, &out->embedding));
   OCELLUS_TRY(check_layer_count(file, config));

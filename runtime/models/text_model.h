@@ -96,6 +96,9 @@ struct LayerInput {
   float scale = 1.0f;
 };
 
+/// The table of LayerInputs in a file.
+inline constexpr const char* kLayerInputTable = "per_layer_token_embd.weight";
+
 /// The inputs of all layers: (norm(W x) + sqrt(P) table[token]) / sqrt(2), x the embedded row.
 struct LayerInputs {
   WeightView table;             // [V, layers * P]
@@ -125,7 +128,12 @@ struct TextModel {
   WeightView unembedding;  // [V, D]; the embedding itself if tied
 };
 
-/// Checks every tensor against the config; with `base` (the loaded tensor section) also sets the views.
-Status bind_text_model(const GgufFile& file, const TextConfig& config, const uint8_t* base, TextModel* out);
+/// The stretch of a file's tensor section that may lie in memory of the host where a GPU has its own: the table of
+/// which a token reads one row. Empty if there is none.
+SectionStretch host_stretch(const GgufFile& file);
+
+/// Checks every tensor against the config; with a loaded section also sets the views.
+Status bind_text_model(const GgufFile& file, const TextConfig& config, const LoadedSection<const uint8_t>& section,
+                       TextModel* out);
 
 }  // namespace ocellus

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/support/gguf_builder.h"
 
@@ -36,7 +37,7 @@ TEST_CASE("a layer's tensors are bound by the names of its parts") {
   GgufFile file;
   REQUIRE(file.parse(bytes.data(), bytes.size()).ok());
   const uint8_t* data = bytes.data() + file.data_offset();
-  const TensorBinder tensors(file, data);
+  const TensorBinder tensors(file, {.data = data});
   const LayerBinder first(tensors, "blk", 0);
   const LayerBinder later(tensors, "blk", 12);
 
@@ -71,7 +72,7 @@ TEST_CASE("without a base address everything is checked and nothing is pointed a
   ExactBytes bytes(make_layers().build());
   GgufFile file;
   REQUIRE(file.parse(bytes.data(), bytes.size()).ok());
-  const TensorBinder tensors(file, nullptr);
+  const TensorBinder tensors(file, {});
   Linear up;
   CHECK(LayerBinder(tensors, "blk", 0).linear("up", 3, 64, &up).ok());
   CHECK(up.weight.data == nullptr);
@@ -84,7 +85,7 @@ TEST_CASE("convolutions are matrices, and vectors are f32") {
   GgufFile file;
   REQUIRE(file.parse(bytes.data(), bytes.size()).ok());
   const uint8_t* data = bytes.data() + file.data_offset();
-  const TensorBinder tensors(file, data);
+  const TensorBinder tensors(file, {.data = data});
   WeightView patch;
   CHECK(tensors.matrix("patch.weight", 5, 12, &patch).ok());
   CHECK(patch.row_bytes() == 24);
@@ -93,4 +94,27 @@ TEST_CASE("convolutions are matrices, and vectors are f32") {
   check_fails(tensors.vector("half.weight", 4, &values), Code::kUnsupported, "stored as F16");
   CHECK(tensors.optional_vector("absent.weight", 4, &values).ok());
   CHECK(values == nullptr);
+}
+
+TEST_CASE("a stretch of the tensors may lie apart from the others in memory") {
+  ExactBytes bytes(make_layers().build());
+  GgufFile file;
+  REQUIRE(file.parse(bytes.data(), bytes.size()).ok());
+  const int64_t begin = file.find_tensor("blk.12.norm.weight")->offset;
+  const int64_t end = file.find_tensor("blk.12.norm.bias")->offset;
+  const uint8_t* const data = bytes.data() + file.data_offset();
+  std::vector<uint8_t> apart(data + begin, data + end), rest(data, data + begin);
+  rest.insert(rest.end(), data + end, data + file.data_bytes());
+  const TensorBinder tensors(file, {.data = rest.data(), .apart = apart.data(), .stretch = {begin, end}});
+  const LayerBinder first(tensors, "blk", 0), later(tensors, "blk", 12);
+  Linear up, down;
+  REQUIRE(first.linear("up", 3, 64, &up).ok());
+  REQUIRE(later.linear("down", 6, 2, &down).ok());
+  const float *weight = nullptr, *bias = nullptr;
+  REQUIRE(later.norm("norm", 4, &weight, &bias).ok());
+  CHECK(up.bias[2] == 3.0f);
+  CHECK(reinterpret_cast<const uint8_t*>(weight) == apart.data());
+  CHECK(weight[3] == 8.0f);
+  CHECK(bias[3] == 12.0f);
+  CHECK(down.weight.data == rest.data() + file.find_tensor("blk.12.down.weight")->offset - (end - begin));
 }
