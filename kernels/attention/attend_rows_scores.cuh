@@ -40,6 +40,7 @@ __device__ void start_rows(const RowsWork& work, const TilePlace& place, TileRow
   rows.least_limit = limit_of(work, place, first_warp_row<T>(place));
   rows.largest_limit = limit_of(work, place, first_warp_row<T>(place) + T::kWarpRows - 1);
   if constexpr (T::kListed) {
+    rows.least_limit = min(rows.least_limit, span_of(work, place, first_warp_row<T>(place)).end);
     const RowSpan last = span_of(work, place, first_warp_row<T>(place) + T::kWarpRows - 1);
     rows.largest_limit = last.end;
     rows.largest_begin = last.begin;
@@ -103,8 +104,7 @@ __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, i
   return all;
 }
 
-/// The same, of a warp's rows. A listed row sees its own row: what all rows see without a list, listed ones see, too,
-/// from where they begin.
+/// The same, of a warp's rows.
 template <class T>
 __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, const TileRows<T>& rows) {
   const bool all = sees_all<T>(work, runs, stage, rows.least_limit);

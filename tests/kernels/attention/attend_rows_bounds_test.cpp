@@ -19,7 +19,8 @@ std::vector<Shape> listed_shapes() {
   std::vector<Shape> shapes;
   const auto add = [&](Shape shape, int64_t check_every) {
     shape.check_every = check_every;
-    for (const Listed listed : {Listed::kWindow, Listed::kPictures, Listed::kBlocks, Listed::kAnything}) {
+    for (const Listed listed :
+         {Listed::kWindow, Listed::kPictures, Listed::kBlocks, Listed::kEarlier, Listed::kAnything}) {
       shape.listed = listed;
       shapes.push_back(shape);
     }

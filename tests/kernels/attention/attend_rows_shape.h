@@ -20,6 +20,7 @@ enum class Listed {
   kWindow,    // so many rows back
   kPictures,  // rows of a picture see all of it, others what came before
   kBlocks,    // only the rows of their block
+  kEarlier,   // nothing as late as they are
   kAnything
 };
 
@@ -52,6 +53,7 @@ inline std::vector<RowSpan> draw_spans(const RowsShape& shape, Random& random) {
     RowSpan span = {begin, end};
     if (shape.listed == Listed::kWindow) span = {std::max(0, row + 1 - window), row + 1};
     if (shape.listed == Listed::kPictures) span.begin = 0;
+    if (shape.listed == Listed::kEarlier) span = {std::max(0, row / 2 - window), row / 2 + 1};
     if (shape.listed == Listed::kAnything) {
       const RowSpan before = spans.empty() ? RowSpan{0, 1} : spans.back();
       span.begin = static_cast<int32_t>(random.integer(before.begin, std::min(row, before.begin + 5)));
