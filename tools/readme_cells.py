@@ -112,7 +112,7 @@ def papers_models(results):
 
 
 def families_beside_the_peer(results):
-    """Ours / llama.cpp's; of the peer's encodings of a picture the fastest."""
+    """Ours / llama.cpp's; of the peer's encodings of a picture, and of its prompts with one, the fastest."""
     runs = results["families_h100"]["runs"]
 
     def run_of(program, model, weights, picture=None):
@@ -123,17 +123,39 @@ def families_beside_the_peer(results):
         pictures = ("640x480", "1920x1080")
         ours = [run_of("ocellus", model, weights, picture) for picture in pictures]
         text = run_of("llama-bench", model, weights)
-        theirs = [min(run_of("llama-mtmd-cli", model, weights, picture)["encode_ms"]) for picture in pictures]
-        encodings = [f"{own['encode_ms']:.1f} / {whole(peer)}" for own, peer in zip(ours, theirs)]
+        theirs = [run_of("llama-mtmd-cli", model, weights, picture) for picture in pictures]
+        encodings = [f"{own['encode_ms']:.1f} / {whole(min(peer['encode_ms']))}" for own, peer in zip(ours, theirs)]
+        first_tokens = [f"{own['ttft_ms']:.0f} / {min(peer['encode_ms']) + min(peer['image_decode_ms']):.0f}"
+                        for own, peer in zip(ours, theirs)]
         return [f"{model}, {weights}",
                 f"{three_digits(ours[0]['prompt_tokens_s'])} / {three_digits(text['prompt_tokens_s'])}",
                 f"{whole(ours[0]['decode_tokens_s'])} / {whole(text['decode_tokens_s'])}", *encodings,
-                ", ".join(f"{own['ttft_ms']:.0f}" for own in ours) + " ms"]
+                ", ".join(first_tokens) + " ms"]
 
     return table(["", "prompt, tokens/s", "decode, tokens/s", "encode 640 x 480, ms", "1920 x 1080, ms",
                   "first token after either"],
-                 [row(model, weights) for model in ("Qwen3-VL-2B", "Qwen2.5-VL-3B", "Gemma3-4B")
+                 [row(model, weights) for model in ("Qwen3-VL-2B", "Qwen2.5-VL-3B", "Gemma3-4B", "Gemma4-E2B")
                   for weights in ("F16", "Q8_0", "Q4_K")])
+
+
+def families_in_memory(results):
+    plans = results["families_memory"]["plans"]
+
+    def plan_of(shape, picture, bits):
+        return next(plan for plan in plans if (plan["shape"], plan["picture"], plan["kv_bits"]) == (shape, picture, bits))
+
+    def bytes_of(shape, picture):
+        values = [plan_of(shape, picture, bits)["kv_bytes_per_image"] for bits in (16, 8, 4, 2, 1)]
+        peer = [values[0] * bits / 16 for bits in (16, 8.5, 4.5)]
+        return " / ".join(f"{value / 1e6:.3g}" for value in values) + "; " + " / ".join(f"{value / 1e6:.3g}" for value in peer)
+
+    def pictures_of(shape, picture):
+        return " / ".join(whole(plan_of(shape, picture, bits)["images_in_budget"]) for bits in (16, 4, 2))
+
+    return table(["", "MB, 640 x 480", "MB, 1920 x 1080", "pictures in 8 GB", "large ones"],
+                 [[shape, *(bytes_of(shape, picture) for picture in ("640x480", "1920x1080")),
+                   *(pictures_of(shape, picture) for picture in ("640x480", "1920x1080"))]
+                  for shape in ("Qwen3-VL-2B", "Qwen2.5-VL-3B", "Gemma3-4B", "Gemma4-E2B", "Gemma4-E4B")])
 
 
 def packed_and_evicted(results):
@@ -357,6 +379,6 @@ def time_to_first_token(results):
                   ["nothing reused", *(cell(row, place) for place in places)] for row in rows], right=True)
 
 
-TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "families": families_beside_the_peer, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
