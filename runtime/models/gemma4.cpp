@@ -1,8 +1,9 @@
 // Gemma 4 (E2B and E4B): a tower that takes pictures at any size with their aspect, as many rows as a budget allows,
 // rotates queries and keys by column and line, and averages 3 x 3 patches to a row of the language model, whose
-// positions are numbers. Its audio half is not read, nor are the larger models, whose pictures' rows see each other.
+// positions are numbers. A clip is pictures of fewer rows, with their times. Its audio half is not read, nor are the larger models, whose pictures' rows see each other.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "runtime/models/family.h"
 
@@ -49,6 +50,28 @@ constexpr ViewRules kViews = {.name = "gemma4",
                               .marks = {.before = "<|image>", .after = "<image|>"},
                               .plan = plan_gemma4,
                               .bounds = gemma4_bounds};
+
+constexpr int32_t kFrameRows = 70;        // the budget of a frame of a clip
+constexpr int32_t kUsualClipFrames = 32;
+
+/// Evenly spaced frames from the first on, as transformers' video processor takes them; all of a shorter video.
+int32_t sample_gemma4(int32_t frame_count, double, int32_t most, int32_t* indices) {
+  const int32_t count = std::min({most, kUsualClipFrames, frame_count});
+  for (int32_t i = 0; i < count; ++i)
+    indices[i] = static_cast<int32_t>(i * (static_cast<double>(frame_count) / count));
+  return count;
+}
+
+/// "mm:ss " before the first frame, " mm:ss " before the others.
+void write_before_frame(const ClipTimes& clip, int32_t frame, ClipText* out) {
+  const auto seconds = static_cast<int32_t>(clip.seconds[frame]);
+  std::snprintf(out->text, sizeof out->text, "%s%02d:%02d ", frame == 0 ? "" : " ", seconds / 60, seconds % 60);
+}
+
+constexpr ClipRules kClips = {.most_frames = kUsualClipFrames,
+                              .rows = [](int32_t) { return kFrameRows; },
+                              .sample = sample_gemma4,
+                              .write_before = write_before_frame};
 
 /// The table holds as many positions for columns as for lines.
 Status read_positions(const GgufFile& file, VisionConfig* c) {
@@ -200,6 +223,7 @@ const Family kGemma4Family = {.name = "Gemma4",
                                          .output_width_from = "the height of tensor 'mm.input_projection.weight'"},
                               .describe = describe_gemma4,
                               .picture_tokens = kTokens,
+                              .clips = kClips,
                               .shapes = kShapes};
 
 }  // namespace ocellus

@@ -960,7 +960,8 @@ class Gemma3(Recipe):
 
 class Gemma4(Gemma3):
     """The last two of six layers share keys and values with the two before; heads of layers that see all positions are
-    longer. Rows of a picture do not see each other. A picture has as many rows as its budget allows."""
+    longer. Rows of a picture do not see each other. A picture has as many rows as its budget allows, and so has a frame
+    of a clip, which is a picture for the model, too; in a prompt the words between frames are text."""
     seed = 41
     image_text = "<|image|>"
     user_first = "<|turn>user\n"
@@ -1047,19 +1048,38 @@ class Gemma4(Gemma3):
 
     def prompt(self, turns, system=""):
         self.user_first = (f"<|turn>system\n{system}<turn|>\n" if system else "") + "<|turn>user\n"
-        joined = Recipe.prompt(self, turns)
-        messages = self.messages(turns, system)
-        assert self.as_text(joined) == self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True)
+        shown = [[self.describe(part) if isinstance(part, dict) else [part] for part in turn] for turn in turns]
+        joined = Recipe.prompt(self, [sum(turn, []) for turn in shown])
+        marks = [self.as_text(pieces) for turn in shown for pieces in turn if not isinstance(pieces[0], str) or pieces[1:]]
+        text = self.tokenizer.apply_chat_template(self.messages(turns, system), tokenize=False,
+                                                  add_generation_prompt=True).split("<|image|>")
+        assert "<bos>" + self.as_text(joined) == text[0] + "".join(map("".join, zip(marks, text[1:], strict=True)))
         return joined
 
+    def describe(self, video):
+        """The words of transformers' processor, and the frames between them."""
+        frames = video["frames"]
+        marks = SimpleNamespace(**self.marks)
+        inputs = {"num_soft_tokens_per_video": [1], "video_metadata": [
+            SimpleNamespace(fps=1, timestamps=[frame[0] for frame in frames])]}
+        words = transformers.Gemma4Processor.replace_video_token(marks, inputs, 0).split("<|image><|video|><image|>")
+        assert len(words) == len(frames) + 1 and not words[-1]
+        return [part for word, frame in zip(words, frames) for part in (word, frame[1:])]
+
+    def cases(self):
+        yield from super().cases()
+        yield "clip", [[clip(100, 41, 0, 1.5, 2), QUESTION]]
+        yield "one frame", [[clip(48, 36, 0.25), QUESTION]]
+        yield "clip and a picture", [["From", clip(41, 100, 59.9, 61, 3725), "to", [48, 36], QUESTION]]
+        yield "clip in the second turn", [["Hello, who are you?"], [clip(24, 17, 10, 6000), QUESTION]]
+
     def as_text(self, prompt):
-        return "<bos>" + "".join(part if isinstance(part, str) else "<|image|>" if isinstance(part, list)
-                                 else self.answer + self.answer_end for part in prompt)
+        return "".join(part if isinstance(part, str) else "<|image|>" if isinstance(part, list)
+                       else self.answer + self.answer_end for part in prompt)
 
     def inputs(self, prompt, pictures):
         ids, images = Recipe.inputs(self, prompt, pictures)
-        theirs = self.published(images=pictures or None, text=self.as_text(prompt), add_special_tokens=False)
+        theirs = self.published(images=pictures or None, text="<bos>" + self.as_text(prompt), add_special_tokens=False)
         assert theirs["input_ids"][0] == ids, (theirs["input_ids"][0], ids)
         return ids, images
 

@@ -134,7 +134,7 @@ ocellus_limits random_limits(const Model& model, test::Random& random) {
   limits.reuse = one_of(OCELLUS_REUSE_NONE, OCELLUS_REUSE_NONE, OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD,
                         OCELLUS_REUSE_CARRY, OCELLUS_REUSE_PREFIX);
   limits.reuse_rows = one_of(-1, 0, 5);
-  if (limits.reuse != OCELLUS_REUSE_NONE) limits.shared_images = one_of(0, 0, 2);
+  if (limits.reuse != OCELLUS_REUSE_NONE) limits.shared_images = one_of(0, 0, 3);
   return limits;
 }
 
