@@ -1,6 +1,7 @@
 // Gemma 4 (E2B and E4B): a tower that takes pictures at any size with their aspect, as many rows as a budget allows,
 // rotates queries and keys by column and line, and averages 3 x 3 patches to a row of the language model, whose
-// positions are numbers. A clip is pictures of fewer rows, with their times. Its audio half is not read, nor are the larger models, whose pictures' rows see each other.
+// positions are numbers. A clip is pictures of fewer rows, with their times. Its audio half is not read, nor are the
+// larger models, whose pictures' rows see each other.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -51,14 +52,13 @@ constexpr ViewRules kViews = {.name = "gemma4",
                               .plan = plan_gemma4,
                               .bounds = gemma4_bounds};
 
-constexpr int32_t kFrameRows = 70;        // the budget of a frame of a clip
+constexpr int32_t kFrameRows = 70;  // the budget of a frame of a clip
 constexpr int32_t kUsualClipFrames = 32;
 
 /// Evenly spaced frames from the first on, as transformers' video processor takes them; all of a shorter video.
 int32_t sample_gemma4(int32_t frame_count, double, int32_t most, int32_t* indices) {
   const int32_t count = std::min({most, kUsualClipFrames, frame_count});
-  for (int32_t i = 0; i < count; ++i)
-    indices[i] = static_cast<int32_t>(i * (static_cast<double>(frame_count) / count));
+  for (int32_t i = 0; i < count; ++i) indices[i] = static_cast<int32_t>(i * (static_cast<double>(frame_count) / count));
   return count;
 }
 

@@ -2,7 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
 
+#include "runtime/models/clip.h"
+#include "runtime/models/family.h"
 #include "tests/support/tiny_families.h"
 
 namespace ocellus {
@@ -40,6 +45,36 @@ TEST_CASE("gemma4: the table of layer inputs is planned on the host of a GPU, an
     CHECK(apart->bytes >= table->bytes);
     CHECK(std::strcmp(apart->lifetime, "staging") == 0);
   }
+}
+
+TEST_CASE("gemma4: frames of a video are those that transformers takes, with their times") {
+  const std::unique_ptr<Model> model = test::open_tiny_family("gemma4");
+  const auto sample = [&](int32_t frames, int32_t most) {
+    std::vector<int32_t> indices(static_cast<size_t>(most));
+    int32_t count = 0;
+    REQUIRE(sample_clip(*model, frames, 10, most, indices.data(), &count).ok());
+    indices.resize(static_cast<size_t>(count));
+    return indices;
+  };
+  using Indices = std::vector<int32_t>;
+  // As torch.arange(0, frames, frames / most).int() has them.
+  CHECK(sample(300, 4) == Indices{0, 75, 150, 225});
+  CHECK(sample(7, 5) == Indices{0, 1, 2, 4, 5});
+  CHECK(sample(3, 32) == Indices{0, 1, 2});
+  const Indices many = sample(1000, 64), more = sample(3001, 16);
+  CHECK(many.size() == 32);
+  CHECK(std::accumulate(many.begin(), many.end(), 0) == 15488);
+  CHECK(std::accumulate(more.begin(), more.end(), 0) == 22500);
+
+  const double seconds[] = {0.9, 61, 86399};
+  const auto before = [&](int32_t frame) {
+    ClipText text;
+    family_of(model->vision())->clips.write_before({3, seconds, 0}, frame, &text);
+    return std::string(text.text);
+  };
+  CHECK(before(0) == "00:00 ");
+  CHECK(before(1) == " 01:01 ");
+  CHECK(before(2) == " 1439:59 ");
 }
 
 }  // namespace ocellus
