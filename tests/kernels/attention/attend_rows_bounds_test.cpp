@@ -35,7 +35,8 @@ std::vector<Shape> listed_shapes() {
   return shapes;
 }
 
-TEST_CASE("rows see no more and no less than their listed bounds, with the same bits on any number of threads") {
+TEST_CASE("rows see no more and no less than their listed bounds, with the same bits on any number of threads" *
+          doctest::test_suite("long")) {
   test::TestQueue one(1), two(2), three(3);
   uint64_t seed = 1000;
   for (const Shape& shape : listed_shapes()) {

@@ -113,7 +113,8 @@ TEST_CASE("log-probabilities equal the double-precision reference's, token by to
   CHECK(std::abs(scored.sum() - sum) < 4 * bound);
 }
 
-TEST_CASE("forcing what greedy decoding says walks the same way and finds the largest probabilities") {
+TEST_CASE("forcing what greedy decoding says walks the same way and finds the largest probabilities" *
+          doctest::test_suite("long")) {
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(4, 200));
   Session& session = open_session(*engine);
   for (const int id : {0, 12}) {

@@ -188,7 +188,8 @@ TEST_CASE("the bundled pair with changed weights answers or says that it cannot"
   }
 }
 
-TEST_CASE("norms that are not numbers are noticed in any layer, of the text model and of the tower") {
+TEST_CASE("norms that are not numbers are noticed in any layer, of the text model and of the tower" *
+          doctest::test_suite("long")) {
   for (const bool text : {true, false}) {
     const DamagedPair damaged(text);
     GgufFile file;

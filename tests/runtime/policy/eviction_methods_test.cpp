@@ -86,7 +86,8 @@ TEST_CASE("look-m keeps to its share where look-m-all-text does not") {
   CHECK(all_are(kept_counts(*strict.session, 0).text, share));
 }
 
-TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and not how much") {
+TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and not how much" *
+          doctest::test_suite("long")) {
   std::vector<uint64_t> hashes;
   for (const std::string_view method :
        {"elastic-prefill", "elastic-repo", "elastic-derope-prefill", "elastic-prefill:merge=none",
@@ -327,7 +328,8 @@ TEST_CASE("a plan that does not fit gives advice that does, whatever the method"
   }
 }
 
-TEST_CASE("VL-Cache and MEDA keep the same rows packed as in 16 bits, and are planned with packed pictures") {
+TEST_CASE("VL-Cache and MEDA keep the same rows packed as in 16 bits, and are planned with packed pictures" *
+          doctest::test_suite("long")) {
   for (const std::string_view method : {"vl-cache", "meda"}) {
     CAPTURE(method);
     ocellus_limits limits = evicting_limits(4, 200, method, 0.3f);

@@ -78,7 +78,8 @@ TEST_CASE("NCAR stands where the readings of DAVID's switch say" * doctest::test
   }
 }
 
-TEST_CASE("until the switch the modalities have their shares, from then on the best win") {
+TEST_CASE("until the switch the modalities have their shares, from then on the best win" *
+          doctest::test_suite("long")) {
   for (const float rho : {0.0f, 0.5f, 2.0f}) {
     for (const int32_t line_28 : {0, 1}) {
       ocellus_limits limits = evicting_limits(4, 200, "david", 0.3f, 8);
