@@ -232,15 +232,21 @@ __device__ int2 pieces_of(const RowsWork& work, TilePlace& place) {
   return make_int2(begin, work.run_count + divide_up(place.visible, kTileSlots));
 }
 
-__global__ void __launch_bounds__(kThreads) attend_long(const __grid_constant__ RowsWork work) {
-  extern __shared__ __align__(16) std::byte shared[];
-  LongRoom& room = *reinterpret_cast<LongRoom*>(shared);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+/// The block's query rows, and the keys and values of their head.
+__device__ TilePlace place_of_block(const RowsWork& work) {
   TilePlace place;
   place_tile(work, static_cast<int>(blockIdx.x), kRows, place);
   const int64_t own = place.sequence * work.sequence_stride + place.kv_head * work.head_stride;
   place.keys = work.keys + own;
   place.values = work.values + own;
+  return place;
+}
+
+__global__ void __launch_bounds__(kThreads) attend_long(const __grid_constant__ RowsWork work) {
+  extern __shared__ __align__(16) std::byte shared[];
+  LongRoom& room = *reinterpret_cast<LongRoom*>(shared);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  TilePlace place = place_of_block(work);
   wait_for_inputs();
   let_next_start();
   const int2 pieces = pieces_of(work, place);
@@ -308,8 +314,7 @@ __global__ void __launch_bounds__(kThreads) measure_long(const __grid_constant__
   extern __shared__ __align__(16) std::byte shared[];
   LongRoom& room = *reinterpret_cast<LongRoom*>(shared);
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  TilePlace place;
-  place_tile(work, static_cast<int>(blockIdx.x), kRows, place);
+  const TilePlace place = place_of_block(work);
   wait_for_inputs();
   let_next_start();
   fetch_queries(work, place, room.queries);

@@ -19,7 +19,7 @@ template <class Shape, int kParts>
 class TileRing {
  public:
   static constexpr int kMaxBytes = 8192;  // per warp, so that two blocks of eight share a multiprocessor
-  static constexpr bool kApart = kParts * Shape::kPartBytes > kMaxBytes;
+  static constexpr bool kApart = kParts == 2 && 2 * Shape::kPartBytes > kMaxBytes;
   static constexpr int kStageBytes = (kApart ? 1 : kParts) * Shape::kPartBytes;
   static constexpr int kStages = kStageBytes > kMaxBytes       ? 1
                                  : kMaxBytes / kStageBytes < 4 ? kMaxBytes / kStageBytes
@@ -67,13 +67,13 @@ class TileRing {
       const StepTile& tile = tiles_[tile_];
       const int count = tile.count, live = count - first_;
       std::byte* to = room_ + fetched_ * kStageBytes;
-      const bool of_values = kApart && kParts == 2 && values_next_;
+      const bool of_values = kApart && values_next_;
       if (!of_values) copy_part(tile.keys + first_ * key_row_, key_row_, live, to);
       if (kParts == 2 && (!kApart || of_values))
         copy_part(tile.keys + tile.value_offset + first_ * value_row_, value_row_, live,
                   to + (kApart ? 0 : Shape::kPartBytes));
       fetched_ = fetched_ + 1 == kStages ? 0 : fetched_ + 1;
-      values_next_ = kApart && kParts == 2 && !of_values;
+      values_next_ = kApart && !of_values;
       if (values_next_) return commit_copies();
       first_ += Shape::kSlots;
       if (first_ >= count) {
