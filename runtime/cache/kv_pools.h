@@ -35,6 +35,8 @@ struct TileLimits {
   static TileLimits of_steps(const DeviceTraits& device, KvScaleForm scales) {
     return device.is_cuda() ? TileLimits{kTileSlots, packed_tile_slots(scales)} : TileLimits{};
   }
+  /// Limits of runs that expand_kv copies.
+  static constexpr TileLimits of_copies() { return {kPackedTileSlots, kPackedTileSlots}; }
   int32_t of(bool is_packed) const { return is_packed ? packed : f16; }
 };
 

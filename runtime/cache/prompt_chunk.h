@@ -38,12 +38,19 @@ struct LinkLimits {
   bool staged = false;      // see ReuseShape
 };
 
-/// Maps an image's rows to slots, called row by row: picked rows get the first slots.
+/// Maps images' rows to slots, called row by row: picked rows get the first slots.
 class ImageSlots {
  public:
-  ImageSlots() = default;
-  /// `picks`: rows of the image, ascending.
+  /// `picks`: rows of an image, ascending.
   ImageSlots(const int32_t* picks, int64_t count) : picks_(picks), count_(count) {}
+  /// The next rows are those of image number `image`. False if the rows before were, too: an image that is cut into
+  /// views has several pieces, whose rows fill its slots one after the other.
+  bool begin(int32_t image) {
+    if (image == image_) return false;
+    image_ = image;
+    row_ = picked_ = 0;
+    return true;
+  }
   int64_t next() {
     if (picked_ == count_ || picks_[picked_] != row_) return count_ + row_++ - picked_;
     ++row_;
@@ -51,8 +58,9 @@ class ImageSlots {
   }
 
  private:
-  const int32_t* picks_ = nullptr;
-  int64_t count_ = 0, row_ = 0, picked_ = 0;
+  const int32_t* picks_;
+  int64_t count_, row_ = 0, picked_ = 0;
+  int32_t image_ = -1;
 };
 
 /// Rows that wait to be read: embeddings of text and images of one session, in order of position.

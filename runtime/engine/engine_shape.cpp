@@ -117,7 +117,7 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
     return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
                         kValueGroup, text.head_dim);
   if (s.policy.packs() && s.device.is_cuda() && text.head_dim % 32 != 0)
-    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of 32 values by 32, not %d",
+    return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of a multiple of 32 values, not %d",
                         text.head_dim);
   const int32_t listed = s.policy.layer_formats.count;
   if (listed > 0 && listed != text.layer_count)

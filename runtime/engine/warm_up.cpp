@@ -123,8 +123,7 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(scratch.positions.host_row(0), scratch.positions.values.host.cols, 0);
     if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
-    if (scratch.window.has_lists()) (void)plan_window({}, {}, scratch, q);
-    plan_last_row(1, scratch, q);
+    (void)plan_rows({}, {}, scratch, q);
     std::fill_n(scratch.tokens.host.data, scratch.tokens.host.cols, 0);
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));
     const int32_t token = 0;

@@ -174,7 +174,7 @@ void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
 /// Layers after the last with keys and values matter for the row alone that is answered.
 void enqueue_layer(const LayerPass& pass, DeviceView<float> hidden, const StopSignal* stop, Queue& q) {
   if (pass.runs_last_row()) return enqueue_last_row(pass, hidden, q);
-  const int64_t first = pass.shares() && !q.traits().is_cuda() ? std::max<int64_t>(hidden.rows - 1, 0) : 0;
+  const int64_t first = pass.shares() ? std::max<int64_t>(hidden.rows - 1, 0) : 0;
   begin_layer(pass, hidden, q);
   if (enqueue_blocks(pass, hidden, first, hidden.rows, stop, q)) end_layer(pass, hidden.rows, q);
 }

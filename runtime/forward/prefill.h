@@ -29,6 +29,10 @@ struct PrefillScratch;
 Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const PrefillPlan& plan,
                     const PrefillScratch& scratch, const StopSignal* stop, Queue& queue);
 
+/// Fills and uploads what all layers of a chunk read besides positions, slots and past: its tokens, what its rows see,
+/// and its last row. Returns true if a picture whose rows see each other lies in several blocks.
+bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& scratch, Queue& queue);
+
 /// Fills positions, slots and past of the scratch on the host: the chunk's rows stand from position first_position on,
 /// its keys and values go to the reserved slots of `cache`, which records their positions. Compression is planned and
 /// its lists are uploaded.

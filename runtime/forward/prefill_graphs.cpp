@@ -27,8 +27,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   queue.upload(scratch.past, scratch.past.host.cols);
   upload_tokens(0, scratch.tokens.host.cols, queue);
   if (scratch.carry.on()) carry_no_change(scratch.carry, queue);
-  if (scratch.window.has_lists()) (void)plan_window({}, {}, scratch, queue);
-  plan_last_row(1, scratch, queue);
+  (void)plan_rows({}, {}, scratch, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
   if (part_count_of_layer() > 1) OCELLUS_TRY(record_long(model, queue));
   return queue.finish();

@@ -4,19 +4,18 @@
 
 #include "kernels/cache/expand_kv.h"
 #include "kernels/rows/store_kv.h"
+#include "runtime/forward/copied_runs.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
 namespace {
 
-constexpr TileLimits kRunLimits{kPackedTileSlots, kPackedTileSlots};
-
 /// Lists the runs that make up the prompt, in its order.
 class JoinList {
  public:
-  explicit JoinList(const PrefillScratch& s) : join_(s.join) {
+  explicit JoinList(const PrefillScratch& s)
+      : join_(s.join), runs_(s.join.runs.host, s.join.first_rows.host, s.keys.cols) {
     const KvLayerRows rows = s.own_rows(false);
-    dim_ = rows.head_dim;
     own_.data = reinterpret_cast<std::byte*>(rows.keys);
     own_.head_stride = 2 * rows.head_stride;
     own_.value_offset = reinterpret_cast<const std::byte*>(rows.values) - reinterpret_cast<const std::byte*>(rows.keys);
@@ -29,27 +28,24 @@ class JoinList {
       join_.rows_in_prompt.data[first + i] = static_cast<int32_t>(row_ + i);
       join_.readers.host.data[row_ + i] = 1;
     }
-    add(slice_run(own_, static_cast<int32_t>(first), static_cast<int32_t>(count), dim_));
+    add(slice_run(own_, static_cast<int32_t>(first), static_cast<int32_t>(count), join_.keys.cols));
   }
   void add_link(const LinkedImage& image, const LinkedRun& link) {
     std::fill_n(join_.readers.host.data + row_, link.slots, 0);
     join_.images->visit_slots(image.ordinal, link.first_slot, link.slots, image.position_shift,
                               [&](const KvRun& run) { add(run); });
   }
-  int64_t count() const { return count_; }
+  int64_t count() const { return runs_.count(); }
 
  private:
-  void add(const KvRun& whole) {
-    visit_pieces(whole, kRunLimits, dim_, [&](const KvRun& run) {
-      join_.first_rows.host.data[count_] = row_;
-      join_.runs.host.data[count_++] = run;
-      row_ += run.slots;
-    });
+  void add(const KvRun& run) {
+    runs_.add(run, row_);
+    row_ += run.slots;
   }
 
   const JoinScratch& join_;
-  int32_t dim_ = 0, row_ = 0;
-  int64_t count_ = 0;
+  CopiedRuns runs_;
+  int32_t row_ = 0;
   KvRun own_;
 };
 

@@ -11,12 +11,12 @@ class SlotCursor {
  public:
   /// `packs_images`: compression stores them. `text_goes`: text is dropped, only images are stored.
   SlotCursor(const PromptChunk& chunk, SessionCache& cache, bool packs_images, int32_t head_dim, bool text_goes)
-      : chunk_(chunk),
-        cache_(cache),
+      : cache_(cache),
         packs_images_(packs_images),
         head_dim_(head_dim),
         text_goes_(text_goes),
-        text_index_(cache.text_slots()) {}
+        text_index_(cache.text_slots()),
+        image_slots_(chunk.picks.data, chunk.pick_count) {}
 
   KvSlot next(const Piece& piece, int64_t position) {
     if (piece.kind != RowKind::kImage) {
@@ -26,25 +26,18 @@ class SlotCursor {
       const KvRun run = cache_.text_place(text_index_++, &slot);
       return run_slot(run, slot, head_dim_);
     }
-    // An image that is cut into views has several pieces; they fill its blocks one after the other.
-    if (piece.image_ordinal != image_ordinal_) {
-      image_slots_ = ImageSlots(chunk_.picks.data, chunk_.pick_count);
-      cache_.note_image_position(piece.image_ordinal, position);
-    }
-    image_ordinal_ = piece.image_ordinal;
+    if (image_slots_.begin(piece.image_ordinal)) cache_.note_image_position(piece.image_ordinal, position);
     const int64_t slot = image_slots_.next();
     if (packs_images_) return {};
-    return run_slot(cache_.image_block(image_ordinal_, 0), slot, head_dim_);
+    return run_slot(cache_.image_block(piece.image_ordinal, 0), slot, head_dim_);
   }
 
  private:
-  const PromptChunk& chunk_;
   SessionCache& cache_;
   bool packs_images_;
   int32_t head_dim_;
   bool text_goes_;
   int64_t text_index_;
-  int32_t image_ordinal_ = -1;
   ImageSlots image_slots_;
 };
 
@@ -54,7 +47,7 @@ class PastList {
  public:
   PastList(const SessionCache& cache, const PrefillScratch& s, const DeviceTraits& device, PrefillPlan* plan)
       : cache_(cache), scratch_(s), limits_(TileLimits::of(device)), is_cuda_(device.is_cuda()), plan_(plan) {
-    if (is_cuda_) copy_limits_ = {kPackedTileSlots, kPackedTileSlots};
+    if (is_cuda_) copy_limits_ = TileLimits::of_copies();
   }
 
   void add_live() {
@@ -127,21 +120,21 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
   }
 }
 
-/// Keeps the chunk's tokens for the inputs of layers; another chunk may wait meanwhile.
-void keep_tokens(const PromptChunk& chunk, const PrefillScratch& s, Queue& queue) {
-  if (!s.layer_inputs.on()) return;
-  std::copy_n(chunk.token_ids.host.data, chunk.row_count, s.tokens.host.data);
-  queue.upload(s.tokens, chunk.row_count);
-}
-
 constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
 
 }  // namespace
 
+bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s, Queue& queue) {
+  std::copy_n(chunk.token_ids.host.data, s.layer_inputs.on() ? chunk.row_count : 0, s.tokens.host.data);
+  queue.upload(s.tokens, s.layer_inputs.on() ? chunk.row_count : 0);
+  const bool sees_ahead = s.window.has_lists() && plan_window(chunk, caches, s, queue);
+  plan_last_row(chunk.row_count, s, queue);
+  return sees_ahead;
+}
+
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan{.rows = chunk.row_count};
-  keep_tokens(chunk, s, queue);
   const bool joins = s.join.joins(chunk);
   const PromptChunk& stored = joins ? *s.join.prompt : chunk;
   const SessionCache& images = s.join.on() ? *s.join.images : cache;
@@ -168,36 +161,30 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   past.add_linked(chunk, images);
   if (s.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
-  if (s.window.has_lists())
-    plan.sees_ahead = plan_window(chunk, {.past = &cache.ring(), .ring = &cache.ring(), .images = &images}, s, queue);
-  plan_last_row(chunk.row_count, s, queue);
+  plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring(), .ring = &cache.ring(), .images = &images}, s, queue);
   return plan;
 }
 
 PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
-  keep_tokens(chunk, s, queue);
   place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
   PastList(cache, s, queue.traits(), &plan).add_live();
   if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
-  if (s.window.has_lists()) plan.sees_ahead = plan_window(chunk, {.past = &cache.ring()}, s, queue);
-  plan_last_row(chunk.row_count, s, queue);
+  plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring()}, s, queue);
   return plan;
 }
 
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
                                Queue& queue) {
   PrefillPlan plan;
-  keep_tokens(chunk, s, queue);
   const bool packs = s.compress.policy.compresses() && !s.join.on();
   if (packs) plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, packs, head_dim, true);
   const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
   place_rows(chunk, 0, slot_of, s.slots.host, s.positions);
   if (s.carry.on()) carry_no_change(s.carry, queue);
-  if (s.window.has_lists()) plan.sees_ahead = plan_window(chunk, {.images = &cache}, s, queue);
-  plan_last_row(chunk.row_count, s, queue);
+  plan.sees_ahead = plan_rows(chunk, {.images = &cache}, s, queue);
   return plan;
 }
 

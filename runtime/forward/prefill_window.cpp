@@ -7,6 +7,7 @@
 #include "kernels/base/step_tiles.h"
 #include "kernels/cache/expand_kv.h"
 #include "platform/round_up.h"
+#include "runtime/forward/copied_runs.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
@@ -14,68 +15,29 @@ namespace {
 
 /// Attention's blocks of rows begin at multiples of this.
 constexpr int64_t kRowUnit = 64;
-/// Runs that expand_kv copies.
-constexpr TileLimits kRunLimits{kPackedTileSlots, kPackedTileSlots};
-
-/// Lists the runs to copy: the newest rows before the chunk, right before its own, and slots linked into it.
-class CopyList {
- public:
-  explicit CopyList(const WindowScratch& w) : w_(w) {}
-
-  void add_past(const LocalRing* ring) {
-    for (int64_t left = past_of(ring); left > 0;) {
-      const KvRun run = ring->run_from(ring->rows() - left);
-      const auto count = static_cast<int32_t>(std::min<int64_t>(run.slots, left));
-      add(slice_run(run, 0, count, w_.keys.cols), w_.past_rows - left);
-      left -= count;
-    }
-  }
-  /// `place`: of the first slot among the chunk's rows.
-  void add_link(const SessionCache& images, const LinkedImage& image, const LinkedRun& link, int64_t place) {
-    const auto add_pieces = [&](const KvRun& block) {
-      visit_pieces(block, kRunLimits, static_cast<int32_t>(w_.keys.cols), [&](const KvRun& run) {
-        add(run, w_.past_rows + place);
-        place += run.slots;
-      });
-    };
-    images.visit_slots(image.ordinal, link.first_slot, link.slots, image.position_shift, add_pieces, true);
-  }
-  void add_empty() {
-    while (count_ < w_.runs.host.cols) add(KvRun(), 0);
-  }
-  static int64_t past_of(const LocalRing* ring) { return ring == nullptr ? 0 : ring->seen_rows(); }
-
- private:
-  void add(const KvRun& run, int64_t row) {
-    w_.runs.host.data[count_] = run;
-    w_.first_rows.host.data[count_++] = static_cast<int32_t>(row);
-  }
-
-  const WindowScratch& w_;
-  int64_t count_ = 0;
-};
 
 /// Puts a chunk's rows and linked slots in the order of the prompt, and lists what each row sees.
 class WindowList {
  public:
   WindowList(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s)
-      : chunk_(chunk), caches_(caches), s_(s), w_(s.window), past_(CopyList::past_of(caches.past)) {}
+      : chunk_(chunk),
+        caches_(caches),
+        s_(s),
+        w_(s.window),
+        copies_(w_.runs.host, w_.first_rows.host, w_.keys.cols),
+        image_slots_(chunk.picks.data, chunk.pick_count),
+        past_(caches.past == nullptr ? 0 : caches.past->seen_rows()) {}
 
   void list() {
-    CopyList copies(w_);
-    if (w_.on()) copies.add_past(caches_.past);
+    if (w_.on()) copy_past();
     std::fill_n(w_.image_slots.host.data, w_.image_slots.host.cols, KvSlot());
     chunk_.visit_parts([&](const Piece& piece, int64_t, int64_t count) { add_rows(piece, count); },
-                       [&](const LinkedRun& link) {
-                         const LinkedImage& image = chunk_.linked_images.data[link.image];
-                         if (w_.links()) copies.add_link(*caches_.images, image, link, place_);
-                         extend_view(RowKind::kLinked, link.image);
-                         place_ += link.slots;
-                       });
+                       [&](const LinkedRun& link) { add_link(link); });
     show_view();
     stored_rows_ = place_;
-    for (; row_ < s_.slots.host.cols; ++row_) place_row();  // padding
-    copies.add_empty();
+    while (row_ < s_.slots.host.cols) place_row();  // padding
+    std::fill(w_.runs.host.data + copies_.count(), w_.runs.host.data + w_.runs.host.cols, KvRun());
+    std::fill(w_.first_rows.host.data + copies_.count(), w_.first_rows.host.data + w_.first_rows.host.cols, 0);
   }
   /// The last rows and slots go to the ring, those that later rows see.
   void list_ring_slots() const {
@@ -90,28 +52,44 @@ class WindowList {
   bool sees_ahead() const { return sees_ahead_; }
 
  private:
-  void add_rows(const Piece& piece, int64_t count) {
-    if (piece.kind == RowKind::kText)
-      show_view();
-    else
-      extend_view(piece.kind, piece.image_ordinal);
-    if (piece.kind == RowKind::kImage && piece.image_ordinal != image_) {
-      image_ = piece.image_ordinal;
-      image_rows_ = ImageSlots(chunk_.picks.data, chunk_.pick_count);
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      if (piece.kind == RowKind::kImage) keep_image_row();
-      place_row();
-      ++row_;
+  /// The newest rows before the chunk stand right before its own.
+  void copy_past() {
+    for (int64_t left = past_; left > 0;) {
+      const KvRun run = caches_.past->run_from(caches_.past->rows() - left);
+      const auto count = static_cast<int32_t>(std::min<int64_t>(run.slots, left));
+      copies_.add(slice_run(run, 0, count, w_.keys.cols), w_.past_rows - left);
+      left -= count;
     }
   }
-  void keep_image_row() {
-    if (!w_.links()) return;
-    const int64_t slot = image_rows_.next(), size = caches_.images->shape().block_slots;
-    const KvRun block = caches_.images->local_image_block(image_, static_cast<int32_t>(slot / size));
+  void add_rows(const Piece& piece, int64_t count) {
+    enter_view(piece.kind, piece.image_ordinal);
+    const bool is_kept = piece.kind == RowKind::kImage && w_.links();
+    if (is_kept) image_slots_.begin(piece.image_ordinal);
+    for (int64_t i = 0; i < count; ++i) {
+      if (is_kept) keep_image_row(piece.image_ordinal);
+      place_row();
+    }
+  }
+  void add_link(const LinkedRun& link) {
+    enter_view(RowKind::kLinked, link.image);
+    if (w_.links()) copy_link(link);
+    place_ += link.slots;
+  }
+  void copy_link(const LinkedRun& link) {
+    const LinkedImage& image = chunk_.linked_images.data[link.image];
+    int64_t row = w_.past_rows + place_;
+    const auto copy = [&](const KvRun& run) {
+      copies_.add(run, row);
+      row += run.slots;
+    };
+    caches_.images->visit_slots(image.ordinal, link.first_slot, link.slots, image.position_shift, copy, true);
+  }
+  void keep_image_row(int32_t image) {
+    const int64_t slot = image_slots_.next(), size = caches_.images->shape().block_slots;
+    const KvRun block = caches_.images->local_image_block(image, static_cast<int32_t>(slot / size));
     w_.image_slots.host.data[place_] = run_slot(block, slot % size, w_.keys.cols);
   }
-  /// Gives row row_ the next place.
+  /// Gives the next row the next place.
   void place_row() {
     if (w_.on()) {
       const int64_t end = w_.past_rows + place_ + 1, sees = std::min<int64_t>(past_ + place_ + 1, w_.positions);
@@ -120,12 +98,12 @@ class WindowList {
     if (w_.mutual()) w_.seen_globally.host.data[row_] = {0, static_cast<int32_t>(row_ + 1)};
     if (w_.links()) w_.places.host.data[row_] = static_cast<int32_t>(place_);
     ++place_;
+    ++row_;
   }
-  /// The next rows or slots are a picture's.
-  void extend_view(RowKind kind, int32_t image) {
-    if (in_view_ && (view_kind_ != kind || view_image_ != image)) show_view();
-    if (in_view_) return;
-    in_view_ = true;
+  /// The next rows or slots belong to a picture, or to the text between pictures.
+  void enter_view(RowKind kind, int32_t image) {
+    if (view_kind_ == kind && view_image_ == image) return;
+    show_view();
     view_kind_ = kind;
     view_image_ = image;
     view_row_ = row_;
@@ -133,26 +111,24 @@ class WindowList {
   /// Ends a view: each of its rows sees those after it, too; the window hides what is far before it, as in
   /// transformers.
   void show_view() {
-    if (!in_view_) return;
-    in_view_ = false;
-    if (!w_.mutual()) return;
+    if (view_kind_ == RowKind::kText || !w_.mutual() || row_ == view_row_) return;
     for (int64_t t = view_row_; t < row_; ++t) {
       w_.seen_globally.host.data[t].end = static_cast<int32_t>(row_);
       if (w_.on()) w_.seen.host.data[t].end = static_cast<int32_t>(w_.past_rows + place_);
     }
-    sees_ahead_ = sees_ahead_ || (row_ > view_row_ && view_row_ / s_.block_rows != (row_ - 1) / s_.block_rows);
+    sees_ahead_ = sees_ahead_ || view_row_ / s_.block_rows != (row_ - 1) / s_.block_rows;
   }
 
   const PromptChunk& chunk_;
   const WindowCaches& caches_;
   const PrefillScratch& s_;
   const WindowScratch& w_;
+  CopiedRuns copies_;
+  ImageSlots image_slots_;
   int64_t past_;
   int64_t row_ = 0, place_ = 0;  // the next ones
   int64_t stored_rows_ = 0;
-  int32_t image_ = -1;
-  ImageSlots image_rows_;
-  bool in_view_ = false, sees_ahead_ = false;
+  bool sees_ahead_ = false;
   RowKind view_kind_ = RowKind::kText;
   int32_t view_image_ = 0;
   int64_t view_row_ = 0;
