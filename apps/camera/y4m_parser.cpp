@@ -65,7 +65,7 @@ std::string read_parameter(const std::string& word, Y4mHeader* header) {
         return "The Y4M stream has a frame rate of \"" + value + "\".";
       }
       const double rate = seconds > 0 ? static_cast<double>(count) / static_cast<double>(seconds) : 0;
-      header->frames_per_second = rate <= 100'000 ? rate : 0;
+      header->frames_per_second = rate >= 0.001 && rate <= 100'000 ? rate : 0;  // other rates count as unknown
       return {};
     }
     default:

@@ -275,6 +275,20 @@ TEST_CASE("what luma and chroma mean is what the user says, else the stream, els
   CHECK(contains(test::failure_of([] { parse_color("bt2020"); }), "bt2020"));
 }
 
+TEST_CASE("a Y4M file whose rate is unknown, zero or beyond all sources is shown at the usual rate") {
+  const test::TemporaryFolder folder;
+  for (const char* rate : {"", "F0:0", "F0:1", "F1:2147483647", "F1:1001", "F2147483647:1"}) {
+    CAPTURE(rate);
+    const std::string path = folder.file("f");
+    test::write_whole(path, to_bytes(std::string("YUV4MPEG2 W4 H2 Cmono ") + rate + "\n") + y4m_frame(Bytes(8, 9)));
+    const auto source = open_source({.name = path});
+    CHECK(source->frames_per_second() == 30);
+    std::vector<Frame> frames;
+    CHECK(test::collect(*source, &frames).back().kind == SourceEvent::kEnd);
+    CHECK(frames.size() == 1);
+  }
+}
+
 TEST_CASE("Y4M that is not understood is refused, and a frame that does not begin as it should is skipped") {
   const std::pair<const char*, const char*> headers[] = {
       {"YUV4MPEG2 W8 H6 It\n", "interlaced"},
