@@ -26,7 +26,7 @@ class WindowList {
         w_(s.window),
         copies_(w_.runs.host, w_.first_rows.host, w_.keys.cols),
         image_slots_(chunk.picks.data, chunk.pick_count),
-        past_(caches.past == nullptr ? 0 : caches.past->seen_rows()) {}
+        past_(w_.on() && caches.past != nullptr ? caches.past->seen_rows() : 0) {}
 
   void list() {
     if (w_.on()) copy_past();

@@ -168,6 +168,8 @@ const TextRecipe kLlama = {.kv_heads = 2}, kQwen3 = {.architecture = "qwen3", .k
 // One layer of three sees all rows. The shorter window ends in the picture: few of its rows see the text before.
 const TextRecipe kWindow = {.architecture = "gemma3", .layers = 3, .kv_heads = 2, .window = 48, .window_period = 3};
 const TextRecipe kShort = {.architecture = "gemma3", .layers = 3, .kv_heads = 2, .window = 14, .window_period = 3};
+// All layers see all rows, and a view's rows see each other.
+const TextRecipe kMutual = {.architecture = "gemma3", .layers = 3, .kv_heads = 2};
 
 constexpr int64_t kTokens = 4, kSlots = 7 * kTokens;  // of a view, of the picture
 const Case kCases[] = {{OCELLUS_REUSE_MPIC, kFar, 0},
@@ -220,7 +222,13 @@ const Case kCases[] = {{OCELLUS_REUSE_MPIC, kFar, 0},
                        {OCELLUS_REUSE_BLEND, kFar, 20, &kWindow},
                        {OCELLUS_REUSE_BLEND, kFar, 20, &kShort},
                        {OCELLUS_REUSE_BLEND, kFar, 100, &kWindow},
-                       {OCELLUS_REUSE_PREFIX, kFar, 0, &kWindow}};
+                       {OCELLUS_REUSE_PREFIX, kFar, 0, &kWindow},
+                       {OCELLUS_REUSE_MPIC, kFar, 0, &kMutual},
+                       {OCELLUS_REUSE_MPIC, kFar, 5, &kMutual},
+                       {OCELLUS_REUSE_CARRY, kFar, 9, &kMutual},
+                       {OCELLUS_REUSE_FULL, kFar, 0, &kMutual},
+                       {OCELLUS_REUSE_BLEND, kFar, 20, &kMutual},
+                       {OCELLUS_REUSE_PREFIX, kFar, 0, &kMutual}};
 
 }  // namespace
 
