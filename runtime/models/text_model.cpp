@@ -207,6 +207,8 @@ Status read_window_period(const GgufFile& file, Keys& keys, const TextConfig& c,
 Status read_windows(const GgufFile& file, Keys& keys, TextConfig* c) {
   int32_t window = 0;
   OCELLUS_TRY(keys.read("attention.sliding_window", kMaxContext, &window));
+  if (window == 0 && c->architecture->window_period > 0 && file.find(keys.key("attention.sliding_window")) != nullptr)
+    return OCELLUS_FAIL(Code::kBadFile, "attention.sliding_window is 0, but a layer sees at least its own position");
   if (window == 0) return {};
   // Inside one window a sliding-window model attends to everything, so staying inside it is exact.
   if (c->architecture->window_period == 0) {

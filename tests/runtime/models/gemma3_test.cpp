@@ -186,6 +186,12 @@ TEST_CASE("gemma3 files that this build cannot run are refused") {
         file.add_f32("gemma3.attention.sliding_window", 8);
       },
       Code::kBadFile, "sliding_window");
+  check_refused(
+      [](GgufBuilder& file) {
+        file.remove("gemma3.attention.sliding_window");
+        file.add_u32("gemma3.attention.sliding_window", 0);
+      },
+      Code::kBadFile, "sliding_window is 0");
   const test::TemporaryModel large(TextRecipe{.architecture = "gemma3", .layers = 62, .window = 8}, kSeed);
   Model model;
   CHECK(model.open(large.path().c_str(), nullptr).code() == Code::kUnsupported);
