@@ -43,16 +43,6 @@ class InputCodes {
   std::byte* data_;
 };
 
-/// Four weight rows as codes. Groups are `stride_bytes` apart, so that codes can be read in place from the file's
-/// blocks.
-struct WeightRows {
-  int group = 32;  // G, weights that share a scale: 32 or 16
-  int64_t stride_bytes = 32;
-  const int8_t* codes[4] = {};
-  const float* scales[4] = {};    // [K / G], zero up to a multiple of 16
-  const float* minimums[4] = {};  // [K / G], zero up to a multiple of 16; null if the format has none
-};
-
 #if defined(__x86_64__)
 inline constexpr uint32_t kPanelFlip = 0x80808080u;
 #else
@@ -70,7 +60,8 @@ struct WeightPanel {
 
 // Kernels for instructions that the portable ones cannot use: AVX-512 VNNI on x86, the int8 dot product on Arm. Only
 // Highway targets for which this holds may call them, and only if has_native_products().
-#define OCELLUS_NATIVE_TARGET (HWY_TARGET == HWY_AVX3_DL || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64))
+#define OCELLUS_NATIVE_TARGET \
+  ((HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL) || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64))
 
 #if defined(__aarch64__)
 /// True if this CPU has the int8 dot product: all since Armv8.4 (FEAT_DotProd), and many before.
@@ -79,8 +70,6 @@ bool has_native_products();
 /// On x86 the Highway target implies it.
 constexpr bool has_native_products() { return true; }
 #endif
-/// Multiplies four weight rows by input row t; sums [4].
-void multiply_rows_native(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums);
 /// Multiplies a panel by input rows first..first + count - 1 (at most 8); sums [count][16].
 void multiply_panel_native(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums);
 

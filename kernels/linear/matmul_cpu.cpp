@@ -15,6 +15,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#if HWY_TARGET != HWY_SCALAR
+#include "kernels/linear/block_rows/multiply-inl.h"
+#endif
 #include "kernels/linear/matmul_codes-inl.h"
 #include "kernels/linear/matmul_floats-inl.h"
 #include "platform/round_up.h"
@@ -102,47 +105,76 @@ HWY_ATTR void decode_integers(WeightFormat format, const uint8_t* source, int64_
 #endif
 }
 
-// Rows r..r + 3 of the block as codes: Q8_0 in place, other formats decoded into the thread's scratch.
-HWY_ATTR WeightRows read_rows(const Block& block, int r) {
-  const WeightFormat format = block.weight().format;
-  const CodeLayout layout = code_layout(format);
-  const int64_t cols = block.weight().cols, groups = layout.group_elements == 32 ? cols / 32 : cols / 16;
-  const int64_t padded_groups = round_up(groups, 16);
-  auto* memory = reinterpret_cast<float*>(block.scratch);
-  WeightRows rows;
-  rows.group = layout.group_elements;
-  rows.stride_bytes = format == WeightFormat::kQ8_0 ? kQ8BlockBytes : rows.group;
-  for (int i = 0; i < 4; ++i) {
-    const uint8_t* row = block.row(r + i);
-    float* scales = memory;
-    rows.scales[i] = scales;
-    memory += padded_groups;
-    if (format == WeightFormat::kQ8_0) {
-      rows.codes[i] = reinterpret_cast<const int8_t*>(row) + kQ8ScaleBytes;
-      for (int64_t g = 0; g < groups; g += 16)
-        gather_sixteen_halves(row + kQ8BlockBytes * g, kQ8BlockBytes, groups - g, scales + g);
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_ATTR void multiply_code_rows(const Block& block) {
+  constexpr int64_t kPiece = 256;
+  const WeightView& weight = block.weight();
+  const CodeLayout layout = code_layout(weight.format);
+  int8_t codes[kPiece];
+  float scales[kPiece / 16], minimums[kPiece / 16];
+  for (int64_t t = 0; t < block.args.input.rows; ++t)
+    for (int r = 0; r < block.count; ++r) {
+      float sum = 0.0f;
+      for (int64_t begin = 0; begin < weight.cols; begin += kPiece) {
+        const int64_t size = std::min(kPiece, weight.cols - begin);
+        decode_integers(weight.format, block.row(r) + row_bytes(weight.format, begin), size, codes, scales, minimums);
+        const int8_t* x = block.codes.codes(t) + begin;
+        for (int64_t i = 0, g = 0; i < size; i += layout.group_elements, ++g) {
+          int32_t products = 0, inputs = 0;
+          for (int64_t k = i; k < i + layout.group_elements; ++k) {
+            products += codes[k] * x[k];
+            inputs += x[k];
+          }
+          const float minimum = layout.has_minimum ? minimums[g] * static_cast<float>(inputs) : 0.0f;
+          sum +=
+              block.codes.scales(t)[(begin + i) / kInputGroup] * (scales[g] * static_cast<float>(products) - minimum);
+        }
+      }
+      block.finish(t, r, 1, &sum);
+    }
+}
+
+#else
+
+template <class Format>
+HWY_ATTR void multiply_code_rows_of(const Block& block) {
+  for (int r = 0; r < block.count; r += kRows) {
+    const uint8_t* rows[kRows];
+    for (int i = 0; i < kRows; ++i) rows[i] = block.row(r + i);
+    const auto finish = [&](int64_t t, const float* sums) HWY_ATTR { block.finish(t, r, kRows, sums); };
+#if HWY_ARCH_ARM_A64
+    if (has_native_products()) {
+      multiply_blocks<Format, true>(rows, block.codes, block.args.input.rows, finish);
       continue;
     }
-    float* minimums = layout.has_minimum ? memory : nullptr;
-    rows.minimums[i] = minimums;
-    if (layout.has_minimum) memory += padded_groups;
-    auto* codes = reinterpret_cast<int8_t*>(memory);
-    rows.codes[i] = codes;
-    memory += round_up(cols, 64) / 4;
-    decode_integers(format, row, cols, codes, scales, minimums);
-    for (int64_t g = groups; g < padded_groups; ++g) {
-      scales[g] = 0.0f;
-      if (layout.has_minimum) minimums[g] = 0.0f;
-    }
+#endif
+    multiply_blocks<Format, false>(rows, block.codes, block.args.input.rows, finish);
   }
-  return rows;
 }
 
 HWY_ATTR void multiply_code_rows(const Block& block) {
-  for (int r = 0; r < block.count; r += 4)
-    multiply_rows_by_inputs(read_rows(block, r), block.codes, block.args.input.rows,
-                            [&](int64_t t, const float* sums) HWY_ATTR { block.finish(t, r, 4, sums); });
+  switch (block.weight().format) {
+    case WeightFormat::kQ8_0: return multiply_code_rows_of<ChunksQ8_0>(block);
+    case WeightFormat::kQ4_0: return multiply_code_rows_of<ChunksQ4_0>(block);
+    case WeightFormat::kQ4_1: return multiply_code_rows_of<ChunksQ4_1>(block);
+    case WeightFormat::kQ5_0: return multiply_code_rows_of<ChunksQ5_0>(block);
+    case WeightFormat::kQ5_1: return multiply_code_rows_of<ChunksQ5_1>(block);
+    case WeightFormat::kQ4_K: return multiply_code_rows_of<ChunksQ4_K>(block);
+    case WeightFormat::kQ5_K: return multiply_code_rows_of<ChunksQ5_K>(block);
+    case WeightFormat::kQ6_K: return multiply_code_rows_of<ChunksQ6_K>(block);
+    case WeightFormat::kIQ4_NL: return multiply_code_rows_of<ChunksIQ4_NL>(block);
+    case WeightFormat::kQ2_K: return multiply_code_rows_of<ChunksQ2_K>(block);
+    case WeightFormat::kQ3_K: return multiply_code_rows_of<ChunksQ3_K>(block);
+    case WeightFormat::kIQ4_XS: return multiply_code_rows_of<ChunksIQ4_XS>(block);
+    case WeightFormat::kMXFP4: return multiply_code_rows_of<ChunksMXFP4>(block);
+    case WeightFormat::kF32:
+    case WeightFormat::kF16:
+    case WeightFormat::kBF16: break;
+  }
 }
+
+#endif
 
 #if OCELLUS_NATIVE_TARGET
 

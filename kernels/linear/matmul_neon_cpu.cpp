@@ -21,46 +21,6 @@
 namespace ocellus {
 namespace {
 
-// Scale times the sum of kGroup codes, for groups g..g + 3 of an input row.
-template <int kGroup>
-inline float32x4_t load_input_sums(const InputCodes& input, int64_t t, int64_t g) {
-  if constexpr (kGroup == kInputGroup) return vld1q_f32(input.sums(t) + g);
-  const float32x2_t scales = vmul_n_f32(vld1_f32(input.scales(t) + g / 2), kSumOfOffset);
-  const float32x4_t twice = vcombine_f32(vdup_lane_f32(scales, 0), vdup_lane_f32(scales, 1));
-  return vmulq_f32(vcvtq_f32_s32(vld1q_s32(input.half_offsets(t) + g)), twice);
-}
-
-template <int kGroup>
-void multiply_rows(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
-  constexpr int kVectors = kGroup / 16;
-  const int8_t* codes = input.codes(t);
-  const float* scales = input.scales(t);
-  float32x4_t total[4];
-#pragma GCC unroll 4
-  for (float32x4_t& value : total) value = vdupq_n_f32(0.0f);
-  for (int64_t g = 0; g < input.cols / kGroup; ++g) {
-    int8x16_t x[kVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) x[v] = vld1q_s8(codes + kGroup * g + 16 * v);
-    const float input_scale = scales[g * kGroup / kInputGroup];
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; ++r) {
-      int32x4_t products = vdupq_n_s32(0);
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v)
-        products = vdotq_s32(products, vld1q_s8(rows.codes[r] + g * rows.stride_bytes + 16 * v), x[v]);
-      total[r] = vfmaq_n_f32(total[r], vcvtq_f32_s32(products), rows.scales[r][g] * input_scale);
-    }
-  }
-  if (rows.minimums[0] != nullptr)
-    for (int64_t g = 0; g < input.cols / kGroup; g += 4) {
-      const float32x4_t x = load_input_sums<kGroup>(input, t, g);
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) total[r] = vfmsq_f32(total[r], vld1q_f32(rows.minimums[r] + g), x);
-    }
-  vst1q_f32(sums, vpaddq_f32(vpaddq_f32(total[0], total[1]), vpaddq_f32(total[2], total[3])));
-}
-
 // Adds the products of codes 4 * kQuad..4 * kQuad + 3 of each input with eight weight rows.
 template <int kQuad, int kInputs>
 inline void multiply_quad(const int8_t* weights, const int8x16_t* x, int32x4_t (*products)[2]) {
@@ -137,10 +97,6 @@ void multiply_panel(const WeightPanel& panel, const InputCodes& input, int64_t f
 bool has_native_products() {
   static const bool has = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
   return has;
-}
-
-void multiply_rows_native(const WeightRows& rows, const InputCodes& input, int64_t t, float* sums) {
-  rows.group == 32 ? multiply_rows<32>(rows, input, t, sums) : multiply_rows<16>(rows, input, t, sums);
 }
 
 void multiply_panel_native(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums) {
