@@ -58,13 +58,12 @@ int most_warps_of(const CudaFacts& device) {
 
 constexpr int kRoomBytes = (kMaxOwnTokens + kWarp) * 4;  // room of sums over a block
 
-int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
-  return most_warps_of(device) * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes +
-         kRoomBytes;
+int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, int warps) {
+  return warps * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes + kRoomBytes;
 }
 
 FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
-  return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, device),
+  return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, most_warps_of(device)),
                               most_shared_bytes(device.major, device.minor));
 }
 
@@ -129,15 +128,18 @@ unsigned divide_rows(int64_t weight_rows, int64_t most_blocks, FewRowsWork& work
 }
 
 LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
-  const int warps = most_warps_of(device);
+  const unsigned blocks = divide_rows(weight_rows, device.multiprocessors, work);
+  const int most_shared = most_shared_bytes(device.major, device.minor);
+  const bool fits = per_warp_bytes(facts, work.input.rows, work.input.cols, kMostWarps) <= most_shared;
+  const int warps = choose_warps(divide_up(weight_rows, blocks), most_warps_of(device), kMostWarps, fits);
   const int64_t pieces = work.input.rows * divide_up(work.input.cols, facts.piece_weights);
   work.shared.values_at = warps * facts.ring_bytes;
   const int64_t value_bytes = pieces * (facts.plain ? 2 : 1) * facts.piece_weights;
   work.shared.scales_at = work.shared.values_at + static_cast<int>(value_bytes);
   work.shared.room_at = work.shared.values_at + static_cast<int>(pieces * facts.piece_bytes);
-  return {.grid = divide_rows(weight_rows, device.multiprocessors, work),
+  return {.grid = blocks,
           .threads = warps * kWarp,
-          .shared_bytes = work.shared.room_at + kRoomBytes};
+          .shared_bytes = std::max(alone_shared_bytes(device.major, device.minor), work.shared.room_at + kRoomBytes)};
 }
 
 /// Lays out shared memory and divides the weight rows among blocks.
@@ -175,8 +177,11 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
       at += bytes;
     }
   }
-  const int64_t resident = int64_t{device.multiprocessors} * (tiles_of(plan) >= 2 && at <= kMaxStagedBytes ? 2 : 1);
-  return {.grid = divide_rows(weight_rows, resident, work), .threads = warps * kWarp, .shared_bytes = at};
+  const bool two = tiles_of(plan) >= 2 && at <= kMaxStagedBytes;
+  if (!two) at = std::max(at, alone_shared_bytes(device.major, device.minor));
+  return {.grid = divide_rows(weight_rows, int64_t{device.multiprocessors} * (two ? 2 : 1), work),
+          .threads = warps * kWarp,
+          .shared_bytes = at};
 }
 
 FewRowsInput describe_input(const FewRowsArgs& args) {

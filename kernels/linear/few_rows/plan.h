@@ -45,6 +45,20 @@ constexpr int most_shared_bytes(int major, int minor) {
   return major >= 9 && major <= 11 ? 227 * 1024 : 99 * 1024;
 }
 
+/// Shared memory of a block of which a multiprocessor holds one. Two of a product's blocks on one multiprocessor,
+/// because attention holds another one, would get half of its rate each, and the product would wait for them.
+constexpr int alone_shared_bytes(int major, int minor) { return most_shared_bytes(major, minor) / 2 + 1024; }
+
+/// Warps of a block of FewRowsPlan::kPerWarp that takes `block_rows` weight rows: the larger number if `fits`, unless
+/// it leaves more of them without a row in the last turn.
+constexpr int choose_warps(int64_t block_rows, int fewer, int more, bool fits) {
+  const auto busy = [&](int64_t warps) {
+    return static_cast<double>(block_rows) / static_cast<double>((block_rows + warps - 1) / warps * warps);
+  };
+  constexpr double kWorthIt = 0.15;  // more warps hide more latency
+  return fits && busy(more) + kWorthIt >= busy(fewer) ? more : fewer;
+}
+
 /// `per_warp_bytes`: shared memory that FewRowsPlan::kPerWarp needs.
 constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, bool plain, int64_t per_warp_bytes,
                                            int64_t most_shared) {

@@ -132,7 +132,7 @@ __device__ inline void finish_warp_row(const FewRowsWork& work, const WarpRows& 
 }
 
 template <WeightFormat kFormat, int kRows>
-__global__ void __launch_bounds__(16 * kWarp, 2) multiply_per_warp(const __grid_constant__ FewRowsWork work) {
+__global__ void __launch_bounds__(kMostWarps* kWarp, 1) multiply_per_warp(const __grid_constant__ FewRowsWork work) {
   using Part = Piece<kFormat>;
   extern __shared__ uint4 shared_memory[];
   let_next_start();

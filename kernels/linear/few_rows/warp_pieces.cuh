@@ -7,6 +7,9 @@
 
 namespace ocellus::cuda {
 
+/// Maximum warps of a block; half as many where they are enough, or shared memory is scarce.
+inline constexpr int kMostWarps = 32;
+
 template <WeightFormat kFormat>
 struct Piece {
   static constexpr bool kPlain = is_plain(kFormat), kAligned = Step<kFormat>::kAligned;
@@ -14,7 +17,7 @@ struct Piece {
   static constexpr int kWeights = kPlain ? kFormat == WeightFormat::kF32 ? 256 : 512 : kWarp * kUnitGroups * 32;
   static constexpr int kBytes = kWeights / Step<kFormat>::kWeights * Step<kFormat>::kBytes;
   static constexpr int kSlotBytes = kAligned ? kBytes : (kBytes + 15 + 15) / 16 * 16;
-  /// Number of pieces in a warp's ring. Sixteen rings and an input row of 14336 fit a multiprocessor twice.
+  /// Number of pieces in a warp's ring. 32 rings and an input row of 14336 fit a multiprocessor.
   static constexpr int kRing = 5840 / kSlotBytes;
   static_assert(kBytes % 16 == 0 && kRing >= 3);
 };
