@@ -267,6 +267,15 @@ typedef struct ocellus_plan {
 OCELLUS_API ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits,
                                                ocellus_plan* out);
 
+/* The work of a plan, for bounds of speed: multiplications and additions of matrix products and attention without which
+ * nothing can be computed. A decode step reads ocellus_model_facts.step_weight_bytes and the session's cache. */
+typedef struct ocellus_work {
+  int64_t encode_operations; /* of a picture with the most views; 0: none is planned */
+  int64_t prompt_operations; /* of a prompt of all images and text tokens of a session, besides encoding */
+} ocellus_work;
+OCELLUS_API ocellus_status ocellus_plan_work(const ocellus_model* model, const ocellus_limits* limits,
+                                             ocellus_work* out);
+
 /* Counts the rows that a picture of this size takes in the language model under these limits, without the tokens around
  * it. Limits whose max_image_rows is the largest count of some pictures hold them as they would be without that bound.
  */

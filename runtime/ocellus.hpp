@@ -307,6 +307,11 @@ class Plan : public ocellus_plan {
     const ocellus_status status = ocellus_plan_memory(model.get(), &limits, &*plan);
     return status == OCELLUS_OK ? plan : Result<Plan>(status);
   }
+  static Result<ocellus_work> work(const Model& model, const ocellus_limits& limits) {
+    ocellus_work work = {};
+    const ocellus_status status = ocellus_plan_work(model.get(), &limits, &work);
+    return {status, work};
+  }
   Span<const ocellus_plan_row> table() const { return {rows, static_cast<size_t>(row_count)}; }
   Span<const ocellus_advice> advices() const { return {advice, static_cast<size_t>(advice_count)}; }
 };

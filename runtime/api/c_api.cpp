@@ -10,8 +10,9 @@
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/picture_source.h"
+#include "runtime/engine/plan_work.h"
 #include "runtime/models/clip.h"
-#include "runtime/models/model_shapes.h"
+#include "runtime/models/family.h"
 #include "runtime/models/random_weights.h"
 #include "runtime/ocellus.h"
 #include "runtime/session/api_frame.h"
@@ -123,20 +124,6 @@ ocellus_status ocellus_model_open_shape(const char* name, const char* format, in
   const Status status = model->model.open_shape(name, format, layers);
   if (status.ok()) *out = model.release();
   return result(status);
-}
-
-ocellus_status ocellus_known_model_get(int32_t index, ocellus_known_model* out) {
-  OCELLUS_REQUIRE(out);
-  const int32_t count = ocellus::model_shape_count();
-  if (index < 0 || index >= count)
-    return result(OCELLUS_FAIL(Code::kBadArgument, "there is no known model number %d: there are %d", index, count));
-  const ocellus::ModelShape& shape = ocellus::model_shape(index);
-  const ocellus::Family* const family = ocellus::family_of(shape.vision);
-  *out = {.name = shape.name,
-          .family = family == nullptr ? "" : family->name,
-          .published = shape.published,
-          .place_units = family == nullptr ? OCELLUS_PLACES_NONE : static_cast<int32_t>(family->places)};
-  return result({});
 }
 
 ocellus_status ocellus_model_write(const ocellus_model* model, ocellus_model_file file, uint64_t seed,
@@ -264,6 +251,13 @@ ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_lim
   OCELLUS_REQUIRE(limits);
   OCELLUS_REQUIRE(out);
   return result(ocellus::plan_memory(model->model, *limits, out));
+}
+
+ocellus_status ocellus_plan_work(const ocellus_model* model, const ocellus_limits* limits, ocellus_work* out) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(limits);
+  OCELLUS_REQUIRE(out);
+  return result(ocellus::plan_work(model->model, *limits, out));
 }
 
 ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const ocellus_limits* limits, int32_t width,
