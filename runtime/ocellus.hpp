@@ -144,6 +144,11 @@ inline ocellus_engine_config engine_config() {
   ocellus_engine_config_init(&config);
   return config;
 }
+inline ocellus_allocator allocator() {
+  ocellus_allocator allocator;
+  ocellus_allocator_init(&allocator);
+  return allocator;
+}
 inline ocellus_generate_params generate_params() {
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
@@ -244,6 +249,11 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
   static Result<Model> open(const char* model_path, const char* mmproj_path = nullptr) {
     ocellus_model* model = nullptr;
     const ocellus_status status = ocellus_model_open(model_path, mmproj_path, &model);
+    return {status, Model(model)};
+  }
+  static Result<Model> open(const char* model_path, const char* mmproj_path, const ocellus_allocator& allocator) {
+    ocellus_model* model = nullptr;
+    const ocellus_status status = ocellus_model_open_with_allocator(model_path, mmproj_path, &allocator, &model);
     return {status, Model(model)};
   }
   static Result<Model> open_shape(const char* name, const char* format, int32_t layers = 0) {
