@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
+#include "platform/set_up_memory.h"
 #include "platform/status.h"
 
 namespace ocellus {
@@ -18,7 +19,7 @@ class Buffer {
 
  public:
   Buffer() = default;
-  ~Buffer() { delete[] data_; }
+  ~Buffer() { free_set_up(data_); }
   Buffer(Buffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
@@ -34,12 +35,13 @@ class Buffer {
 
   Status reserve(int64_t capacity) {
     if (capacity <= capacity_) return {};
-    T* grown = new (std::nothrow) T[static_cast<size_t>(capacity)]();
+    T* const grown = static_cast<T*>(take_set_up(capacity, sizeof(T), alignof(T)));
     if (grown == nullptr)
       return OCELLUS_FAIL(Code::kIo, "the system has no memory for %lld bytes",
                           static_cast<long long>(capacity * static_cast<int64_t>(sizeof(T))));
-    for (int64_t i = 0; i < size_; ++i) grown[i] = data_[i];
-    delete[] data_;
+    std::uninitialized_copy_n(data_, size_, grown);
+    std::uninitialized_value_construct_n(grown + size_, capacity - size_);
+    free_set_up(data_);
     data_ = grown;
     capacity_ = capacity;
     return {};

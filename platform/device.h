@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "platform/set_up_memory.h"
 #include "platform/status.h"
 #include "platform/views.h"
 
@@ -59,7 +60,7 @@ bool built_with_cuda();
 Status read_cuda_facts(int index, CudaFacts* out);
 
 /// A recorded sequence of device work that can be launched with one call.
-class CudaGraph {
+class CudaGraph : public SetUpObject {
  public:
   CudaGraph() = default;
   ~CudaGraph();
@@ -77,7 +78,7 @@ class CudaGraph {
 
 /// One GPU with one stream for its work and one for concurrent copies. All of CUDA's memory is allocated in open() and
 /// in the two allocate functions; nothing else here allocates.
-class CudaDevice {
+class CudaDevice : public SetUpObject {
  public:
   /// Marks that can be waited for; recording a mark again replaces its position.
   static constexpr int kMarks = 20;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "platform/set_up_memory.h"
 #include "platform/status.h"
 #include "platform/thread.h"
 
@@ -58,7 +59,7 @@ class ThreadPool {
   void sleep_while(uint32_t state);
   void wake_all();
 
-  struct Worker {
+  struct Worker : SetUpObject {
     ThreadPool* pool;
     int index;
     Thread thread;

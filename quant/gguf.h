@@ -90,7 +90,7 @@ class GgufStrings {
   uint64_t left_;
 };
 
-class GgufFile {
+class GgufFile : public SetUpObject {
  public:
   /// Reads and parses the header; the file stays open for read_data(). The first file of a split model opens the others
   /// in its directory: tensors() and the tensor section are then those of all files, in order. Errors: kBadFile /

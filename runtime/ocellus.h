@@ -118,6 +118,19 @@ typedef struct ocellus_model_facts {
  * ocellus_engine_create fails with OCELLUS_BAD_FILE. Removing a file or renaming another one over it has no effect. For
  * a model split into files, the path is the first one's: m-00001-of-00003.gguf. */
 OCELLUS_API ocellus_status ocellus_model_open(const char* model_path, const char* mmproj_path, ocellus_model** out);
+/* Takes the set-up memory of a model or an engine, a few MB of tables and objects outside the plan, from the caller:
+ * from its creation, on the calling thread, until it is closed, on any thread. The system's files and threads, CUDA's
+ * and libjpeg's own memory are not among it, nor that of an image library or of calls that say that they allocate. */
+typedef struct ocellus_allocator {
+  uint32_t struct_bytes;
+  void* (*allocate)(void* user, int64_t bytes); /* aligned to 16 bytes; NULL: there is none */
+  void (*deallocate)(void* user, void* memory);
+  void* user;
+} ocellus_allocator;
+OCELLUS_API void ocellus_allocator_init(ocellus_allocator* allocator);
+/* As ocellus_model_open, with set-up memory from an allocator, which is copied; NULL: from operator new. */
+OCELLUS_API ocellus_status ocellus_model_open_with_allocator(const char* model_path, const char* mmproj_path,
+                                                             const ocellus_allocator* allocator, ocellus_model** out);
 /* Opens a model without files: the exact shape of a public one ("SmolVLM-256M") with random weights in a file format
  * ("F16", "Q8_0", "Q4_K"); the error for an unknown name lists all. For questions about memory and speed. `layers`:
  * layers of the language model, and maximum of the vision part; 0: as many as the public model. */
@@ -267,6 +280,15 @@ typedef struct ocellus_plan {
 OCELLUS_API ocellus_status ocellus_plan_memory(const ocellus_model* model, const ocellus_limits* limits,
                                                ocellus_plan* out);
 
+/* The work of a plan, for bounds of speed: multiplications and additions of matrix products and attention without which
+ * nothing can be computed. A decode step reads ocellus_model_facts.step_weight_bytes and the session's cache. */
+typedef struct ocellus_work {
+  int64_t encode_operations; /* of a picture with the most views; 0: none is planned */
+  int64_t prompt_operations; /* of a prompt of all images and text tokens of a session, besides encoding */
+} ocellus_work;
+OCELLUS_API ocellus_status ocellus_plan_work(const ocellus_model* model, const ocellus_limits* limits,
+                                             ocellus_work* out);
+
 /* Counts the rows that a picture of this size takes in the language model under these limits, without the tokens around
  * it. Limits whose max_image_rows is the largest count of some pictures hold them as they would be without that bound.
  */
@@ -311,6 +333,7 @@ typedef struct ocellus_engine_config {
   uint64_t thread_cpus[4]; /* CPU i if bit i % 64 of word i / 64 is set; all 0: as the thread that creates it */
   ocellus_trace_function trace; /* may be NULL */
   void* trace_user;
+  const ocellus_allocator* allocator; /* of set-up memory, copied; NULL: operator new */
 } ocellus_engine_config;
 OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 

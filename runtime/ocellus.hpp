@@ -144,6 +144,11 @@ inline ocellus_engine_config engine_config() {
   ocellus_engine_config_init(&config);
   return config;
 }
+inline ocellus_allocator allocator() {
+  ocellus_allocator allocator;
+  ocellus_allocator_init(&allocator);
+  return allocator;
+}
 inline ocellus_generate_params generate_params() {
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
@@ -246,6 +251,11 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
     const ocellus_status status = ocellus_model_open(model_path, mmproj_path, &model);
     return {status, Model(model)};
   }
+  static Result<Model> open(const char* model_path, const char* mmproj_path, const ocellus_allocator& allocator) {
+    ocellus_model* model = nullptr;
+    const ocellus_status status = ocellus_model_open_with_allocator(model_path, mmproj_path, &allocator, &model);
+    return {status, Model(model)};
+  }
   static Result<Model> open_shape(const char* name, const char* format, int32_t layers = 0) {
     ocellus_model* model = nullptr;
     const ocellus_status status = ocellus_model_open_shape(name, format, layers, &model);
@@ -306,6 +316,11 @@ class Plan : public ocellus_plan {
     Result<Plan> plan(OCELLUS_OK);
     const ocellus_status status = ocellus_plan_memory(model.get(), &limits, &*plan);
     return status == OCELLUS_OK ? plan : Result<Plan>(status);
+  }
+  static Result<ocellus_work> work(const Model& model, const ocellus_limits& limits) {
+    ocellus_work work = {};
+    const ocellus_status status = ocellus_plan_work(model.get(), &limits, &work);
+    return {status, work};
   }
   Span<const ocellus_plan_row> table() const { return {rows, static_cast<size_t>(row_count)}; }
   Span<const ocellus_advice> advices() const { return {advice, static_cast<size_t>(advice_count)}; }

@@ -52,6 +52,7 @@ if has bench; then
     run "$bench" "build/cuda/bench/${bench}_bench"
   done
   sh tools/bench/gpu_bench.sh build/cuda/apps/ocellus "$results"
+  run bounds python3 tools/bench/check_bounds.py build/cuda/apps/ocellus "$results" --within 2
 fi
 if has test; then
   run tests ctest --test-dir build/cuda --parallel 8 --output-on-failure --timeout 300

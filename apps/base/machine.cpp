@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -28,6 +29,17 @@ std::string proc_value(const char* path, const std::string& key) {
 
 int64_t memory_bytes(const std::string& key) {
   return std::atoll(proc_value("/proc/meminfo", key).c_str()) * 1024;  // the file has kB
+}
+
+// As wide as a cache line: loads, and not additions, are what takes time.
+typedef uint64_t Line __attribute__((vector_size(64)));
+
+// Reads all lines some times; the volatile sum keeps the reads from being left out.
+void read_lines(const Line* lines, size_t count, int64_t passes) {
+  Line sum = {};
+  for (int64_t pass = 0; pass < passes; ++pass)
+    for (size_t i = 0; i < count; ++i) sum += lines[i];
+  [[maybe_unused]] volatile uint64_t result = sum[0];
 }
 
 }  // namespace
@@ -77,6 +89,25 @@ int32_t usable_cores() {
 
 SystemMemory system_memory() {
   return {.total_bytes = memory_bytes("MemTotal"), .available_bytes = memory_bytes("MemAvailable")};
+}
+
+double measure_read_rate(int64_t bytes, int32_t threads) {
+  constexpr int64_t kRoundBytes = int64_t{256} << 20;  // starting the threads takes little of a round's time
+  const size_t each = std::max<size_t>(1, static_cast<size_t>(bytes / threads) / sizeof(Line));
+  const std::vector<Line> lines(each * static_cast<size_t>(threads), Line{1});
+  const auto read_bytes = static_cast<int64_t>(lines.size() * sizeof(Line));
+  const int64_t passes = std::max<int64_t>(1, kRoundBytes / read_bytes);
+  double best = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::thread> readers;
+    for (size_t i = 0; i < static_cast<size_t>(threads); ++i)
+      readers.emplace_back(read_lines, lines.data() + i * each, each, passes);
+    for (std::thread& reader : readers) reader.join();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(passes * read_bytes) / elapsed.count());
+  }
+  return best;
 }
 
 int64_t peak_resident_bytes() {

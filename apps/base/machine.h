@@ -21,6 +21,9 @@ struct SystemMemory {
 };
 SystemMemory system_memory();
 
+// Returns the bytes per second at which the threads together read memory of this size, the best of a few times.
+double measure_read_rate(int64_t bytes, int32_t threads);
+
 // Maximum resident memory of this process so far.
 int64_t peak_resident_bytes();
 

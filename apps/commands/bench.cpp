@@ -1,5 +1,9 @@
 // ocellus bench: rows with llama-bench's names, and rows for pictures.
+#if OCELLUS_HAS_MIMALLOC
+#include <mimalloc.h>
+#else
 #include <malloc.h>
+#endif
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -299,7 +303,20 @@ class Bench {
     return static_cast<int32_t>((random_ >> 8) % static_cast<uint32_t>(model_.facts.vocabulary_size));
   }
 
+#if OCELLUS_HAS_MIMALLOC
+  // Blocks that this thread allocated.
+  static int64_t heap_in_use() {
+    int64_t bytes = 0;
+    const auto add = [](const mi_heap_t*, const mi_heap_area_t* area, void*, size_t, void* sum) {
+      *static_cast<int64_t*>(sum) += static_cast<int64_t>(area->used * area->block_size);
+      return true;
+    };
+    mi_heap_visit_blocks(mi_heap_get_default(), false, add, &bytes);
+    return bytes;
+  }
+#else
   static int64_t heap_in_use() { return static_cast<int64_t>(::mallinfo2().uordblks); }
+#endif
 
   static double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 

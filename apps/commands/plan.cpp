@@ -11,6 +11,7 @@
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_choices.h"
+#include "apps/commands/plan_machine.h"
 #include "apps/commands/plan_positions.h"
 #include "apps/commands/plan_table.h"
 #include "apps/setup/answer.h"
@@ -26,6 +27,8 @@ constexpr int32_t kPlannedTextTokens = 512;
 struct PlanOptions {
   CommonOptions common;
   std::string solve;  // "images", "bits", "keep" or empty
+  std::string machine_name;
+  std::optional<Machine> machine;
   int32_t clip_frames = 0;
   bool table = false;
   bool all = false;
@@ -175,6 +178,8 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   object["most_images"] = bounded ? nlohmann::ordered_json(most.count()) : nullptr;
   object["device"] = gpu == nullptr ? "cpu" : gpu->name;
   if (gpu != nullptr) object["outside_bytes"] = gpu->outside_bytes;
+  if (options.machine)
+    object["machine"] = machine_json(*options.machine, bound_speed(*options.machine, model, limits, plan));
   return object;
 }
 
@@ -263,7 +268,8 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
           cache_text(model, plan, limits, full_bytes) + picture_text(limits, options.common) +
           verdict_text(plan, most_pictures(model, limits, plan), options) + positions_text(positions, limits) +
-          solution.text + (on_gpu ? outside_text(gpu) : ""));
+          solution.text + (on_gpu ? outside_text(gpu) : "") +
+          (options.machine ? machine_text(*options.machine, bound_speed(*options.machine, model, limits, plan)) : ""));
   }
   if (!options.common.quiet && !positions.are_enough())
     print_note("Note: " + describe_positions(positions, limits) + ".");
@@ -298,11 +304,19 @@ int show_choices(const Model& model, const Needs& needs, const PlanOptions& opti
   return kExitOk;
 }
 
+// The budget becomes what the machine has beside its system, unless a smaller one is given.
+void set_machine(const Model& model, PlanOptions* options) {
+  options->machine = find_machine(options->machine_name, model, options->common);
+  std::optional<int64_t>& budget = options->common.budget_bytes;
+  budget = std::min(budget.value_or(options->machine->room()), options->machine->room());
+}
+
 int run_plan(PlanOptions options) {
+  const Model model = open_model(options.common);
+  if (!options.machine_name.empty()) set_machine(model, &options);
   if (!options.solve.empty() && !options.common.budget_bytes) {
     throw Failure(kExitUsage, "plan --solve " + options.solve + " needs a --budget to fill.");
   }
-  const Model model = open_model(options.common);
   if (!model.facts.has_vision && (!options.solve.empty() || options.table)) {
     throw Failure(kExitUsage, "this model has no vision part: there are no pictures to plan for.");
   }
@@ -337,6 +351,11 @@ void add_plan_command(CLI::App* program, Action* action) {
   command->add_option("--solve", options->solve, "Find the most images, bits or --keep that fit the budget")
       ->option_text("images|bits|keep")
       ->check(CLI::IsMember({"images", "bits", "keep"}));
+  command
+      ->add_option("--machine", options->machine_name,
+                   "Also show bounds of speed on a machine; what it has beside its system is the --budget")
+      ->option_text("NAME")
+      ->check(CLI::IsMember(machine_names()));
   command->add_flag("--table", options->table, "Instead, show cache and total bytes by bits and --keep");
   command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
   command

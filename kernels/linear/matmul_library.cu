@@ -178,7 +178,7 @@ class LoadingAllowed {
 
 }  // namespace
 
-struct MatmulLibrary::State {
+struct MatmulLibrary::State : SetUpObject {
   cublasLtHandle_t handle = nullptr;
   bool frozen = false;
   int count = 0;

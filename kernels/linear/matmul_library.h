@@ -13,7 +13,7 @@
 
 namespace ocellus {
 
-class MatmulLibrary : public OpMemory {
+class MatmulLibrary : public OpMemory, public SetUpObject {
  public:
   static Status create(CudaDevice& device, std::unique_ptr<MatmulLibrary>* out);
   ~MatmulLibrary();

@@ -193,7 +193,7 @@ void to_rgb(uint8_t* row, int32_t width) {
 
 }  // namespace
 
-struct JpegDecoder::State {
+struct JpegDecoder::State : SetUpObject {
   Decoding decoding;
   jpeg_decompress_struct fresh;  // state after creation
   jpeg_memory_mgr own_memory;    // original methods of the memory manager

@@ -3,10 +3,8 @@
 #include <cstring>
 #include <new>
 
-#include "runtime/engine/engine.h"
+#include "runtime/api/handles.h"
 #include "runtime/library/image_library.h"
-#include "runtime/ocellus.h"
-#include "runtime/session/session.h"
 
 struct ocellus_library {
   ocellus::ImageLibrary library;
@@ -19,12 +17,6 @@ using ocellus::ImageLibrary;
 using ocellus::LibraryKey;
 using ocellus::LibraryPart;
 using ocellus::Status;
-
-ocellus_status result(Status status) { return static_cast<ocellus_status>(status.code()); }
-
-ocellus_status null_argument(const char* function, const char* name) {
-  return result(OCELLUS_FAIL(Code::kBadArgument, "%s: %s is null", function, name));
-}
 
 ocellus_library_report to_report(const ocellus::LibraryReport& from) {
   return {.checked = from.checked,
@@ -158,9 +150,6 @@ ocellus::Session* open_session(ocellus_session* session, const char* function) {
 
 }  // namespace
 
-#define OCELLUS_REQUIRE(argument) \
-  if ((argument) == nullptr) return null_argument(__func__, #argument)
-
 ocellus_status ocellus_library_open(const char* path, int64_t quota_bytes, ocellus_library** out) {
   OCELLUS_REQUIRE(path);
   OCELLUS_REQUIRE(out);
@@ -176,7 +165,7 @@ void ocellus_library_close(ocellus_library* library) { delete library; }
 
 ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library, const char* owner) {
   OCELLUS_REQUIRE(session);
-  if (library != nullptr && owner == nullptr) return null_argument(__func__, "owner");
+  if (library != nullptr && owner == nullptr) return ocellus::null_argument(__func__, "owner");
   ocellus::Session* const opened = open_session(session, __func__);
   if (opened == nullptr) return OCELLUS_BAD_ARGUMENT;
   return result(opened->set_library(library == nullptr ? nullptr : &library->library, owner == nullptr ? "" : owner));

@@ -104,15 +104,17 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   if (config.struct_bytes != sizeof config)
     return OCELLUS_FAIL(Code::kBadArgument, "the configuration was not set up by ocellus_engine_config_init");
   const int64_t start = now_ns();
-  std::unique_ptr<ocellus_plan> plan(new (std::nothrow) ocellus_plan);
+  Buffer<ocellus_plan> plans;
+  OCELLUS_TRY(plans.resize(1));
+  ocellus_plan* const plan = plans.data();
   std::unique_ptr<Engine> engine(new (std::nothrow) Engine);
-  if (plan == nullptr || engine == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine");
+  if (engine == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for an engine");
 
   engine->trace_ = {config.trace, config.trace_user};
   const TraceRange range(engine->trace_, "create engine");
   ocellus_limits planned = config.limits;
   planned.budget_bytes = 0;  // the verdict is computed below; advice would cost time
-  OCELLUS_TRY(plan_memory(model, planned, plan.get()));
+  OCELLUS_TRY(plan_memory(model, planned, plan));
   OCELLUS_TRY(check_budget(config.limits, plan->total_bytes));
   OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
   engine->queue_.set_lean(engine->shape_.device.lean);

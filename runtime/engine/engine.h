@@ -17,7 +17,7 @@
 
 namespace ocellus {
 
-class Engine {
+class Engine : public SetUpObject {
  public:
   /// Plans, checks the budget, takes the memory, loads the weights, starts the threads. kOverBudget names the bytes
   /// needed; kIo if the system refuses them. The model must outlive the engine.

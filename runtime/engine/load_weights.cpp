@@ -2,31 +2,23 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 
+#include "platform/buffer.h"
 #include "quant/weight_format.h"
 #include "runtime/models/random_weights.h"
 
 namespace ocellus {
 namespace {
 
-using Bytes = std::unique_ptr<std::byte[]>;
-
-Status allocate(int64_t bytes, Bytes* out) {
-  out->reset(new (std::nothrow) std::byte[static_cast<size_t>(bytes)]);
-  return *out != nullptr ? Status() : OCELLUS_FAIL(Code::kIo, "the system has no memory for loading weights");
-}
-
 /// Reads a stretch piece by piece to the device.
 Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, Queue& queue) {
   constexpr int64_t kPieceBytes = int64_t{8} << 20;
-  Bytes piece;
-  OCELLUS_TRY(allocate(std::min(kPieceBytes, stretch.bytes()), &piece));
+  Buffer<std::byte> piece;
+  OCELLUS_TRY(piece.resize(std::min(kPieceBytes, stretch.bytes())));
   for (int64_t done = 0; done < stretch.bytes();) {
     const int64_t count = std::min(kPieceBytes, stretch.bytes() - done);
-    OCELLUS_TRY(file.read_data(stretch.begin + done, piece.get(), count));
-    queue.copy(to + done, piece.get(), count);
+    OCELLUS_TRY(file.read_data(stretch.begin + done, piece.data(), count));
+    queue.copy(to + done, piece.data(), count);
     OCELLUS_TRY(queue.finish());
     done += count;
   }
@@ -49,15 +41,15 @@ Status turn_matrix(const GgufFile& file, const char* name, DeviceView<std::byte>
   if (tensor == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor '%s' is missing", name);
   const int64_t rows = tensor->rows(), cols = tensor->cols(), each = row_bytes(tensor->format, 1);
   if (!file.has_data()) return {};
-  Bytes from, to;
-  OCELLUS_TRY(allocate(rows * cols * each, &from));
-  OCELLUS_TRY(allocate(rows * cols * each, &to));
-  OCELLUS_TRY(file.read_data(static_cast<int64_t>(tensor->offset), from.get(), rows * cols * each));
+  Buffer<std::byte> from, to;
+  OCELLUS_TRY(from.resize(rows * cols * each));
+  OCELLUS_TRY(to.resize(rows * cols * each));
+  OCELLUS_TRY(file.read_data(static_cast<int64_t>(tensor->offset), from.data(), rows * cols * each));
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t col = 0; col < cols; ++col)
-      std::memcpy(to.get() + (col * rows + row) * each, from.get() + (row * cols + col) * each,
+      std::memcpy(to.data() + (col * rows + row) * each, from.data() + (row * cols + col) * each,
                   static_cast<size_t>(each));
-  queue.copy(loaded.data + tensor->offset, to.get(), rows * cols * each);
+  queue.copy(loaded.data + tensor->offset, to.data(), rows * cols * each);
   return queue.finish();
 }
 

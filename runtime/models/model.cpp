@@ -186,13 +186,9 @@ Status Model::check_vocabulary_fits() const {
 Status Model::build_tokenizer() {
   HeapSink sizes(nullptr);
   OCELLUS_TRY(tokenizer_.build(text_file_, vocabulary_, sizes));
-  const int64_t bytes = sizes.total_bytes() + kRowAlignment;
-  tokenizer_memory_.reset(new (std::nothrow) std::byte[static_cast<size_t>(bytes)]);
-  if (tokenizer_memory_ == nullptr)
-    return OCELLUS_FAIL(Code::kIo, "the system has no memory for a vocabulary of %lld bytes",
-                        static_cast<long long>(bytes));
-  const uintptr_t start = reinterpret_cast<uintptr_t>(tokenizer_memory_.get());
-  HeapSink memory(tokenizer_memory_.get() + (kRowAlignment - start % kRowAlignment) % kRowAlignment);
+  OCELLUS_TRY(tokenizer_memory_.resize(sizes.total_bytes() + kRowAlignment));
+  const uintptr_t start = reinterpret_cast<uintptr_t>(tokenizer_memory_.data());
+  HeapSink memory(tokenizer_memory_.data() + (kRowAlignment - start % kRowAlignment) % kRowAlignment);
   return tokenizer_.build(text_file_, vocabulary_, memory);
 }
 

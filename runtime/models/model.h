@@ -77,7 +77,7 @@ class Model {
   int64_t row_break_tokens_ = 0;  // between rows of tiles
   int64_t picture_tokens_ = 0;    // before and after the picture and its overview
   Tokenizer tokenizer_;
-  std::unique_ptr<std::byte[]> tokenizer_memory_;
+  Buffer<std::byte> tokenizer_memory_;
 };
 
 /// Returns the format of most of a file's weight bytes.

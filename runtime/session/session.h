@@ -19,7 +19,7 @@
 
 namespace ocellus {
 
-class Session {
+class Session : public SetUpObject {
  public:
   bool is_open() const { return open_; }
   /// Begins a conversation in a slot taken from the engine, which must outlive it.

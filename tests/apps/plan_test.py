@@ -2,9 +2,11 @@
 
 import json
 import re
+import subprocess
+import sys
 import unittest
 
-from program import GREEN_STAR, OK, OVER_BUDGET, USAGE, ProgramTest, board, run
+from program import GREEN_STAR, OK, OVER_BUDGET, PROGRAM, SOURCE, USAGE, ProgramTest, board, run
 
 
 class PlanTable(ProgramTest):
@@ -96,6 +98,42 @@ class Lean(ProgramTest):
         usual, lean = (self.objects("caption", board("113"), "--threads", 2, *option)[0] for option in [[], ["--lean"]])
         self.assertEqual(usual["answer"], lean["answer"])
         self.assertLess(lean["arena_bytes"], usual["arena_bytes"])
+
+
+class Machines(ProgramTest):
+    SHAPE = ["plan", "--shape", "SmolVLM2-2.2B", "--images", 2, "--machine"]
+
+    def test_bounds_are_bytes_and_operations_over_their_rates(self):
+        for form, rate in [("F16", "f16_per_s"), ("Q4_K", "int8_per_s")]:
+            (plan,) = self.objects(*self.SHAPE, "orin-nano-8gb", "--format", form, "--image-tiles", 1)
+            machine = plan["machine"]
+            self.assertEqual(machine["cache_bytes"], 2 * plan["kv_bytes_per_image"] + 512 * plan["kv_bytes_per_token"])
+            reading = machine["step_bytes"] / machine["bytes_per_s"]
+            full = reading + machine["cache_bytes"] / machine["bytes_per_s"]
+            encode, prompt = (machine[f"{part}_operations"] / machine[rate] for part in ("encode", "prompt"))
+            for name, value in {"decode_tok_s": 1 / reading, "decode_full_tok_s": 1 / full, "encode_ms": 1e3 * encode,
+                                "first_token_ms": 1e3 * (2 * encode + max(prompt, reading))}.items():
+                self.assertAlmostEqual(machine[name] / value, 1, 6, name)
+
+    def test_what_the_machine_has_beside_its_system_is_the_budget(self):
+        (plan,) = self.objects(*self.SHAPE, "orin-nano-8gb")
+        self.assertEqual(plan["budget_bytes"], plan["machine"]["memory_bytes"] - plan["machine"]["system_bytes"])
+        (plan,) = self.objects(*self.SHAPE, "orin-nano-8gb", "--budget", "4G", "--solve", "images")
+        self.assertEqual((plan["budget_bytes"], plan["solved"]), (4 << 30, True))
+        large = run(*self.SHAPE, "orin-nano-8gb", "--format", "F16", "--sessions", 64)
+        self.assertEqual(large.returncode, OVER_BUDGET)
+        self.assertIn("more than the budget of 6979321856 bytes", large.stderr)
+        self.assert_refused([*self.SHAPE, "orin"], USAGE, "--machine: orin not in .this,orin-nano-8gb,.*h200")
+
+    def test_the_machine_at_hand_is_measured(self):
+        (plan,) = self.objects("plan", "--machine", "this", "--threads", 1)
+        self.assertGreater(plan["machine"]["bytes_per_s"], 1e8)
+        self.assertRegex(self.answer("plan", "--machine", "this"), r"measured[^$]*decode with a full one +[0-9.]+ +tokens/s")
+
+    def test_nothing_measured_is_faster_than_its_bound(self):
+        tool, results = (SOURCE / "tools" / "bench" / name for name in ("check_bounds.py", "results/cuda_h100.json"))
+        done = subprocess.run([sys.executable, tool, PROGRAM, results, "--machine", "h100"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class Budget(ProgramTest):

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "runtime/ocellus.h"
 
@@ -65,28 +66,34 @@ __attribute__((destructor)) void tell() {
 
 }  // namespace
 
+#if OCELLUS_HAS_MIMALLOC
+#define OCELLUS_HEAP(function) mi_##function
+#else
+#define OCELLUS_HEAP(function) __libc_##function
+#endif
+
 extern "C" {
 
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
+void* OCELLUS_HEAP(malloc)(size_t);
+void* OCELLUS_HEAP(calloc)(size_t, size_t);
+void* OCELLUS_HEAP(realloc)(void*, size_t);
+void* OCELLUS_HEAP(memalign)(size_t, size_t);
 
 void* malloc(size_t bytes) noexcept {
   count();
-  return __libc_malloc(bytes);
+  return OCELLUS_HEAP(malloc)(bytes);
 }
 void* calloc(size_t items, size_t bytes) noexcept {
   count();
-  return __libc_calloc(items, bytes);
+  return OCELLUS_HEAP(calloc)(items, bytes);
 }
 void* realloc(void* memory, size_t bytes) noexcept {
   count();
-  return __libc_realloc(memory, bytes);
+  return OCELLUS_HEAP(realloc)(memory, bytes);
 }
 void* memalign(size_t alignment, size_t bytes) noexcept {
   count();
-  return __libc_memalign(alignment, bytes);
+  return OCELLUS_HEAP(memalign)(alignment, bytes);
 }
 void* aligned_alloc(size_t alignment, size_t bytes) noexcept { return memalign(alignment, bytes); }
 int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
@@ -132,3 +139,17 @@ ocellus_status __wrap_ocellus_session_generate(ocellus_session* session, const o
 }
 
 }  // extern "C"
+
+// mimalloc's own operators would not call malloc.
+void* operator new(size_t bytes) {
+  if (void* memory = malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new[](size_t bytes) { return ::operator new(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return malloc(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return malloc(bytes); }
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  if (void* memory = memalign(static_cast<size_t>(alignment), bytes)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new[](size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }

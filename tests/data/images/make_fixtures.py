@@ -121,11 +121,11 @@ def main():
     decoded = {}
 
     def keep(name, expected, tolerance):
+        pixels = expected.tobytes()
+        decoded[name] = {"width": expected.width, "height": expected.height, "tolerance": tolerance, "hash": fnv(pixels)}
         if tolerance > 0:
-            with open(name + ".rgb", "wb") as file:
-                file.write(expected.tobytes())
-        decoded[name] = {"width": expected.width, "height": expected.height, "tolerance": tolerance,
-                         "hash": fnv(expected.tobytes())}
+            with open(decoded[name]["hash"] + ".rgb", "wb") as file:
+                file.write(pixels)
 
     def jpeg(name, image, expected=None, tolerance=6, **options):
         image.save(name, "JPEG", **{"quality": 90, **options})
