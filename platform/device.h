@@ -43,6 +43,7 @@ struct CudaFacts {
   char name[64] = {};
   int32_t index = 0;
   int32_t major = 0, minor = 0;  // compute capability
+  int32_t code_capability = 0;   // the kernels', 87 for 8.7: that of older PTX, if they are; set by open()
   int32_t multiprocessors = 0;
   int32_t driver_version = 0, runtime_version = 0;  // 13000 is 13.0
   int32_t clock_khz = 0, memory_clock_khz = 0;      // 0 if the driver does not report them

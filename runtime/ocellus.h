@@ -617,6 +617,7 @@ typedef struct ocellus_gpu_facts {
   int32_t index;
   int32_t compute_major;
   int32_t compute_minor;
+  int32_t code_capability; /* compute capability that this build's kernels use of it: 87 for 8.7 */
   int32_t multiprocessors;
   int32_t integrated;     /* 1: shares the host's memory (Jetson) */
   int32_t driver_version; /* 13000 is CUDA 13.0 */

@@ -51,12 +51,34 @@ const StepFacts& facts_of(WeightFormat format) {
   return kFacts[static_cast<size_t>(format)];
 }
 
-/// Blocks are smaller if a multiprocessor has little shared memory.
-int most_warps_of(const CudaFacts& device) {
-  return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
+/// PTX of an older device may run on one with less shared memory.
+int shared_bytes_of(const CudaFacts& device) {
+  return std::min(most_shared_bytes(device.code_capability), most_shared_bytes(10 * device.major + device.minor));
 }
 
+/// Blocks are smaller if a multiprocessor has little shared memory.
+constexpr int most_warps_of(int shared_bytes) { return shared_bytes < 128 * 1024 ? 8 : 16; }
+int most_warps_of(const CudaFacts& device) { return most_warps_of(shared_bytes_of(device)); }
+
 constexpr int kRoomBytes = (kMaxOwnTokens + kWarp) * 4;  // room of sums over a block
+
+/// True if shape_launch() needs at most this much shared memory, without rounded rows, which it stages where there is
+/// room.
+template <WeightFormat kFormat>
+constexpr bool fits(FewRowsPlan plan, int shared_bytes) {
+  constexpr StepFacts kFacts = kFactsOf<kFormat>;
+  const int pitch = kFacts.plain ? kFacts.bytes : 16 * ((kFacts.bytes + 30) / 16 | 1);
+  const int warps = std::min({kFacts.warps, most_warps(plan), most_warps_of(shared_bytes)});
+  const int own = !rounds_itself(plan) ? 0 : kMaxOwnValues * 2 + (kFacts.plain ? 0 : kMaxOwnValues / 2);
+  const int unit_bytes = kUnitRows * 8 * tiles_of(plan) * 4, units = (tiles_of(plan) <= 2 ? 2 : 1) * warps + 1;
+  return warps * kRingSteps * kUnitRows * pitch + own + units * unit_bytes + kRoomBytes <= shared_bytes;
+}
+static_assert([]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+  for (int plan = static_cast<int>(FewRowsPlan::kSpread); plan <= static_cast<int>(FewRowsPlan::kEight); ++plan)
+    if (!(... && fits<static_cast<WeightFormat>(kIndices)>(static_cast<FewRowsPlan>(plan), most_shared_bytes(87))))
+      return false;
+  return true;
+}(std::make_integer_sequence<int, kWeightFormatCount>()));
 
 int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
   return most_warps_of(device) * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes +
@@ -65,7 +87,7 @@ int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, const
 
 FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
   return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, device),
-                              most_shared_bytes(device.major, device.minor));
+                              shared_bytes_of(device));
 }
 
 /// One block per row; without a norm, one per blockDim.x items of a row.
@@ -167,7 +189,7 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
   if (!rounds_itself(plan)) {
     const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
     const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
-    if (at + bytes <= std::min(kMaxStagedBytes, most_shared_bytes(device.major, device.minor))) {
+    if (at + bytes <= std::min(kMaxStagedBytes, shared_bytes_of(device))) {
       at = (at + 15) / 16 * 16;
       work.shared.values_at = at;
       work.shared.scales_at = at + values;

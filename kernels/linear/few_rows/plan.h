@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/base/device_limits.cuh"
 #include "quant/weight_format.h"
 
 namespace ocellus::cuda {
@@ -38,12 +39,6 @@ constexpr int tiles_of(FewRowsPlan plan) {
   return plan == FewRowsPlan::kTwo ? 2 : plan == FewRowsPlan::kFour ? 4 : plan == FewRowsPlan::kEight ? 8 : 1;
 }
 constexpr bool rounds_itself(FewRowsPlan plan) { return plan <= FewRowsPlan::kOwn; }
-
-/// Maximum dynamic shared memory of a block.
-constexpr int most_shared_bytes(int major, int minor) {
-  if (major == 8) return minor == 0 || minor == 7 ? 163 * 1024 : 99 * 1024;
-  return major >= 9 && major <= 11 ? 227 * 1024 : 99 * 1024;
-}
 
 /// `per_warp_bytes`: shared memory that FewRowsPlan::kPerWarp needs.
 constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, bool plain, int64_t per_warp_bytes,
