@@ -20,7 +20,8 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 struct DeviceTraits {
   DeviceKind kind = DeviceKind::kCpu;
   int32_t thread_count = 1;   // threads of the CPU's thread pool
-  bool shares_memory = true;  // the device reads host memory directly: the CPU itself, and GPUs on the same chip
+  bool shares_memory = true;  // the device reads host rows directly: the CPU itself, usually GPUs on the same chip
+  bool maps_weights = false;  // weights are host rows, too; GPUs on the same chip do not cache those: not usual
   bool lean = false;          // less scratch and more time
 
   DeviceTraits() = default;
