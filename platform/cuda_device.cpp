@@ -96,13 +96,15 @@ Status read_cuda_facts(int index, CudaFacts* out) {
   return check(cudaRuntimeGetVersion(&out->runtime_version), "reading CUDA's version");
 }
 
-Status load_all_kernels() {
+Status load_all_kernels(int32_t* code_capability) {
+  *code_capability = INT32_MAX;
   int device = 0;
   OCELLUS_TRY(check(cudaGetDevice(&device), "asking for the device"));
   const int most_shared = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   for (const KernelEntry* entry = KernelEntry::first; entry != nullptr; entry = entry->next) {
     cudaFuncAttributes attributes;
     OCELLUS_TRY(check(cudaFuncGetAttributes(&attributes, entry->kernel), "loading the kernels for this GPU"));
+    *code_capability = std::min(*code_capability, attributes.ptxVersion);
     const int dynamic = most_shared - static_cast<int>(attributes.sharedSizeBytes);
     if (dynamic > 0)
       OCELLUS_TRY(check(cudaFuncSetAttribute(entry->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic),
@@ -143,7 +145,7 @@ Status CudaDevice::open(int index, void* stream, std::unique_ptr<CudaDevice>* ou
   size_t free = 0, total = 0;
   OCELLUS_TRY(check(cudaMemGetInfo(&free, &total), "asking for free memory"));
   device->facts_.free_bytes = static_cast<int64_t>(free);
-  OCELLUS_TRY(load_all_kernels());
+  OCELLUS_TRY(load_all_kernels(&device->facts_.code_capability));
   *out = std::move(device);
   return {};
 }

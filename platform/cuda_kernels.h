@@ -13,7 +13,8 @@ struct KernelEntry {
   static inline KernelEntry* first = nullptr;
 };
 
-/// Loads every kernel in the list on the current device and allows it as much shared memory as the device has.
-Status load_all_kernels();
+/// Loads every kernel in the list on the current device and allows it as much shared memory as the device has. Returns
+/// the least compute capability that any of them was compiled for: see CudaFacts.
+Status load_all_kernels(int32_t* code_capability);
 
 }  // namespace ocellus

@@ -21,7 +21,8 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 struct DeviceTraits {
   DeviceKind kind = DeviceKind::kCpu;
   int32_t thread_count = 1;   // threads of the CPU's thread pool
-  bool shares_memory = true;  // the device reads host memory directly: the CPU itself, and GPUs on the same chip
+  bool shares_memory = true;  // the device reads host rows directly: the CPU itself, usually GPUs on the same chip
+  bool maps_weights = false;  // weights are host rows, too; GPUs on the same chip do not cache those: not usual
   bool lean = false;          // less scratch and more time
 
   DeviceTraits() = default;
@@ -44,6 +45,7 @@ struct CudaFacts {
   char name[64] = {};
   int32_t index = 0;
   int32_t major = 0, minor = 0;  // compute capability
+  int32_t code_capability = 0;   // the kernels', 87 for 8.7: that of older PTX, if they are; set by open()
   int32_t multiprocessors = 0;
   int32_t driver_version = 0, runtime_version = 0;  // 13000 is 13.0
   int32_t clock_khz = 0, memory_clock_khz = 0;      // 0 if the driver does not report them

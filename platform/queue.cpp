@@ -13,12 +13,12 @@ DeviceTraits Queue::traits() const {
   traits.lean = lean_;
   if (cuda_ == nullptr) return traits;
   traits.kind = DeviceKind::kCuda;
-  traits.shares_memory = cuda_->facts().integrated;
+  traits.shares_memory = shares_memory_;
   return traits;
 }
 
 void Queue::copy(void* to, const void* from, int64_t bytes) {
-  if (!status_.ok() || bytes == 0) return;
+  if (!status_.ok() || bytes == 0 || to == from) return;
   if (cuda_ != nullptr)
     fail(cuda_->copy(to, from, bytes));
   else

@@ -50,6 +50,7 @@ class Queue {
   void use_cuda(CudaDevice* device, OpMemory* op_memory) {
     cuda_ = device;
     op_memory_ = op_memory;
+    shares_memory_ = device->facts().integrated;
   }
   /// Called at the beginning of every API call: the thread may be another one than last time.
   void enter() {
@@ -61,6 +62,8 @@ class Queue {
   DeviceTraits traits() const;
   /// Makes later ops use little scratch; see DeviceTraits.
   void set_lean(bool lean) { lean_ = lean; }
+  /// After use_cuda(), which takes what is usual for the GPU; see DeviceTraits.
+  void set_shares_memory(bool shares) { shares_memory_ = shares; }
   int thread_count() const { return pool_->thread_count(); }
 
   /// Runs a CPU op; does nothing after a failure.
@@ -70,7 +73,7 @@ class Queue {
   }
 
   /// Copies in the order of the ops, between any two places. Host memory must be pinned, and unchanged until the copy
-  /// is done.
+  /// is done. Does nothing if the places are the same.
   void copy(void* to, const void* from, int64_t bytes);
   /// Updates the device's side of staged rows, values [0, count) of one row; does nothing if memory is shared. `Staged`
   /// is a StagedRows.
@@ -159,6 +162,7 @@ class Queue {
   CudaDevice* cuda_ = nullptr;
   OpMemory* op_memory_ = nullptr;
   bool lean_ = false;
+  bool shares_memory_ = true;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;
   int unjoined_ticket_ = -1;  // the latest one that no op waits for yet

@@ -164,6 +164,15 @@ OCELLUS_API ocellus_status ocellus_model_get_facts(const ocellus_model* model, o
 
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 
+/* Where data lies that the host gives to a GPU: tokens, positions, lists, pictures, weights. */
+typedef enum ocellus_gpu_memory {
+  OCELLUS_GPU_MEMORY_AUTO = 0,   /* SHARED if the GPU is integrated (Jetson), else DEVICE */
+  OCELLUS_GPU_MEMORY_DEVICE = 1, /* in device memory, copied there from staging in pinned host memory */
+  OCELLUS_GPU_MEMORY_SHARED = 2, /* once, in pinned host memory that the GPU reads (zero-copy); weights as in DEVICE */
+  OCELLUS_GPU_MEMORY_MAPPED = 3  /* as SHARED, weights too, which the files are read right into; they may then be
+                                    larger than a GPU's memory, and are as slow as its bus, if it has one */
+} ocellus_gpu_memory;
+
 typedef enum ocellus_compress_at {
   OCELLUS_COMPRESS_PROMPT_END = 0,    /* after the whole prompt: the first token comes from exact attention */
   OCELLUS_COMPRESS_BEFORE_SUFFIX = 1, /* in end_turn, before the text after which the model answers */
@@ -195,6 +204,7 @@ typedef struct ocellus_limits {
   int32_t device;           /* ocellus_device; AUTO: the first GPU if there is one, else the CPU */
   int64_t budget_bytes;     /* 0: no budget */
   int32_t device_index;     /* number of the GPU */
+  int32_t gpu_memory;       /* ocellus_gpu_memory */
   int32_t thread_count;     /* 0: one per available core */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
@@ -640,6 +650,7 @@ typedef struct ocellus_gpu_facts {
   int32_t index;
   int32_t compute_major;
   int32_t compute_minor;
+  int32_t code_capability; /* compute capability that this build's kernels use of it: 87 for 8.7 */
   int32_t multiprocessors;
   int32_t integrated;     /* 1: shares the host's memory (Jetson) */
   int32_t driver_version; /* 13000 is CUDA 13.0 */

@@ -2,7 +2,10 @@
 # Everything that needs a GPU, in one run: builds for this machine's GPU, runs the benchmarks, all tests on CPU and GPU,
 # and compute-sanitizer over the tests of every kernel.
 # tools/gpu_check.sh [FOLDER for logs and results]    default: build/gpu
-# STAGES (default "build bench test sanitize") chooses parts.
+# STAGES (default "build bench test sanitize") chooses parts. Besides them there is "orin": this machine's GPU runs what a
+# Jetson Orin runs, kernels made from PTX for compute capability 8.7 and memory that CPU and GPU share. It compares answers
+# and speed with the native program, which it builds if "build" has not. ORIN_TESTS,
+# ORIN_SHARED_TESTS and ORIN_BENCH choose among what it runs, as "kernels|mm", "sessions" and "256m", or "none".
 set -u
 cd "$(dirname "$0")/.."
 results=${1:-build/gpu}
@@ -56,6 +59,32 @@ if has bench; then
 fi
 if has test; then
   run tests ctest --test-dir build/cuda --parallel 8 --output-on-failure --timeout 300
+fi
+caption() { # caption NAME PROGRAM ARGUMENT...: captions of the samples, without their times
+  captions=$results/captions_$1.txt
+  program=$2
+  shift 2
+  "$program" caption --device cuda:0 --quiet "$@" apps/samples/*.png >"$captions"
+}
+same_captions() { caption "$@" && cmp "$results/captions_native.txt" "$captions"; }
+if has orin; then
+  run configure-orin cmake --preset cuda-orin -G Ninja
+  run build-orin cmake --build --preset cuda-orin --parallel "$(nproc)" \
+    --target ocellus_app test_kernels test_mm test_runtime
+  [ -x build/cuda/apps/ocellus ] || run build-native sh tools/build.sh cuda ocellus_app
+  orin=build/cuda-orin/apps/ocellus
+  run orin-code sh -c "$orin devices --json | tee /dev/stderr | grep -q '\"code_capability\": *\"8.7\"'"
+  run orin-tests ctest --test-dir build/cuda-orin --parallel 8 --output-on-failure --timeout 300 \
+    -R "^(${ORIN_TESTS:-kernels|mm|runtime|sessions|library})_cuda$"
+  run orin-shared env OCELLUS_TEST_GPU_MEMORY=2 ctest --test-dir build/cuda-orin --parallel 3 --output-on-failure \
+    --timeout 300 -R "^(${ORIN_SHARED_TESTS:-runtime|sessions|library})_cuda$"
+  run captions-native caption native build/cuda/apps/ocellus
+  run captions-orin same_captions orin "$orin"
+  for memory in shared mapped; do run "captions-$memory" same_captions "$memory" "$orin" --gpu-memory "$memory"; done
+  for program in cuda cuda-orin; do
+    echo "gpu_check: speed of build/$program"
+    ONLY="${ORIN_BENCH:-bundled 256m 2.2b}" sh tools/bench/gpu_bench.sh "build/$program/apps/ocellus" "$results/$program"
+  done
 fi
 if has sanitize; then
   # The kernels' tests hold every kernel, those of mm what is made of them; whole models would take hours under most of

@@ -28,11 +28,16 @@ std::string version_text(int32_t version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+std::string code_text(const ocellus_gpu_facts& gpu) {
+  return std::to_string(gpu.code_capability / 10) + "." + std::to_string(gpu.code_capability % 10);
+}
+
 nlohmann::ordered_json gpu_json(const ocellus_gpu_facts& gpu) {
   nlohmann::ordered_json object = {
       {"device", "cuda:" + std::to_string(gpu.index)},
       {"name", gpu.name},
       {"compute_capability", std::to_string(gpu.compute_major) + "." + std::to_string(gpu.compute_minor)},
+      {"code_capability", code_text(gpu)},
       {"multiprocessors", gpu.multiprocessors},
       {"integrated", gpu.integrated != 0},
       {"driver", version_text(gpu.driver_version)},
@@ -51,6 +56,7 @@ void add_gpu(Table* table, const ocellus_gpu_facts& gpu) {
   table->add_row({"  compute capability", std::to_string(gpu.compute_major) + "." + std::to_string(gpu.compute_minor) +
                                               ", " + std::to_string(gpu.multiprocessors) + " multiprocessors" +
                                               (gpu.integrated != 0 ? ", shares the host's memory" : "")});
+  table->add_row({"  kernels for", code_text(gpu)});
   table->add_row({"  CUDA", version_text(gpu.runtime_version) + ", driver for " + version_text(gpu.driver_version)});
   table->add_row({"  memory", format_mib(gpu.memory_bytes) + " MiB, " + format_mib(gpu.free_bytes) + " MiB available"});
   table->add_row({"  copy rate", std::to_string(std::llround(gpu.copy_bytes_per_s / 1e9)) + " GB/s, read and written"});

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string_view>
 #include <type_traits>
@@ -38,6 +39,15 @@ void set_device(CommonOptions* options, const std::string& device) {
   if (options->device_index >= count) {
     throw Failure(kExitUsage, "--device " + device + ": this machine has " + format_count(count, "CUDA device") + ".");
   }
+}
+
+/// Names in the order of ocellus_gpu_memory.
+void set_gpu_memory(CommonOptions* options, const std::string& name) {
+  constexpr std::array<std::string_view, 4> kNames = {"auto", "device", "shared", "mapped"};
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end())
+    throw Failure(kExitUsage, "--gpu-memory " + name + ": it is auto, device, shared or mapped.");
+  options->gpu_memory = static_cast<int32_t>(found - kNames.begin());
 }
 
 void set_budget(CommonOptions* options, const std::string& size) {
@@ -122,6 +132,13 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
                     group);
   add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
                     "Largest picture that must be decoded as a whole: progressive JPEG, interlaced PNG, WebP", group);
+  command
+      ->add_option_function<std::string>(
+          "--gpu-memory", [options](const std::string& name) { set_gpu_memory(options, name); },
+          "What a GPU gets from the host is copied to its memory, or read in the host's (shared), the weights too "
+          "(mapped); auto: shared on a Jetson")
+      ->option_text("auto|device|shared|mapped")
+      ->group(group);
   command->add_flag("--lean", options->lean, "Use less scratch memory, at lower speed")->group(group);
 }
 

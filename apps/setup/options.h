@@ -35,6 +35,7 @@ struct CommonOptions {
   int32_t prompt_rows = 0;              // 0: the library's choice
   int32_t synthetic_tokens = 0;         // replaces pictures; no common flag
   int32_t threads = 0;
+  int32_t gpu_memory = OCELLUS_GPU_MEMORY_AUTO;
   bool lean = false;
   RealTimeOptions real_time;
   std::shared_ptr<TraceFile> trace;  // null: none. Shared by all engines of a command; the first opens it

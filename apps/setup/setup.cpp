@@ -161,6 +161,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   ocellus_limits_init(&limits);
   limits.device = options.device;
   limits.device_index = options.device_index;
+  limits.gpu_memory = options.gpu_memory;
   limits.thread_count = options.threads;
   limits.max_tiles = options.image_tiles;
   limits.max_sessions = options.sessions.value_or(1);
@@ -188,6 +189,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
     notes.push_back("--image-tiles has no effect: this model has no tiles.");
   if (options.image_rows > 0 && model.facts.any_image_size == 0)
     notes.push_back("--image-rows has no effect: this model's views have one size.");
+  if (options.gpu_memory != OCELLUS_GPU_MEMORY_AUTO && !runs_on_gpu(options))
+    notes.push_back("--gpu-memory has no effect: this runs on the CPU.");
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }

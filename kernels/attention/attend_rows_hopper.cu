@@ -49,7 +49,7 @@ struct WarpgroupTile {
   static constexpr int kSharedBytes = kHalves * 2 + kRing * kPieces * static_cast<int>(sizeof(RingRun));
   static constexpr bool kSwizzled = kDim % 64 == 0;
   static constexpr int kPanel = kSlots * 64;
-  static_assert(kBlocks * (kSharedBytes + 1024) <= 228 * 1024);
+  static_assert(kBlocks * (kSharedBytes + 1024) <= most_shared_bytes(90) + 1024);
   static_assert(!kSwizzled || kStage % 1024 == 0);
 
   // Eight neighbouring threads copy into different banks: one slot's units if swizzled, else one unit of eight slots.

@@ -27,7 +27,7 @@ struct LongRoom {
   float parts[kWarps][kRows][kTileSlots];  // scores by the channels of each warp
   float scores[kRows][kTileSlots + 1];     // their sums, minus infinity where a row does not see a slot
 };
-static_assert(sizeof(LongRoom) <= 99 * 1024);
+static_assert(sizeof(LongRoom) <= kLeastSharedBytes);
 
 /// Up to kTileSlots slots: a run, or own rows.
 struct LongPiece {

@@ -8,6 +8,7 @@
 #include "kernels/attention/attend_rows.h"
 #include "kernels/attention/attend_rows_plan.h"
 #include "kernels/attention/attend_tile.cuh"
+#include "kernels/base/device_limits.cuh"
 #include "kernels/base/device_math.cuh"
 #include "platform/round_up.h"
 
@@ -91,7 +92,7 @@ struct RowsTile {
   static constexpr int64_t kSplitFloats = attend_split_floats(kDim);
   static constexpr int kSharedBytes = kHalves * 2 + kRunBytes;
   static_assert(!kKeepsQueries || kRows * kStride <= kStage);
-  static_assert(kSharedBytes <= 99 * 1024);
+  static_assert(kSharedBytes <= kLeastSharedBytes);
 
   /// The i-th 16-byte unit to copy: its slot, its place in the slot, and its destination.
   __device__ static int row_of_unit(int i) { return i / kRowUnits; }

@@ -31,6 +31,7 @@
 #include "kernels/attention/step/rotate_queries.cuh"
 #include "kernels/attention/step/token_scaled_tile.cuh"
 #include "kernels/backends.h"
+#include "kernels/base/device_limits.cuh"
 #include "kernels/base/launch.cuh"
 
 namespace ocellus {
@@ -226,6 +227,10 @@ __global__ void __launch_bounds__(kStepThreads,
 
 template <int kChunks, class Slots>
 void launch_pieces(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue) {
+  constexpr int kMostUnits = warp_units<kChunks>(kAttendStepHeads, std::min(kChunks * kChunk, 256));
+  constexpr int kLongUnits = warp_units<kChunks>(attend_step_heads(kChunks * kChunk), kChunks * kChunk);
+  static_assert(kStepWarps * std::max(kMostUnits, kLongUnits) * sizeof(float4) + sizeof(StepRoom<kChunks>) <=
+                kLeastSharedBytes);
   const LaunchShape shape{
       .grid = step_grid(args, plan),
       .threads = kStepThreads,

@@ -3,7 +3,7 @@
 // A kernel launched with `overlap` may start while the one before it is still running. It must call wait_for_inputs()
 // before it reads results of earlier kernels and before it writes anything; constant data (weights) it may fetch
 // before.
-// let_next_start() allows the next kernel to start: call it early. Older devices ignore all three.
+// let_next_start() allows the next kernel to start: call it early. Code for older devices has none of the three.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,8 +25,9 @@ struct LaunchShape {
 
 inline cudaStream_t stream_of(Queue& queue) { return static_cast<cudaStream_t>(queue.cuda()->stream()); }
 
-/// Compute capability as one number: 87, 90, 120.
-inline int capability_of(Queue& queue) { return 10 * queue.cuda()->facts().major + queue.cuda()->facts().minor; }
+/// Compute capability that the kernels were compiled for, as __CUDA_ARCH__ in them: 87, 90, 120. Not the device's own,
+/// which runs the PTX of older ones as well.
+inline int capability_of(const Queue& queue) { return queue.cuda()->facts().code_capability; }
 
 /// Records a CUDA error as the queue's failure.
 inline void record(Queue& queue, const char* op, cudaError_t error) {
@@ -52,7 +53,8 @@ void launch_with(void (*kernel)(Params...), Queue& queue, const char* op, const 
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = stream_of(queue);
   config.attrs = &overlap;
-  config.numAttrs = shape.overlap && queue.cuda()->facts().major >= 9 ? 1 : 0;
+  // A kernel that does not wait for its inputs must not start before they are complete.
+  config.numAttrs = shape.overlap && capability_of(queue) >= 90 ? 1 : 0;
   record(queue, op, cudaLaunchKernelEx(&config, kernel, params...));
 }
 

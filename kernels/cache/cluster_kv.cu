@@ -78,7 +78,7 @@ __device__ void add_up(const Head& h, const Half* data) {
 }
 
 /// A block clusters the rows of one head.
-__global__ void cluster(const __grid_constant__ ClusterKvArgs args) {
+__global__ void __launch_bounds__(kThreads) cluster(const __grid_constant__ ClusterKvArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t head = blockIdx.x;
   const int dim = args.kept.rows.head_dim, count = static_cast<int>(args.seeds.cols);

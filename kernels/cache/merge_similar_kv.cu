@@ -16,7 +16,7 @@ __device__ const __half* key_of(const KvLayerRows& rows, int64_t row, int64_t he
 }
 
 /// A warp finds the kept row that is most similar to one dropped row of one head.
-__global__ void find_targets(const __grid_constant__ MergeSimilarArgs args) {
+__global__ void __launch_bounds__(kThreads) find_targets(const __grid_constant__ MergeSimilarArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, head = static_cast<int>(blockIdx.y);
   const auto row = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / kWarp);
   const KvLayerRows& rows = args.kept.rows;
@@ -55,7 +55,7 @@ __global__ void find_targets(const __grid_constant__ MergeSimilarArgs args) {
 }
 
 /// A warp changes one kept row of one head, a lane the same channels of its key and value.
-__global__ void merge_rows(const __grid_constant__ MergeSimilarArgs args) {
+__global__ void __launch_bounds__(kThreads) merge_rows(const __grid_constant__ MergeSimilarArgs args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, head = static_cast<int>(blockIdx.y);
   const auto index = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / kWarp);
   const KvLayerRows& rows = args.kept.rows;

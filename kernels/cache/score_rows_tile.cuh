@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/attention/attend_tile.cuh"
+#include "kernels/base/device_limits.cuh"
 #include "kernels/base/device_math.cuh"
 #include "kernels/cache/score_rows_plan.h"
 
@@ -55,7 +56,7 @@ struct ScoreTile {
   static constexpr int kKept = kScoreTile * kStride;
   static constexpr int kSharedBytes = (kKept + 2 * kStage * kStride) * 2;
   static constexpr int kBlocks = kDim <= 128 ? 4 : kDim <= 256 ? 2 : 1;  // blocks per multiprocessor
-  static_assert(kSharedBytes <= 99 * 1024);
+  static_assert(kSharedBytes <= kLeastSharedBytes);
 };
 
 template <class T>

@@ -51,12 +51,40 @@ const StepFacts& facts_of(WeightFormat format) {
   return kFacts[static_cast<size_t>(format)];
 }
 
-/// Blocks are smaller if a multiprocessor has little shared memory.
-int most_warps_of(const CudaFacts& device) {
-  return most_shared_bytes(device.major, device.minor) < 128 * 1024 ? 8 : 16;
+/// PTX of an older device may run on one with less shared memory.
+int shared_bytes_of(const CudaFacts& device) {
+  return std::min(most_shared_bytes(device.code_capability), most_shared_bytes(10 * device.major + device.minor));
 }
 
+/// Shared memory of a block of which a multiprocessor holds one. Two of a product's blocks on one multiprocessor,
+/// because attention holds another one, would get half of its rate each, and the product would wait for them.
+int alone_shared_bytes(const CudaFacts& device) {
+  return most_shared_bytes(10 * device.major + device.minor) / 2 + 1024;
+}
+
+/// Blocks are smaller if a multiprocessor has little shared memory.
+constexpr int most_warps_of(int shared_bytes) { return shared_bytes < 128 * 1024 ? 8 : 16; }
+int most_warps_of(const CudaFacts& device) { return most_warps_of(shared_bytes_of(device)); }
+
 constexpr int kRoomBytes = (kMaxOwnTokens + kWarp) * 4;  // room of sums over a block
+
+/// True if shape_launch() needs at most this much shared memory, without rounded rows, which it stages where there is
+/// room.
+template <WeightFormat kFormat>
+constexpr bool fits(FewRowsPlan plan, int shared_bytes) {
+  constexpr StepFacts kFacts = kFactsOf<kFormat>;
+  const int pitch = kFacts.plain ? kFacts.bytes : 16 * ((kFacts.bytes + 30) / 16 | 1);
+  const int warps = std::min({kFacts.warps, most_warps(plan), most_warps_of(shared_bytes)});
+  const int own = !rounds_itself(plan) ? 0 : kMaxOwnValues * 2 + (kFacts.plain ? 0 : kMaxOwnValues / 2);
+  const int unit_bytes = kUnitRows * 8 * tiles_of(plan) * 4, units = (tiles_of(plan) <= 2 ? 2 : 1) * warps + 1;
+  return warps * kRingSteps * kUnitRows * pitch + own + units * unit_bytes + kRoomBytes <= shared_bytes;
+}
+static_assert([]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
+  for (int plan = static_cast<int>(FewRowsPlan::kSpread); plan <= static_cast<int>(FewRowsPlan::kEight); ++plan)
+    if (!(... && fits<static_cast<WeightFormat>(kIndices)>(static_cast<FewRowsPlan>(plan), most_shared_bytes(87))))
+      return false;
+  return true;
+}(std::make_integer_sequence<int, kWeightFormatCount>()));
 
 int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, int warps) {
   return warps * facts.ring_bytes + rows * divide_up(cols, facts.piece_weights) * facts.piece_bytes + kRoomBytes;
@@ -64,7 +92,7 @@ int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, int w
 
 FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
   return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, most_warps_of(device)),
-                              most_shared_bytes(device.major, device.minor));
+                              shared_bytes_of(device));
 }
 
 /// One block per row; without a norm, one per blockDim.x items of a row.
@@ -129,9 +157,8 @@ unsigned divide_rows(int64_t weight_rows, int64_t most_blocks, FewRowsWork& work
 
 LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
   const unsigned blocks = divide_rows(weight_rows, device.multiprocessors, work);
-  const int most_shared = most_shared_bytes(device.major, device.minor);
-  const bool fits = per_warp_bytes(facts, work.input.rows, work.input.cols, kMostWarps) <= most_shared;
-  const int warps = choose_warps(divide_up(weight_rows, blocks), most_warps_of(device), kMostWarps, fits);
+  const bool fit = per_warp_bytes(facts, work.input.rows, work.input.cols, kMostWarps) <= shared_bytes_of(device);
+  const int warps = choose_warps(divide_up(weight_rows, blocks), most_warps_of(device), kMostWarps, fit);
   const int64_t pieces = work.input.rows * divide_up(work.input.cols, facts.piece_weights);
   work.shared.values_at = warps * facts.ring_bytes;
   const int64_t value_bytes = pieces * (facts.plain ? 2 : 1) * facts.piece_weights;
@@ -139,7 +166,7 @@ LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsW
   work.shared.room_at = work.shared.values_at + static_cast<int>(pieces * facts.piece_bytes);
   return {.grid = blocks,
           .threads = warps * kWarp,
-          .shared_bytes = std::max(alone_shared_bytes(device.major, device.minor), work.shared.room_at + kRoomBytes)};
+          .shared_bytes = std::max(alone_shared_bytes(device), work.shared.room_at + kRoomBytes)};
 }
 
 /// Lays out shared memory and divides the weight rows among blocks.
@@ -169,7 +196,7 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
   if (!rounds_itself(plan)) {
     const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
     const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
-    if (at + bytes <= std::min(kMaxStagedBytes, most_shared_bytes(device.major, device.minor))) {
+    if (at + bytes <= std::min(kMaxStagedBytes, shared_bytes_of(device))) {
       at = (at + 15) / 16 * 16;
       work.shared.values_at = at;
       work.shared.scales_at = at + values;
@@ -178,7 +205,7 @@ LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weigh
     }
   }
   const bool two = tiles_of(plan) >= 2 && at <= kMaxStagedBytes;
-  if (!two) at = std::max(at, alone_shared_bytes(device.major, device.minor));
+  if (!two) at = std::max(at, alone_shared_bytes(device));
   return {.grid = divide_rows(weight_rows, int64_t{device.multiprocessors} * (two ? 2 : 1), work),
           .threads = warps * kWarp,
           .shared_bytes = at};

@@ -160,6 +160,7 @@ Status Engine::open_cuda(void* stream) {
   OCELLUS_TRY(CudaDevice::open(shape_.device_index, stream, &cuda_));
   OCELLUS_TRY(MatmulLibrary::create(*cuda_, &matmul_library_));
   queue_.use_cuda(cuda_.get(), matmul_library_.get());
+  queue_.set_shares_memory(shape_.device.shares_memory);
   return {};
 }
 
@@ -263,13 +264,14 @@ Status Engine::load_weights() {
   const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
   const LoadedSection<std::byte> section = memory_.text_section(text);
-  OCELLUS_TRY(load_tensors(text, section, queue_));
+  const bool host_writes = !shape_.device.is_cuda() || shape_.device.maps_weights;
+  OCELLUS_TRY(load_tensors(text, section, host_writes, queue_));
   const auto* const data = reinterpret_cast<const uint8_t*>(section.data);
   const auto* const apart = reinterpret_cast<const uint8_t*>(section.apart);
   OCELLUS_TRY(bind_text_model(text, model_->text(), {data, apart, section.stretch}, &text_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(load_tensors(vision, {.data = memory_.vision_weights.data}, queue_));
+  OCELLUS_TRY(load_tensors(vision, {.data = memory_.vision_weights.data}, host_writes, queue_));
   if (const char* const turned = model_->vision().family->turned_matrix; turned[0] != '\0')
     OCELLUS_TRY(turn_matrix(vision, turned, memory_.vision_weights, queue_));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),

@@ -10,12 +10,12 @@ namespace {
 
 /// Takes bytes of the tensor section of a file as one row of weights.
 template <bool kOnDevice>
-Status take_weights(const char* name, const GgufFile& file, int64_t bytes, RowSink& sink,
+Status take_weights(const char* name, const GgufFile& file, int64_t bytes, Place place, RowSink& sink,
                     BasicView<std::byte, kOnDevice>* out) {
   RowSpec row;
   row.name = name;
   row.lifetime = Lifetime::kWeights;
-  row.place = kOnDevice ? Place::kDevice : Place::kHost;
+  row.place = place;
   row.dtype = format_info(usual_format(file)).name;
   row.shape[0] = row.bytes = bytes;
   std::byte* data = nullptr;
@@ -46,10 +46,11 @@ int32_t sink_slots(const CachePolicy& policy) {
 
 Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(lay_out_text(model.text_file(), sink));
+  const Place place = shape.device.maps_weights ? Place::kHost : Place::kDevice;
+  OCELLUS_TRY(lay_out_text(model.text_file(), place, sink));
   if (shape.pictures.planned()) {
     const GgufFile& vision = model.vision_file();
-    OCELLUS_TRY(take_weights("vision weights", vision, vision.data_bytes(), sink, &vision_weights));
+    OCELLUS_TRY(take_weights("vision weights", vision, vision.data_bytes(), place, sink, &vision_weights));
   }
   OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
   OCELLUS_TRY(pools.lay_out(shape.kv, sink));
@@ -73,10 +74,11 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_times);
 }
 
-Status EngineMemory::lay_out_text(const GgufFile& file, RowSink& sink) {
+Status EngineMemory::lay_out_text(const GgufFile& file, Place place, RowSink& sink) {
   const SectionStretch table = sink.shares_host_memory() ? SectionStretch() : host_stretch(file);
-  OCELLUS_TRY(take_weights("text weights", file, file.data_bytes() - table.bytes(), sink, &text_weights));
-  return table.bytes() == 0 ? Status() : take_weights("table of layer inputs", file, table.bytes(), sink, &input_table);
+  OCELLUS_TRY(take_weights("text weights", file, file.data_bytes() - table.bytes(), place, sink, &text_weights));
+  if (table.bytes() == 0) return {};
+  return take_weights("table of layer inputs", file, table.bytes(), Place::kHost, sink, &input_table);
 }
 
 LoadedSection<std::byte> EngineMemory::text_section(const GgufFile& file) const {

@@ -33,7 +33,7 @@ struct StagedImages {
 /// Rows that live as long as the engine.
 struct EngineMemory {
   ImageDecoder image_decoder;          // no row: opened by the engine
-  DeviceView<std::byte> text_weights;  // the tensor section of the file, unchanged, without what lies on the host
+  DeviceView<std::byte> text_weights;  // the tensor section of the file, unchanged, without the table
   HostView<std::byte> input_table;     // CUDA only: see host_stretch()
   DeviceView<std::byte> vision_weights;
   Tokenizer tokenizer;
@@ -69,7 +69,7 @@ struct EngineMemory {
   LoadedSection<std::byte> text_section(const GgufFile& file) const;
 
  private:
-  Status lay_out_text(const GgufFile& file, RowSink& sink);
+  Status lay_out_text(const GgufFile& file, Place place, RowSink& sink);
   Status lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);

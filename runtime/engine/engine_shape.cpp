@@ -39,7 +39,9 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
   s->device_index = limits.device_index;
   s->device.kind = DeviceKind::kCuda;
-  s->device.shares_memory = facts.integrated;
+  const int32_t memory = limits.gpu_memory;
+  s->device.shares_memory = memory == OCELLUS_GPU_MEMORY_AUTO ? facts.integrated : memory != OCELLUS_GPU_MEMORY_DEVICE;
+  s->device.maps_weights = memory == OCELLUS_GPU_MEMORY_MAPPED;
   return {};
 }
 

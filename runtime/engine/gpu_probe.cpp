@@ -18,6 +18,7 @@ void describe(const CudaFacts& facts, ocellus_gpu_facts* out) {
   out->index = facts.index;
   out->compute_major = facts.major;
   out->compute_minor = facts.minor;
+  out->code_capability = facts.code_capability;
   out->multiprocessors = facts.multiprocessors;
   out->integrated = facts.integrated ? 1 : 0;
   out->driver_version = facts.driver_version;

@@ -27,9 +27,9 @@ Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::
 
 }  // namespace
 
-Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, Queue& queue) {
+Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, bool host_writes, Queue& queue) {
   if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out, queue);
-  if (!queue.on_cuda()) return file.read_data(0, out.data, file.data_bytes());
+  if (host_writes) return file.read_data(0, out.data, file.data_bytes());
   const SectionStretch& apart = out.stretch;
   OCELLUS_TRY(upload_stretch(file, {0, apart.begin}, out.data, queue));
   if (apart.bytes() > 0) OCELLUS_TRY(file.read_data(apart.begin, out.apart, apart.bytes()));

@@ -497,6 +497,7 @@ class Usage(ProgramTest):
                 (["ask", picture, "--prompt"], "--prompt needs a value"),
                 (["caption", picture, "-n", "2", "-n", "3"], "-n is given twice"),
                 (["caption", picture, "--device", "tpu"], "auto, cpu, cuda and cuda:N"),
+                (["caption", picture, "--gpu-memory", "far"], "auto, device, shared or mapped"),
                 (["caption", picture, "--image-tiles", "0"], "--image-tiles"),
                 (["caption", picture, "--image-pixels", "0x5"], "--image-pixels"),
                 (["caption", picture, "--mmproj", MMPROJ], "--model"),

@@ -1,6 +1,7 @@
 #include "tests/support/loaded_engine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 
 namespace ocellus::test {
@@ -9,6 +10,7 @@ ocellus_limits board_limits(int32_t images, int32_t text_tokens) {
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   limits.thread_count = 2;
+  if (const char* memory = std::getenv("OCELLUS_TEST_GPU_MEMORY")) limits.gpu_memory = std::atoi(memory);
   limits.max_images = images;
   limits.max_text_tokens = text_tokens;
   limits.max_image_pixels = 65536;

@@ -16,7 +16,8 @@
 namespace ocellus::test {
 
 /// Room for small conversations about the test boards, which are 256 x 256. The device is chosen automatically: the
-/// tests are run once without GPUs in sight and once with.
+/// tests are run once without GPUs in sight and once with. OCELLUS_TEST_GPU_MEMORY in the environment: a number of
+/// ocellus_gpu_memory, for all of them.
 ocellus_limits board_limits(int32_t images, int32_t text_tokens);
 
 std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_limits& limits);

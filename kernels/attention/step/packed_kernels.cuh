@@ -8,6 +8,7 @@
 #include "kernels/attention/step/combine.cuh"
 #include "kernels/attention/step/fill_params.cuh"
 #include "kernels/attention/step/packed_attention.cuh"
+#include "kernels/base/device_limits.cuh"
 
 namespace ocellus::cuda {
 
@@ -89,6 +90,10 @@ __global__ void __launch_bounds__(kStepThreads, 2) find_ranges(const StepParams 
 template <class Shape>
 void launch_packed(const StepParams& params, const AttendStepArgs& args, const AttendStepPlan& plan, Queue& queue) {
   constexpr int kUnit = kStepWarps * int{sizeof(float4)};
+  constexpr int kDim = 64 * Shape::kChunks;
+  // Eight heads of more than 128 values need more than devices with kLeastSharedBytes have.
+  static_assert(kUnit * PackedWarpRoom<Shape, 2>::units(attend_step_heads(kDim), kDim) + sizeof(PackedRoom<Shape>) <=
+                (Shape::kChunks > 2 ? most_shared_bytes(87) : kLeastSharedBytes));
   LaunchShape shape{.grid = step_grid(args, plan), .threads = kStepThreads};
   if (params.calibration.ranges != nullptr) {
     shape.shared_bytes = kUnit * PackedWarpRoom<Shape, 1>::units(params.heads.per_block, args.heads.dim);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/base/device_limits.cuh"
 #include "quant/weight_format.h"
 
 namespace ocellus::cuda {
@@ -39,24 +40,14 @@ constexpr int tiles_of(FewRowsPlan plan) {
 }
 constexpr bool rounds_itself(FewRowsPlan plan) { return plan <= FewRowsPlan::kOwn; }
 
-/// Maximum dynamic shared memory of a block.
-constexpr int most_shared_bytes(int major, int minor) {
-  if (major == 8) return minor == 0 || minor == 7 ? 163 * 1024 : 99 * 1024;
-  return major >= 9 && major <= 11 ? 227 * 1024 : 99 * 1024;
-}
-
-/// Shared memory of a block of which a multiprocessor holds one. Two of a product's blocks on one multiprocessor,
-/// because attention holds another one, would get half of its rate each, and the product would wait for them.
-constexpr int alone_shared_bytes(int major, int minor) { return most_shared_bytes(major, minor) / 2 + 1024; }
-
-/// Warps of a block of FewRowsPlan::kPerWarp that takes `block_rows` weight rows: the larger number if `fits`, unless
+/// Warps of a block of FewRowsPlan::kPerWarp that takes `block_rows` weight rows: the larger number if they fit, unless
 /// it leaves more of them without a row in the last turn.
-constexpr int choose_warps(int64_t block_rows, int fewer, int more, bool fits) {
+constexpr int choose_warps(int64_t block_rows, int fewer, int more, bool fit) {
   const auto busy = [&](int64_t warps) {
     return static_cast<double>(block_rows) / static_cast<double>((block_rows + warps - 1) / warps * warps);
   };
   constexpr double kWorthIt = 0.15;  // more warps hide more latency
-  return fits && busy(more) + kWorthIt >= busy(fewer) ? more : fewer;
+  return fit && busy(more) + kWorthIt >= busy(fewer) ? more : fewer;
 }
 
 /// `per_warp_bytes`: shared memory that FewRowsPlan::kPerWarp needs.
