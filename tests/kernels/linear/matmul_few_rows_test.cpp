@@ -81,9 +81,11 @@ TEST_CASE("products of up to four rows on CUDA agree with the reference wherever
         options.input_activations = seed % 7 < 3;
         options.output_activations = seed % 4 < 2 && !options.accumulate;
         if (!options.accumulate) options.activation = static_cast<Activation>(seed / 3 % 5);
-        // Fewer rows than warps, a second matrix within a block, and several rows a warp.
-        const std::vector<int64_t> sizes =
-            cols > 4096 ? std::vector<int64_t>{5, 150} : std::vector<int64_t>{1, 2500, 7};
+        // Fewer rows than warps, a second matrix within a block, and several rows to each of a block's fewer and more
+        // warps.
+        const std::vector<int64_t> sizes = cols > 4096   ? std::vector<int64_t>{5, 150}
+                                           : cols > 1100 ? std::vector<int64_t>{1, 4500, 7}
+                                                         : std::vector<int64_t>{1, 9000, 7};
         check_few_rows(test::MatmulCase(test::make_weights(format, sizes, cols, seed), rows, options, seed + 1),
                        *queue);
       }
