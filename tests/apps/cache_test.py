@@ -308,7 +308,7 @@ class Plan(ProgramTest):
         self.assert_refused(["plan", "--table", "-m", MODEL], USAGE, "no vision part")
 
     def test_advice_names_bits_and_share(self):
-        done = run("plan", *self.ROOM, "--budget", "60M", "--json")
+        done = run("plan", *self.ROOM, "--threads", 2, "--budget", "60M", "--json")
         self.assertEqual(done.returncode, OVER_BUDGET)
         changes = " ".join(advice["change"] for advice in json.loads(done.stdout)["advice"])
         self.assertRegex(changes, r"visual keys and values in \d bits \(--kv-bits\) instead of 16")

@@ -157,7 +157,8 @@ TEST_CASE("the arena of any family is what the plan says, whatever the pictures,
       ocellus_plan plan;
       const Status status = plan_memory(model, limits, &plan);
       if (!status.ok()) {
-        REQUIRE((status.code() == Code::kBadArgument || status.code() == Code::kUnsupported));
+        REQUIRE_MESSAGE((status.code() == Code::kBadArgument || status.code() == Code::kUnsupported),
+                        last_failure().sentence);
         continue;
       }
       CAPTURE(i);
