@@ -145,11 +145,11 @@ HWY_ATTR void multiply_code_rows_of(const Block& block) {
     const auto finish = [&](int64_t t, const float* sums) HWY_ATTR { block.finish(t, r, kRows, sums); };
 #if HWY_ARCH_ARM_A64
     if (has_native_products()) {
-      multiply_blocks<Format, true>(rows, block.codes, block.args.input.rows, finish);
+      multiply_blocks<Format, true>(rows, block.row_bytes, block.codes, block.args.input.rows, finish);
       continue;
     }
 #endif
-    multiply_blocks<Format, false>(rows, block.codes, block.args.input.rows, finish);
+    multiply_blocks<Format, false>(rows, block.row_bytes, block.codes, block.args.input.rows, finish);
   }
 }
 

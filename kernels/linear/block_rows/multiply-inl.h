@@ -15,6 +15,9 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// __builtin_prefetch: into the level-2 cache, which has more requests under way than the first.
+inline constexpr int kToLevel2 = 2;
+
 // Weight rows at a time, which share what is made of inputs. Where vectors are short, sums of several do not fit into
 // the registers.
 inline constexpr int kRows = kPart >= 32 || HWY_ARCH_ARM_A64 ? 4 : 1;
@@ -23,8 +26,8 @@ inline constexpr int kRows = kPart >= 32 || HWY_ARCH_ARM_A64 ? 4 : 1;
 template <class Format, int kInputs, bool kNative>
 class BlockProducts {
  public:
-  HWY_INLINE BlockProducts(const uint8_t* const* rows, const InputCodes& input, int64_t first)
-      : rows_(rows), input_(input), first_(first) {
+  HWY_INLINE BlockProducts(const uint8_t* const* rows, int64_t ahead, const InputCodes& input, int64_t first)
+      : rows_(rows), ahead_(ahead), input_(input), first_(first) {
     for (int r = 0; r < kRows; ++r)
       for (int t = 0; t < kInputs; ++t) {
         totals_[r][t] = hn::Zero(LaneTag());
@@ -59,7 +62,10 @@ class BlockProducts {
     for (int t = 0; t < kInputs; ++t) inputs[t] = Scales::read_input(input_, first_ + t, unit);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const auto scales = Format::scales(rows_[r] + unit * kUnitBytes);
+      const uint8_t* at = rows_[r] + unit * kUnitBytes;
+#pragma GCC unroll 4
+      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(at + ahead_ + line, 0, kToLevel2);
+      const auto scales = Format::scales(at);
 #pragma GCC unroll 4
       for (int t = 0; t < kInputs; ++t) {
         scales_[r][t].set(scales, inputs[t]);
@@ -137,6 +143,7 @@ class BlockProducts {
 
   const Format format_{};
   const uint8_t* const* rows_;
+  const int64_t ahead_;  // distance to the rows that are fetched meanwhile
   const InputCodes& input_;
   const int64_t first_;
   Chunk x_[kInputs];                        // 64 codes of each input
@@ -148,18 +155,21 @@ class BlockProducts {
 };
 
 template <class Format, bool kNative, class Finish>
-HWY_ATTR void multiply_blocks(const uint8_t* const* rows, const InputCodes& input, int64_t input_rows,
-                              const Finish& finish) {
+HWY_ATTR void multiply_blocks(const uint8_t* const* rows, int64_t row_bytes, const InputCodes& input,
+                              int64_t input_rows, const Finish& finish) {
+  // The rows are many short streams, which the CPU's prefetchers do not follow far enough.
+  constexpr int64_t kAhead = 16384;
+  const int64_t ahead = round_up(kAhead, kRows * row_bytes);
   HWY_ALIGN float sums[2 * kRows];
   int64_t t = 0;
   if constexpr (kRows > 1)
     for (; t + 2 <= input_rows; t += 2) {
-      BlockProducts<Format, 2, kNative>(rows, input, t).multiply(sums);
+      BlockProducts<Format, 2, kNative>(rows, ahead, input, t).multiply(sums);
       finish(t, sums);
       finish(t + 1, sums + kRows);
     }
   for (; t < input_rows; ++t) {
-    BlockProducts<Format, 1, kNative>(rows, input, t).multiply(sums);
+    BlockProducts<Format, 1, kNative>(rows, ahead, input, t).multiply(sums);
     finish(t, sums);
   }
 }
