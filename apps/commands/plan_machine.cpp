@@ -42,7 +42,7 @@ struct TensorRate {
 constexpr TensorRate kTensorRates[] = {{80, 2048}, {86, 1024},  {87, 2048}, {89, 1024},
                                        {90, 4096}, {100, 8192}, {120, 1024}};
 
-constexpr int64_t kMostReadBytes = int64_t{256} << 20;  // more than caches hold
+constexpr int64_t kMostReadBytes = int64_t{1} << 30;  // more than caches hold
 
 Machine gpu_at_hand(const CommonOptions& options) {
   ocellus_gpu_facts gpu;

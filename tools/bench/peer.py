@@ -76,6 +76,12 @@ class Programs:
             self.facts["peer"] = row["build_commit"]
         return ours, theirs
 
+    def read_rate(self):
+        """GB/s."""
+        plan = run(self.arguments.ocellus, "plan", "--machine", "this", "-m", self.pair["model"], "--threads",
+                   self.arguments.threads, "--images", 0, "--json", "--quiet")
+        return json.loads(plan.stdout)["machine"]["bytes_per_s"] * 1e-9
+
     def batch(self, sessions, tokens):
         ours = self.ocellus("-p", 0, "-n", tokens, "-b", sessions, "--images", 0)
         output = self.peer("llama-batched-bench", "-npp", 1, "-ntg", tokens, "-npl", sessions, "-c",
@@ -106,7 +112,7 @@ def measure(arguments, shape, weight_format, pair, picture):
         if weight_format in arguments.encode:
             runs.append(both.encode(picture))
         if both.on_cpu:
-            rates.append(float(run(arguments.folder / "read_rate", arguments.threads).stdout))
+            rates.append(both.read_rate())
         for ours, theirs in runs:
             for test, value in theirs.items():
                 rounds[test].append([six(ours[test]), six(value)])

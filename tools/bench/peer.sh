@@ -60,5 +60,4 @@ if ! is_built; then
   # shellcheck disable=SC2086  # three names
   cmake --build "$build" --parallel "$(nproc)" --target $programs >&2
 fi
-"${CXX:-c++}" -std=c++20 -O3 -march=native -pthread -o "$folder/read_rate" "$bench/read_rate_bench.cpp"
 [ -n "$build_only" ] || exec python3 "$bench/peer.py" "$folder" $device "$@"
