@@ -1,6 +1,5 @@
 #include "quant/block_codes.h"
 
-#include <bit>
 #include <cstring>
 
 namespace ocellus {
@@ -80,13 +79,11 @@ struct IQ4_XS {
   }
 };
 
-// The scale is a power of two: its exponent, plus 128. The lowest two are subnormal.
 struct MXFP4 {
   static constexpr int kBytes = 17, kElements = 32;
   static constexpr CodeLayout kLayout{32, false, kFloatLevels};
   static void decode(const uint8_t* __restrict block, int8_t* __restrict codes, float* __restrict scales, float*) {
-    const uint32_t exponent = block[0];
-    scales[0] = std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23);
+    scales[0] = mxfp4_scale(block[0]);
     unpack_nibbles<0>(block + 1, codes);
   }
 };

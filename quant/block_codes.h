@@ -6,6 +6,7 @@
 // Formats with levels store the index 0..15 of a level as the code; the weight is then computed from levels[code].
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "quant/weight_format.h"
@@ -17,6 +18,12 @@ struct CodeLayout {
   bool has_minimum;
   const int8_t* levels = nullptr;  // [16], aligned to 16; null where codes are the integers themselves
 };
+
+/// Returns the scale of an MXFP4 block, a power of two: `exponent` is its exponent, plus 128. The lowest two scales are
+/// subnormal.
+inline float mxfp4_scale(uint8_t exponent) {
+  return std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - uint32_t{1}) << 23);
+}
 
 /// True for the formats that consist of codes, false for F32, F16 and BF16.
 bool is_block_format(WeightFormat format);

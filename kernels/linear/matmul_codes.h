@@ -16,6 +16,18 @@ namespace ocellus {
 inline constexpr int kInputGroup = 32;  // inputs that share a scale
 inline constexpr int kPanelRows = 16;   // weight rows of a panel
 
+/// Distance of weights that are fetched while a row is multiplied: the CPU's prefetchers do not follow short rows far
+/// enough.
+inline constexpr int64_t kWeightsAhead = 16384;
+
+/// Fetches weights into the level-2 cache, which has more requests under way than the first. They need not exist.
+/// Always inline: GCC takes a function of prefetches alone for one without effect, and leaves out its calls.
+[[gnu::always_inline]] inline void fetch_weights(const uint8_t* from, int64_t bytes) {
+  constexpr int kToLevel2 = 2;
+#pragma GCC unroll 8
+  for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(from + line, 0, kToLevel2);
+}
+
 /// InputCodes::half_offsets times the scale and this constant: scale times the sum of the codes.
 inline constexpr float kSumOfOffset = -1.0f / 128;
 
@@ -60,8 +72,8 @@ struct WeightPanel {
 
 // Kernels for instructions that the portable ones cannot use: AVX-512 VNNI on x86, the int8 dot product on Arm. Only
 // Highway targets for which this holds may call them, and only if has_native_products().
-#define OCELLUS_NATIVE_TARGET \
-  ((HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL) || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64))
+#define OCELLUS_VNNI (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL)
+#define OCELLUS_NATIVE_TARGET (OCELLUS_VNNI || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64))
 
 #if defined(__aarch64__)
 /// True if this CPU has the int8 dot product: all since Armv8.4 (FEAT_DotProd), and many before.

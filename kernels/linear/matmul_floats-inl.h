@@ -58,10 +58,7 @@ HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, in
     for (auto& value : total) value = hn::Zero(d);
     int64_t i = 0;
     for (; i + kStep <= cols; i += kStep) {
-      constexpr int64_t kAhead = 16384, kBytes = kStep * Reader::kBytes;
-#pragma GCC unroll 4
-      for (int64_t line = 0; line < kBytes; line += 64)
-        __builtin_prefetch(rows[r] + i * Reader::kBytes + kAhead + line, 0, 2);  // into the level-2 cache
+      fetch_weights(rows[r] + i * Reader::kBytes + kWeightsAhead, kStep * Reader::kBytes);
 #pragma GCC unroll 4
       for (int v = 0; v < 4; ++v)
         total[v] = hn::MulAdd(Reader::read(d, rows[r], i + v * kLanes), hn::LoadU(d, x + i + v * kLanes), total[v]);

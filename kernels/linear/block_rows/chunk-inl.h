@@ -10,15 +10,14 @@
 
 #include <cstring>
 
+#include "kernels/linear/matmul_codes.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Integer products of AVX-512 (VNNI) take 64 bytes at a time; what else x86 has takes 32.
-#undef OCELLUS_VNNI
-#define OCELLUS_VNNI (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL)
-
 using ByteTag = hn::CappedTag<uint8_t, OCELLUS_VNNI ? 64 : 32>;
 using Bytes = hn::Vec<ByteTag>;
 inline constexpr int kPart = static_cast<int>(hn::MaxLanes(ByteTag())), kParts = 64 / kPart;

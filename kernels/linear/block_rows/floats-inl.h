@@ -6,6 +6,8 @@
 #define OCELLUS_KERNELS_BLOCK_ROWS_FLOATS_INL_H_
 #endif
 
+#include <algorithm>
+
 #include "kernels/linear/block_rows/chunk-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -14,11 +16,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // kCount floats (8, 16 or 32) in as many vectors as they take.
-using FloatTag16 = hn::CappedTag<float, 16>;
-inline constexpr int kFloats = static_cast<int>(hn::MaxLanes(FloatTag16()));
 template <int kCount>
 struct Floats {
-  using Tag = hn::CappedTag < float, kCount<kFloats ? kCount : kFloats>;
+  using Tag = hn::CappedTag<float, std::min(kCount, 16)>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag())), kVectors = kCount / kLanes;
   HWY_INLINE Floats() {}
   hn::Vec<Tag> part[kVectors];
@@ -56,9 +56,7 @@ HWY_INLINE float read_half_at(const uint8_t* source) {
   const hn::CappedTag<float, 1> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> d16;
   const hn::Rebind<uint16_t, decltype(d)> bits;
-  uint16_t half;
-  std::memcpy(&half, source, 2);
-  return hn::GetLane(hn::PromoteTo(d, hn::BitCast(d16, hn::Set(bits, half))));
+  return hn::GetLane(hn::PromoteTo(d, hn::BitCast(d16, hn::Set(bits, read_word<uint16_t>(source)))));
 }
 
 // The eight bytes of a word as integers.

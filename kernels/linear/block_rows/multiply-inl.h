@@ -15,9 +15,6 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// __builtin_prefetch: into the level-2 cache, which has more requests under way than the first.
-inline constexpr int kToLevel2 = 2;
-
 // Weight rows at a time, which share what is made of inputs. Where vectors are short, sums of several do not fit into
 // the registers.
 inline constexpr int kRows = kPart >= 32 || HWY_ARCH_ARM_A64 ? 4 : 1;
@@ -63,8 +60,7 @@ class BlockProducts {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       const uint8_t* at = rows_[r] + unit * kUnitBytes;
-#pragma GCC unroll 4
-      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(at + ahead_ + line, 0, kToLevel2);
+      fetch_weights(at + ahead_, kUnitBytes);
       const auto scales = Format::scales(at);
 #pragma GCC unroll 4
       for (int t = 0; t < kInputs; ++t) {
@@ -157,9 +153,7 @@ class BlockProducts {
 template <class Format, bool kNative, class Finish>
 HWY_ATTR void multiply_blocks(const uint8_t* const* rows, int64_t row_bytes, const InputCodes& input,
                               int64_t input_rows, const Finish& finish) {
-  // The rows are many short streams, which the CPU's prefetchers do not follow far enough.
-  constexpr int64_t kAhead = 16384;
-  const int64_t ahead = round_up(kAhead, kRows * row_bytes);
+  const int64_t ahead = round_up(kWeightsAhead, kRows * row_bytes);
   HWY_ALIGN float sums[2 * kRows];
   int64_t t = 0;
   if constexpr (kRows > 1)

@@ -7,7 +7,6 @@
 #endif
 
 #include "kernels/linear/block_rows/chunk-inl.h"
-#include "kernels/linear/matmul_codes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ocellus {

@@ -13,8 +13,6 @@
 #define OCELLUS_KERNELS_BLOCK_ROWS_SMALL_BLOCKS_INL_H_
 #endif
 
-#include <bit>
-
 #include "kernels/linear/block_rows/floats-inl.h"
 #include "quant/block_codes.h"
 
@@ -134,10 +132,7 @@ struct ChunksMXFP4 : BlockFormat, Levels<WeightFormat::kMXFP4> {
     }
     return scales;
   }
-  static HWY_INLINE float scale(const uint8_t* block) {
-    const uint32_t exponent = block[0];
-    return std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23);
-  }
+  static HWY_INLINE float scale(const uint8_t* block) { return mxfp4_scale(block[0]); }
   static HWY_INLINE float minimum(const uint8_t*) { return 0.0f; }
 };
 

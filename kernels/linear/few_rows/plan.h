@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/base/device_limits.cuh"
+#include "platform/round_up.h"
 #include "quant/weight_format.h"
 
 namespace ocellus::cuda {
@@ -44,7 +45,7 @@ constexpr bool rounds_itself(FewRowsPlan plan) { return plan <= FewRowsPlan::kOw
 /// it leaves more of them without a row in the last turn.
 constexpr int choose_warps(int64_t block_rows, int fewer, int more, bool fit) {
   const auto busy = [&](int64_t warps) {
-    return static_cast<double>(block_rows) / static_cast<double>((block_rows + warps - 1) / warps * warps);
+    return static_cast<double>(block_rows) / static_cast<double>(round_up(block_rows, warps));
   };
   constexpr double kWorthIt = 0.15;  // more warps hide more latency
   return fit && busy(more) + kWorthIt >= busy(fewer) ? more : fewer;

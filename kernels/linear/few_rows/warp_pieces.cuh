@@ -7,7 +7,7 @@
 
 namespace ocellus::cuda {
 
-/// Maximum warps of a block; half as many where they are enough, or shared memory is scarce.
+/// Maximum warps of a block; choose_warps() may take fewer.
 inline constexpr int kMostWarps = 32;
 
 template <WeightFormat kFormat>
