@@ -318,11 +318,11 @@ typedef struct ocellus_extent {
 typedef void (*ocellus_log_function)(void* user, int32_t level, const char* text);
 
 /* Called when a range of work ends, by the thread that did it: "add image" and in it "preprocess", "encode", "project",
- * "prefill"; "generate" and in it "prefill", "prefill chunk", "compress", "first token", "decode step", "sample",
- * "deliver text"; "library read", "library write" and more. `name` is a literal, times are CLOCK_MONOTONIC; ranges of a
- * thread nest. A range that only queues work for a GPU ends before that work. The function is called on several
- * threads, also while the engine is created and destroyed; it must return soon and not call Ocellus. In builds with
- * CUDA NVIDIA's tools see the same ranges (NVTX), whether this is set or not. */
+ * "prefill"; "generate" and in it "prefill", "prefill chunk", "compress", "first token", "decode step", "give up rows",
+ * "sample", "deliver text"; "library read", "library write" and more. `name` is a literal, times are CLOCK_MONOTONIC;
+ * ranges of a thread nest. A range that only queues work for a GPU ends before that work. The function is called on
+ * several threads, also while the engine is created and destroyed; it must return soon and not call Ocellus. In builds
+ * with CUDA NVIDIA's tools see the same ranges (NVTX), whether this is set or not. */
 typedef void (*ocellus_trace_function)(void* user, const char* name, int64_t begin_ns, int64_t end_ns);
 
 typedef struct ocellus_engine_config {

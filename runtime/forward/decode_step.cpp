@@ -151,6 +151,22 @@ void list_ring(const LocalRing& ring, int64_t row, const StepScratch& s) {
   s.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
 }
 
+void clear_attention(const StepScratch& s, Queue& q) {
+  const DeviceView<std::byte>& scratch = s.attend_scratch;
+  if (q.on_cuda() && scratch.data != nullptr) q.fail(q.cuda()->fill(scratch.data, 0, scratch.rows * scratch.cols));
+}
+
+void move_step_row(const StepScratch& s, int64_t from, int64_t to, Queue& q) {
+  const auto move = [&](const auto& rows, int64_t values) {
+    auto* const data = rows.device.data;
+    q.copy(data + to * values, data + from * values, values * static_cast<int64_t>(sizeof *data));
+  };
+  move(s.steps, 1);
+  move(s.tiles, s.tiles.device.cols);
+  move(s.local_tiles, s.local_tiles.device.cols);
+  if (s.local_tiles.device.cols > 0) move(s.ring_starts, 1);
+}
+
 void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
   norm_matmul({.input = s.hidden.slice_rows(0, rows),
                .norm_weight = m.final_norm,

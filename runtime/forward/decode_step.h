@@ -75,6 +75,11 @@ struct StepScratch {
 /// Lists a session's ring for row `row` of the step, whose token stands at its position.
 void list_ring(const LocalRing& ring, int64_t row, const StepScratch& scratch);
 
+/// Prepares attention for steps of another number of rows: the place of its counters depends on it.
+void clear_attention(const StepScratch& scratch, Queue& queue);
+/// Copies all that the device keeps of a row to another one, after the steps so far.
+void move_step_row(const StepScratch& scratch, int64_t from, int64_t to, Queue& queue);
+
 /// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the
 /// row's new slot, samples the next token, and advances the row. All values that differ from step to step are in
 /// scratch.steps. Stops between layers with kCancelled or kDeadline.

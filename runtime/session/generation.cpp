@@ -33,6 +33,22 @@ void summarise_times(float* times_ms, int64_t count, ocellus_generate_stats* sta
   stats->token_p95_ms = times_ms[std::min(count - 1, count * 95 / 100)];
 }
 
+/// Fills what the conversation knows, and begins its next account.
+void summarise(Conversation& conversation, ocellus_generate_stats* s) {
+  const SessionCache& cache = conversation.cache();
+  s->image_count = cache.image_count();
+  conversation.stats().report(s);
+  const CacheBytes bytes = cache.bytes();
+  s->kv_bytes = bytes.payload + bytes.scales;
+  s->kv_scale_bytes = bytes.scales;
+  s->kv_waste_bytes = bytes.waste;
+  s->kv_block_bytes = bytes.blocks;
+  s->kv_shared_bytes = bytes.shared;
+  s->kv_block_elements = bytes.block_elements;
+  s->kv_bytes_full = cache.full_bytes();
+  conversation.stats() = PromptStats();
+}
+
 ocellus_stop stop_for(Status status) {
   switch (status.code()) {
     case Code::kCancelled: return OCELLUS_STOP_CANCELLED;
@@ -106,6 +122,10 @@ Status Generation::start_first_tokens() {
   int64_t cut = 0;
   for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
   const bool both = cut > 0 && cut < active_count();
+  const auto mark_those_that = [&](bool go_on, bool is_active) {
+    for (int32_t i = 0; i < count_; ++i)
+      if (active(i) && parts_[i].goes_on == go_on) mark_active(i, is_active);
+  };
   force_next_tokens();
   if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
@@ -132,26 +152,30 @@ void Generation::mark_active(int32_t i, bool active) {
   set_flag(engine_.queue(), &scratch_.steps.device.data[parts_[i].row].active, active);
 }
 
-void Generation::mark_those_that(bool go_on, bool active) {
-  for (int32_t i = 0; i < count_; ++i)
-    if (this->active(i) && parts_[i].goes_on == go_on) mark_active(i, active);
-}
-
 /// A step gives the token of the previous step the evicted slot. If no step followed, that is done here; if one
-/// followed and its own token was not accepted, nothing is left to do. A step whose result is not needed any more may
-/// still be under way in the caller's memory, so the device is waited for; then the counts tell what lives.
-void Generation::settle_newest() {
-  bool any = false;
+/// followed and its own token was not accepted, nothing is left to do.
+void Generation::settle_rows() {
+  const auto waits = [](const Part& part) { return part.row != kNoRow && part.unsettled && !part.on_device; };
+  if (std::none_of(parts_, parts_ + count_, waits)) return;
   shape_.most_tiles = 0;
   for (int32_t i = 0; i < count_; ++i) {
-    const Part& part = parts_[i];
-    if (part.most_steps == 0 && !part.on_device && !part.unsettled) continue;
-    mark_active(i, part.unsettled);
-    any = any || part.unsettled;
-    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
+    if (parts_[i].row == kNoRow) continue;
+    mark_active(i, waits(parts_[i]));
+    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, parts_[i].next.new_tile + 1);
   }
+  (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
+  for (int32_t i = 0; i < count_; ++i) {
+    if (parts_[i].row != kNoRow) mark_active(i, parts_[i].on_device);
+    if (waits(parts_[i])) parts_[i].unsettled = false;
+  }
+}
+
+/// A step whose result is not needed any more may still be under way in the caller's memory, so the device is waited
+/// for; then the counts tell what lives.
+void Generation::settle_newest() {
+  for (int32_t i = 0; i < count_; ++i) parts_[i].on_device = false;
+  settle_rows();
   Queue& queue = engine_.queue();
-  if (any) (void)enqueue_settling(engine_.text(), shape_, scratch_, queue);
   const bool by_block = engine_.shape().kv.counts_blocks();
   for (int32_t i = 0; by_block && i < count_; ++i)
     for (int32_t e = 0; e < conversation(i).cache().eviction_count(); ++e)
@@ -192,6 +216,7 @@ bool Generation::start_step() {
     any = any || part.on_device;
   }
   if (!any) return false;
+  give_up_rows();
   force_next_tokens();
   if (!run_step().ok()) return false;
   engine_.queue().record_result(started_++);
@@ -260,7 +285,8 @@ void Generation::read_token(int32_t i, int64_t step) {
 Status Generation::accept_result(int32_t i, int64_t step) {
   const StepScratch& s = scratch_;
   if (step > 0 || parts_[i].goes_on) read_token(i, step);
-  const StepResult& result = s.results.row(step % kResultSteps)[parts_[i].row];
+  const int32_t row = step < parts_[i].moved_at ? parts_[i].row_before : parts_[i].row;
+  const StepResult& result = s.results.row(step % kResultSteps)[row];
   stats_[i].logits_hash = result.logits_hash;
   ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
@@ -324,22 +350,6 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
 }
 
-void Generation::summarise(int32_t i) {
-  const SessionCache& cache = conversation(i).cache();
-  ocellus_generate_stats& s = stats_[i];
-  s.image_count = cache.image_count();
-  conversation(i).stats().report(&s);
-  const CacheBytes bytes = cache.bytes();
-  s.kv_bytes = bytes.payload + bytes.scales;
-  s.kv_scale_bytes = bytes.scales;
-  s.kv_waste_bytes = bytes.waste;
-  s.kv_block_bytes = bytes.blocks;
-  s.kv_shared_bytes = bytes.shared;
-  s.kv_block_elements = bytes.block_elements;
-  s.kv_bytes_full = cache.full_bytes();
-  conversation(i).stats() = PromptStats();
-}
-
 void Generation::start_deadlines() {
   for (int32_t i = 0; i < count_; ++i) {
     StopSignal& stop = sessions_[i]->stop_signal();
@@ -381,7 +391,7 @@ void Generation::settle(Status status) {
   for (int32_t i = 0; i < count_; ++i) {
     if (active(i)) finish(i, stop_for(status));
     conversation(i).cache().drop_uncommitted();
-    summarise(i);
+    summarise(conversation(i), &stats_[i]);
     StopSignal& stop = sessions_[i]->stop_signal();
     stop.set_deadline(session_deadlines_[i]);
     if (stats_[i].stop == OCELLUS_STOP_CANCELLED) stop.acknowledge();

@@ -40,12 +40,15 @@ class Generation {
   void settle(Status status);
 
  private:
+  static constexpr int32_t kNoRow = -1;
   /// A session's part in the batch. Its row takes part in step s if s <= most_steps; step 0 is the first token's.
   struct Part {
     bool active = false;     // still receives tokens
     bool on_device = false;  // its row takes part in launched steps
     bool goes_on = false;    // its answer was cut: step 0 reads the token before the cut
-    int32_t row = 0;
+    int32_t row = kNoRow;    // from step `moved_at` on; kNoRow: it was never placed, or its row was given up
+    int32_t row_before = kNoRow;
+    int64_t moved_at = 0;
     int64_t most_steps = 0;  // tokens of the answer for which there is room
     int64_t last_step = 0;   // newest step that the row took part in
     StepEviction eviction;   // the device's counts, up to the accepted tokens
@@ -63,12 +66,13 @@ class Generation {
   bool has_text_to_pack(int32_t more) const;
   Status pack_text();
   void list_runs(int32_t i);
+  void give_up_rows();
+  void settle_rows();
   void settle_newest();
   void mark_active(int32_t i, bool active);
   Status start_first_tokens();
   Status start_first_rows();
   Status run_step();
-  void mark_those_that(bool go_on, bool active);
   bool start_step();
   Status answer();
   Status accept_result(int32_t i, int64_t step);
@@ -78,7 +82,6 @@ class Generation {
   void force_next_tokens();
   void deliver(int32_t i, bool is_thought, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
-  void summarise(int32_t i);
   bool active(int32_t i) const { return parts_[i].active; }
   Conversation& conversation(int32_t i) { return sessions_[i]->conversation(); }
   int64_t active_count() const {

@@ -1,5 +1,6 @@
 // The rows of a step: position, attention and sampling of each session of a batch.
 #include <algorithm>
+#include <bitset>
 
 #include "runtime/policy/answer_packing.h"
 #include "runtime/session/generation.h"
@@ -114,9 +115,39 @@ Status Generation::place_rows() {
   queue.upload(s.tiles, rows * s.tiles.host.cols);
   queue.upload(s.local_tiles, rows * s.local_tiles.host.cols);
   queue.upload(s.ring_starts, s.local_tiles.host.cols > 0 ? rows : 0);
-  if (queue.on_cuda() && s.attend_scratch.data != nullptr)
-    queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
+  clear_attention(s, queue);
   return queue.status();
+}
+
+/// Makes the next step smaller if enough answers have ended: those that go on move into the first rows. Everything a
+/// row needs is on the device, where an earlier step may still be under way. A session whose last result is not read
+/// yet may have a token to settle, so its row waits for that.
+void Generation::give_up_rows() {
+  const auto count_if = [&](auto matches) {
+    return static_cast<int32_t>(std::count_if(parts_, parts_ + count_, matches));
+  };
+  const int32_t rows = count_if([](const Part& part) { return part.on_device; });
+  const int64_t needed = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
+  if (rows == 0 || needed >= shape_.rows || rows < active_count()) return;
+  const TraceRange range(engine_.trace(), "give up rows");
+  settle_rows();
+  std::bitset<kMaxSessions> taken;
+  for (int32_t i = 0; i < count_; ++i) {
+    if (!parts_[i].on_device) parts_[i].row = kNoRow;
+    if (parts_[i].on_device && parts_[i].row < rows) taken.set(static_cast<size_t>(parts_[i].row));
+  }
+  int32_t free = 0;
+  for (int32_t i = 0; i < count_; ++i) {
+    if (parts_[i].row < rows) continue;
+    while (taken[static_cast<size_t>(free)]) ++free;
+    move_step_row(scratch_, parts_[i].row, free, engine_.queue());
+    mark_active(i, false);
+    parts_[i].row_before = parts_[i].row;
+    parts_[i].row = free++;
+    parts_[i].moved_at = started_;
+  }
+  shape_.rows = needed;
+  clear_attention(scratch_, engine_.queue());
 }
 
 }  // namespace ocellus
