@@ -151,11 +151,6 @@ void list_ring(const LocalRing& ring, int64_t row, const StepScratch& s) {
   s.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
 }
 
-void clear_attention(const StepScratch& s, Queue& q) {
-  const DeviceView<std::byte>& scratch = s.attend_scratch;
-  if (q.on_cuda() && scratch.data != nullptr) q.fail(q.cuda()->fill(scratch.data, 0, scratch.rows * scratch.cols));
-}
-
 void move_step_row(const StepScratch& s, int64_t from, int64_t to, Queue& q) {
   const auto move = [&](const auto& rows, int64_t values) {
     auto* const data = rows.device.data;

@@ -75,8 +75,6 @@ struct StepScratch {
 /// Lists a session's ring for row `row` of the step, whose token stands at its position.
 void list_ring(const LocalRing& ring, int64_t row, const StepScratch& scratch);
 
-/// Prepares attention for steps of another number of rows: the place of its counters depends on it.
-void clear_attention(const StepScratch& scratch, Queue& queue);
 /// Copies all that the device keeps of a row to another one, after the steps so far.
 void move_step_row(const StepScratch& scratch, int64_t from, int64_t to, Queue& queue);
 

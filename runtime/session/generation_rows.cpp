@@ -115,7 +115,8 @@ Status Generation::place_rows() {
   queue.upload(s.tiles, rows * s.tiles.host.cols);
   queue.upload(s.local_tiles, rows * s.local_tiles.host.cols);
   queue.upload(s.ring_starts, s.local_tiles.host.cols > 0 ? rows : 0);
-  clear_attention(s, queue);
+  if (queue.on_cuda() && s.attend_scratch.data != nullptr)
+    queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
   return queue.status();
 }
 
@@ -123,10 +124,8 @@ Status Generation::place_rows() {
 /// row needs is on the device, where an earlier step may still be under way. A session whose last result is not read
 /// yet may have a token to settle, so its row waits for that.
 void Generation::give_up_rows() {
-  const auto count_if = [&](auto matches) {
-    return static_cast<int32_t>(std::count_if(parts_, parts_ + count_, matches));
-  };
-  const int32_t rows = count_if([](const Part& part) { return part.on_device; });
+  const auto rows =
+      static_cast<int32_t>(std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.on_device; }));
   const int64_t needed = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   if (rows == 0 || needed >= shape_.rows || rows < active_count()) return;
   const TraceRange range(engine_.trace(), "give up rows");
@@ -147,7 +146,6 @@ void Generation::give_up_rows() {
     parts_[i].moved_at = started_;
   }
   shape_.rows = needed;
-  clear_attention(scratch_, engine_.queue());
 }
 
 }  // namespace ocellus
