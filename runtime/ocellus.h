@@ -245,7 +245,7 @@ OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-#define OCELLUS_PLAN_MAX_ROWS 176
+#define OCELLUS_PLAN_MAX_ROWS 224
 #define OCELLUS_PLAN_MAX_ADVICE 10
 
 typedef struct ocellus_plan_row {

@@ -458,27 +458,6 @@ TEST_CASE("a budget that holds no image says so and makes no engine") {
   }
 }
 
-TEST_CASE("the plan of everything at once has rows to spare for those of a GPU") {
-  constexpr int32_t kMoreOnGpu = 50;  // what is staged there in pinned memory, and the scratch of its kernels
-  int32_t most = 0;
-  for (const char* const method : {"david", "h2o", "look-m", "meda"}) {
-    for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_CARRY, OCELLUS_REUSE_BLEND}) {
-      if (reuse == OCELLUS_REUSE_CARRY && std::string_view(method) == "meda") continue;  // refused
-      ocellus_limits limits = board_limits(4, 100);
-      limits.device = OCELLUS_DEVICE_CPU;
-      limits.cache = evicting(method, 0.1f, 2);
-      test::add_option(limits.cache.kv_scheme, "tau-low=0");
-      limits.reuse = reuse;
-      limits.reuse_rows = 8;
-      limits.library = 1;
-      limits.library_cache_bytes = 4 << 20;
-      most = std::max(most, plan_for(limits).row_count);
-    }
-  }
-  MESSAGE(most << " rows of " << OCELLUS_PLAN_MAX_ROWS);
-  CHECK(most + kMoreOnGpu <= OCELLUS_PLAN_MAX_ROWS);
-}
-
 TEST_CASE("a policy changes nothing where neither images nor much text are planned") {
   ocellus_limits limits = board_limits(0, 64);
   const ocellus_plan plain = plan_for(limits);
