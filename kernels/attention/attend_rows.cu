@@ -11,7 +11,9 @@
 //   attend_rows_write.cuh      sums as rows of the output
 //   attend_rows_calibrate.cu   the kernel that finds the ranges of calibrated scores before
 //   attend_rows_long.cu        the same for heads that are too long for such tiles
-//   attend_rows_hopper.cu      the same with larger products (attend_warpgroup.cuh) on devices that have them
+//   attend_rows_hopper.cu      the same with larger products (attend_warpgroup.cuh) on devices that have them: heads of
+//   64 attend_rows_warpgroups.cu  other heads and caches there, one warpgroup copying for the others
+//                              (attend_warpgroup_tile.cuh, attend_warpgroup_copy.cuh, attend_barriers.cuh)
 #include <cmath>
 #include <numbers>
 
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
   RingRun* const ring = reinterpret_cast<RingRun*>(stages + T::kHalves);
   __half* const queries = stages + T::kQueryAt;
   __half* const warp_queries = queries + static_cast<int>(threadIdx.x) / kWarp * T::kWarpRows * T::kStride;
-  TilePlace place = find_place<T>(work);
+  TilePlace place = find_place<T>(work, static_cast<int>(blockIdx.x));
 
   wait_for_inputs();
   let_next_start();
@@ -236,7 +238,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   work.tiles = plan.tiles;
   work.stages_per_split = plan.stages_per_split;
   const bool many_rows = int64_t{work.rows} * work.group > kAttendNarrowRows;
-  if (plan.splits == 1 && many_rows && !calibrates && work.spans == nullptr && attend_rows_hopper(work, queue)) return;
+  if (plan.splits == 1 && many_rows && !calibrates && attend_rows_hopper(work, queue)) return;
   work.partials = plan.splits > 1 ? reinterpret_cast<float*>(args.scratch.data) : nullptr;
   attend_of_dim(tile_dim, work, plan, queue);
   if (plan.splits == 1) return;

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) measure_tile(const _
   RingRun* const ring = reinterpret_cast<RingRun*>(stages + T::kHalves);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   __half* const warp_queries = stages + T::kQueryAt + warp * T::kWarpRows * T::kStride;
-  const TilePlace place = find_place<T>(work);
+  const TilePlace place = find_place<T>(work, static_cast<int>(blockIdx.x));
 
   wait_for_inputs();
   let_next_start();

@@ -131,7 +131,7 @@ __device__ bool sees(const RowsWork& work, const TilePlace& place, const LongPie
   if (slot >= piece.live) return false;
   const int limit = limit_of(work, place, m);
   if (piece.own < 0) return piece.visible_from < limit;
-  const RowSpan span = work.spans != nullptr ? span_of(work, place, m) : RowSpan{0, limit};
+  const RowSpan span = span_of(work, place, m);
   return piece.own + slot >= span.begin && piece.own + slot < span.end;
 }
 
@@ -227,7 +227,7 @@ __device__ void write(const RowsWork& work, const TilePlace& place, int warp, in
 __device__ int2 pieces_of(const RowsWork& work, TilePlace& place) {
   const bool listed = work.spans != nullptr;
   const int last = place.tile_row + kRows - 1;
-  place.visible = listed ? span_of(work, place, last).end : limit_of(work, place, last);
+  place.visible = span_of(work, place, last).end;
   const int begin = listed && work.run_count == 0 ? span_of(work, place, place.tile_row).begin / kTileSlots : 0;
   return make_int2(begin, work.run_count + divide_up(place.visible, kTileSlots));
 }

@@ -63,6 +63,12 @@ struct RingRun {
   int live;  // slots of the block's head, known once their copying has begun
 };
 
+/// A run as masks see it.
+struct PieceSlots {
+  int live;
+  int visible_from;
+};
+
 /// Tile sizes of one kernel, in rows, slots and halves.
 template <int kDim_, int kRowTiles_, bool kListed_ = false>
 struct RowsTile {
@@ -143,9 +149,9 @@ __device__ int stages_of(const RowsWork& work, int visible) {
 }
 
 template <class T>
-__device__ TilePlace find_place(const RowsWork& work) {
+__device__ TilePlace find_place(const RowsWork& work, int block) {
   TilePlace place;
-  place_tile(work, static_cast<int>(blockIdx.x), T::kRows, place);
+  place_tile(work, block, T::kRows, place);
   const int64_t own = place.sequence * work.sequence_stride + place.kv_head * work.head_stride;
   place.keys = work.keys + own;
   place.values = work.values + own;
@@ -156,8 +162,15 @@ __device__ TilePlace find_place(const RowsWork& work) {
   return place;
 }
 
-/// Own rows that query row m of a head sees, of listed ones.
+/// Query row m of a head sees own rows [0, limit), where they are not listed. Rows after the last one are computed like
+/// it and not written.
+__device__ inline int limit_of(const RowsWork& work, const TilePlace& place, int m) {
+  return work.causal ? work.first_row + min(m, place.rows - 1) / work.group + 1 : work.row_count;
+}
+
+/// Own rows that query row m of a head sees.
 __device__ inline RowSpan span_of(const RowsWork& work, const TilePlace& place, int m) {
+  if (work.spans == nullptr) return {0, limit_of(work, place, m)};
   return work.spans[min(m, place.rows - 1) / work.group];
 }
 
@@ -165,7 +178,7 @@ __device__ inline RowSpan span_of(const RowsWork& work, const TilePlace& place, 
 /// that no row of the tile sees are left out.
 template <class T>
 __device__ void bound_place(const RowsWork& work, TilePlace& place) {
-  if constexpr (T::kListed) {
+  if (T::kListed && work.spans != nullptr) {
     place.visible = span_of(work, place, place.tile_row + T::kRows - 1).end;
     if (work.run_count == 0)
       place.stages_begin = max(place.stages_begin, span_of(work, place, place.tile_row).begin / T::kSlots);

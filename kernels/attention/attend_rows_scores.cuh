@@ -23,11 +23,6 @@ struct TileRows {
 template <class T>
 using TileScores = float[T::kRowTiles][T::kSlots / kMatrix][4];
 
-/// Query row m of a head sees own rows [0, limit). Rows after the last one are computed like it and not written.
-__device__ inline int limit_of(const RowsWork& work, const TilePlace& place, int m) {
-  return work.causal ? work.first_row + min(m, place.rows - 1) / work.group + 1 : work.row_count;
-}
-
 template <class T>
 __device__ int first_warp_row(const TilePlace& place) {
   return place.tile_row + static_cast<int>(threadIdx.x) / kWarp * T::kWarpRows;
@@ -63,13 +58,16 @@ __device__ void keep_queries(const __half* warp_queries, TileRows<T>& rows) {
 }
 
 /// Number of slots of a run that a row sees, whose limit_of() is `limit`.
+__device__ inline int visible_slots(const PieceSlots& run, int limit) {
+  return run.visible_from < limit ? run.live : 0;
+}
 __device__ inline int visible_slots(const RingRun& run, int limit) {
-  return run.run.visible_from < limit ? run.live : 0;
+  return visible_slots(PieceSlots{run.live, run.run.visible_from}, limit);
 }
 
 /// Masks slots that are not live or come after a row.
-template <class T>
-__device__ void mask_stage(const RowsWork& work, const TilePlace& place, const RingRun* runs, int stage,
+template <class T, class Run>
+__device__ void mask_stage(const RowsWork& work, const TilePlace& place, const Run* runs, int stage,
                            TileScores<T>& scores) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll

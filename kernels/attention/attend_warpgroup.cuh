@@ -27,58 +27,103 @@ __device__ void settle(float (&sums)[kMatrices][4]) {
     for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(sums[n][i])::"memory");
 }
 
-// clang-format off
-#define OCELLUS_MATRIX(m) "+f"((m)[0]), "+f"((m)[1]), "+f"((m)[2]), "+f"((m)[3])
+/// A descriptor: address, leading and stride offset in bytes, swizzling of 128 bytes or none. "Matrix descriptor
+/// format" and "strides" in the PTX manual.
+__host__ __device__ constexpr uint64_t descriptor_bits(int leading, int stride, bool swizzled) {
+  return static_cast<uint64_t>(leading / 16) << 16 | static_cast<uint64_t>(stride / 16) << 32 |
+         static_cast<uint64_t>(swizzled) << 62;
+}
 
-/// sums [64, 64] += a [64, 16] b [16, 64], or = if not `add`.
-template <bool kTurned>
-__device__ void multiply_add(float (&sums)[8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+// clang-format off
+#define OCELLUS_SUMS_4(m, n) "+f"((m)[n][0]), "+f"((m)[n][1]), "+f"((m)[n][2]), "+f"((m)[n][3])
+#define OCELLUS_SUMS_8(m, n) OCELLUS_SUMS_4(m, n), OCELLUS_SUMS_4(m, n + 1)
+#define OCELLUS_SUMS_32(m, n) OCELLUS_SUMS_8(m, n), OCELLUS_SUMS_8(m, n + 2), OCELLUS_SUMS_8(m, n + 4), OCELLUS_SUMS_8(m, n + 6)
+/// Registers of an instruction, by their operands.
+#define OCELLUS_AT_32 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define OCELLUS_AT_64 \
+  OCELLUS_AT_32 ", " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define OCELLUS_AT_128 \
+  OCELLUS_AT_64 ", " \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+/// sums [64, 64] += a [64, 16] b [16, 64], where b is turned over in memory: row by row.
+__device__ inline void add_product(float (&sums)[8][4], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "{.reg .pred add; setp.eq.b32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" OCELLUS_AT_32 "}, "
+      "{%32, %33, %34, %35}, %36, add, 1, 1, 1;}\n"
+      : OCELLUS_SUMS_32(sums, 0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+/// sums [64, 64] += a [64, 16] b [16, 64], or = if not `add`, both in shared memory, where b lies column by column.
+__device__ inline void multiply(float (&sums)[8][4], uint64_t a, uint64_t b, bool add) {
+  asm volatile(
+      "{.reg .pred add; setp.ne.b32 add, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" OCELLUS_AT_32 "}, %32, %33, add, 1, 1, 0, 0;}\n"
+      : OCELLUS_SUMS_32(sums, 0)
+      : "l"(a), "l"(b), "r"(int{add}));
+}
+/// The same, the left factor in registers.
+__device__ inline void multiply(float (&sums)[8][4], const uint32_t (&a)[4], uint64_t b, bool add) {
   asm volatile(
       "{.reg .pred add; setp.ne.b32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "{%32, %33, %34, %35}, %36, add, 1, 1, %38;}\n"
-      : OCELLUS_MATRIX(sums[0]), OCELLUS_MATRIX(sums[1]), OCELLUS_MATRIX(sums[2]), OCELLUS_MATRIX(sums[3]),
-        OCELLUS_MATRIX(sums[4]), OCELLUS_MATRIX(sums[5]), OCELLUS_MATRIX(sums[6]), OCELLUS_MATRIX(sums[7])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{add}), "n"(int{kTurned}));
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" OCELLUS_AT_32 "}, "
+      "{%32, %33, %34, %35}, %36, add, 1, 1, 0;}\n"
+      : OCELLUS_SUMS_32(sums, 0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{add}));
 }
 
-/// sums [64, 72] += a [64, 16] b [16, 72], or = if not `add`.
-template <bool kTurned>
-__device__ void multiply_add(float (&sums)[9][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+/// sums [64, 72] += a [64, 16] b [16, 72], where b is turned over in memory: row by row.
+__device__ inline void add_product(float (&sums)[9][4], const uint32_t (&a)[4], uint64_t b) {
   asm volatile(
-      "{.reg .pred add; setp.ne.b32 add, %41, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n72k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35}, "
-      "{%36, %37, %38, %39}, %40, add, 1, 1, %42;}\n"
-      : OCELLUS_MATRIX(sums[0]), OCELLUS_MATRIX(sums[1]), OCELLUS_MATRIX(sums[2]), OCELLUS_MATRIX(sums[3]),
-        OCELLUS_MATRIX(sums[4]), OCELLUS_MATRIX(sums[5]), OCELLUS_MATRIX(sums[6]), OCELLUS_MATRIX(sums[7]),
-        OCELLUS_MATRIX(sums[8])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{add}), "n"(int{kTurned}));
+      "{.reg .pred add; setp.eq.b32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n72k16.f32.f16.f16 {" OCELLUS_AT_32 ", %32, %33, %34, %35" "}, "
+      "{%36, %37, %38, %39}, %40, add, 1, 1, 1;}\n"
+      : OCELLUS_SUMS_32(sums, 0), OCELLUS_SUMS_4(sums, 8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-/// sums [64, 128] += a [64, 16] b [16, 128], or = if not `add`.
-template <bool kTurned>
-__device__ void multiply_add(float (&sums)[16][4], const uint32_t (&a)[4], uint64_t b, bool add) {
+/// sums [64, 128] += a [64, 16] b [16, 128], where b is turned over in memory: row by row.
+__device__ inline void add_product(float (&sums)[16][4], const uint32_t (&a)[4], uint64_t b) {
   asm volatile(
-      "{.reg .pred add; setp.ne.b32 add, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, add, 1, 1, %70;}\n"
-      : OCELLUS_MATRIX(sums[0]), OCELLUS_MATRIX(sums[1]), OCELLUS_MATRIX(sums[2]), OCELLUS_MATRIX(sums[3]),
-        OCELLUS_MATRIX(sums[4]), OCELLUS_MATRIX(sums[5]), OCELLUS_MATRIX(sums[6]), OCELLUS_MATRIX(sums[7]),
-        OCELLUS_MATRIX(sums[8]), OCELLUS_MATRIX(sums[9]), OCELLUS_MATRIX(sums[10]), OCELLUS_MATRIX(sums[11]),
-        OCELLUS_MATRIX(sums[12]), OCELLUS_MATRIX(sums[13]), OCELLUS_MATRIX(sums[14]), OCELLUS_MATRIX(sums[15])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int{add}), "n"(int{kTurned}));
+      "{.reg .pred add; setp.eq.b32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" OCELLUS_AT_64 "}, "
+      "{%64, %65, %66, %67}, %68, add, 1, 1, 1;}\n"
+      : OCELLUS_SUMS_32(sums, 0), OCELLUS_SUMS_32(sums, 8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+/// sums [64, 128] += a [64, 16] b [16, 128], or = if not `add`, both in shared memory, where b lies column by column.
+__device__ inline void multiply(float (&sums)[16][4], uint64_t a, uint64_t b, bool add) {
+  asm volatile(
+      "{.reg .pred add; setp.ne.b32 add, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" OCELLUS_AT_64 "}, %64, %65, add, 1, 1, 0, 0;}\n"
+      : OCELLUS_SUMS_32(sums, 0), OCELLUS_SUMS_32(sums, 8)
+      : "l"(a), "l"(b), "r"(int{add}));
 }
 
-#undef OCELLUS_MATRIX
+/// sums [64, 256] += a [64, 16] b [16, 256], where b is turned over in memory: row by row.
+__device__ inline void add_product(float (&sums)[32][4], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "{.reg .pred add; setp.eq.b32 add, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" OCELLUS_AT_128 "}, "
+      "{%128, %129, %130, %131}, %132, add, 1, 1, 1;}\n"
+      : OCELLUS_SUMS_32(sums, 0), OCELLUS_SUMS_32(sums, 8), OCELLUS_SUMS_32(sums, 16), OCELLUS_SUMS_32(sums, 24)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+#undef OCELLUS_AT_128
+#undef OCELLUS_AT_64
+#undef OCELLUS_AT_32
+#undef OCELLUS_SUMS_32
+#undef OCELLUS_SUMS_8
+#undef OCELLUS_SUMS_4
 // clang-format on
 
 }  // namespace ocellus::cuda

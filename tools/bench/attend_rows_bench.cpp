@@ -24,6 +24,7 @@ struct Shape {
   int64_t sequences, rows;
   bool causal;
   int32_t past;
+  int32_t window = 0;  // rows back that a row sees, listed; 0: all
 };
 
 int64_t layer_count(const Shape& shape) {
@@ -43,6 +44,12 @@ const KvRun* past_tiles(const Shape& shape, Gpu& gpu) {
   return tiles.empty() ? nullptr : gpu.upload(tiles);
 }
 
+const RowSpan* windows(const Shape& shape, Gpu& gpu) {
+  std::vector<RowSpan> spans;
+  for (int32_t row = 0; row < shape.rows; ++row) spans.push_back({std::max(0, row + 1 - shape.window), row + 1});
+  return gpu.upload(spans);
+}
+
 /// Query, key and value of a row are adjacent for images, as in the vision tower.
 AttendRowsArgs arguments(const Shape& shape, Gpu& gpu) {
   const int64_t width = int64_t{shape.heads} * shape.dim, kv_width = int64_t{shape.kv_heads} * shape.dim;
@@ -54,6 +61,7 @@ AttendRowsArgs arguments(const Shape& shape, Gpu& gpu) {
   args.query_heads = shape.heads;
   args.row_count = shape.rows;
   args.bounds = shape.causal ? RowBounds::causal() : RowBounds::all();
+  if (shape.window > 0) args.bounds = RowBounds::listed(windows(shape, gpu));
   args.sequences = shape.sequences;
   args.output = DeviceView<Half>(gpu.take<Half>(all_rows * width), all_rows, width);
   const int64_t stride = shape.causal ? width : width + 2 * kv_width;
@@ -81,10 +89,11 @@ void time_shape(const Shape& shape, Gpu& gpu) {
   });
   const double us = times[times.size() / 2];
   const auto rows = static_cast<double>(shape.rows);
-  const double seen = shape.causal ? (rows + 1) / 2 : rows;
+  const double window = std::min<double>(shape.window > 0 ? shape.window : rows, rows);
+  const double seen = shape.causal ? window - window * (window - 1) / 2 / rows : rows;
   const double operations =
       4.0 * static_cast<double>(shape.sequences) * rows * (shape.past + seen) * shape.heads * shape.dim;
-  std::printf("%-22s S %2lld  T %4lld  H %2d  G %2d  E %3d  past %5d  %8.2f us  %6.1f TFLOP/s  %7.1f GB/s of past\n",
+  std::printf("%-22s S %2lld  T %5lld  H %2d  G %2d  E %3d  past %5d  %8.2f us  %6.1f TFLOP/s  %7.1f GB/s of past\n",
               shape.name, static_cast<long long>(shape.sequences), static_cast<long long>(shape.rows), shape.heads,
               shape.kv_heads, shape.dim, shape.past, us, operations / us * 1e-6,
               4.0 * shape.past * shape.kv_heads * shape.dim / us * 1e-3);
@@ -103,6 +112,16 @@ int main(int argc, char** argv) {
       {"2.2B prompt", 32, 32, 64, 1, 2048, true, 0},
       {"8B prompt", 32, 8, 128, 1, 2048, true, 0},
       {"8B prompt", 32, 8, 128, 1, 512, true, 0},
+      {"8B prompt", 32, 8, 128, 1, 8192, true, 0},
+      {"8B prompt", 32, 8, 128, 1, 32768, true, 0},
+      {"8B chunk", 32, 8, 128, 1, 512, true, 7680},
+      {"8B chunk", 32, 8, 128, 1, 2048, true, 6144},
+      {"8B chunk", 32, 8, 128, 1, 2048, true, 30720},
+      {"8B windows", 32, 8, 128, 1, 8192, true, 0, 1024},
+      {"heads of 80", 32, 8, 80, 1, 4096, true, 0},
+      {"heads of 96", 32, 8, 96, 1, 4096, true, 0},
+      {"heads of 256", 8, 4, 256, 1, 4096, true, 0},
+      {"heads of 256, windows", 8, 4, 256, 1, 4096, true, 0, 512},
       {"256M prompt", 9, 3, 64, 1, 256, true, 1024},
       {"256M question", 9, 3, 64, 1, 20, true, 1000},
       {"256M question", 9, 3, 64, 1, 20, true, 20000},

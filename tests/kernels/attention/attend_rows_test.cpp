@@ -96,12 +96,13 @@ std::vector<Shape> shapes_for_tiles(bool on_cuda) {
   shapes.push_back({3, 5, 5, 64, false, {{999, 1000}, {77, 80}}, 0, 7});
   shapes.push_back({40, 64, 1, 64, true, {{700, 700}}});
   shapes.push_back({2, 1, 1, 64, true, {}, 600});  // own rows split
-  for (const int32_t dim : {48, 64, 72, 128}) {    // several tiles of one head, whose rows see different slots
+  for (const int32_t dim :
+       {48, 64, 72, 80, 96, 128, 200, 256}) {  // several tiles of one head, whose rows see different slots
     shapes.push_back({205, 2, 2, dim, true, {}});
     shapes.push_back({200, 1, 1, dim, true, {{90, 90}, {33, 40}}, 31});
     shapes.push_back({67, 3, 1, dim, false, {{10, 10}}, 0, 70});
   }
-  for (const int32_t dim : {24, 64, 72, 96, 128}) {
+  for (const int32_t dim : {24, 64, 72, 80, 96, 128, 256}) {
     Shape images{130, 6, 6, dim, false, {}, 0, 0, 24, true};
     images.check_every = 37;
     shapes.push_back(images);
