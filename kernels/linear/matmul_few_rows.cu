@@ -6,10 +6,13 @@
 //   round_input.cuh         rmsnorm and rounding of the input to f16 or int8
 //   weight_steps.cuh        division of the weights between blocks and warps; copies into shared memory
 //   tensor_step.cuh         sixteen weight rows times the input rows on the tensor cores
-//   tensor_step_spread.cuh  the same for one or two input rows of block formats
-//   tensor_kernel.cuh       the kernel of those steps, and launch_few_rows
+//   tile_units.cuh          the same divided for three to eight input rows
+//   tile_input.cuh          their input rows in registers
+//   tile_step.cuh           sixteen weight rows as f16 times these
+//   tile_kernel.cuh         the kernel of those steps
+//   tensor_kernel.cuh       the kernel for more rows, and launch_few_rows
 //   warp_pieces.cuh         rows of weights divided into pieces, for one warp each
-//   warp_kernel.cuh         the kernel over pieces, for up to four input rows: no tensor cores
+//   warp_kernel.cuh         the kernel over pieces, for one or two input rows: no tensor cores
 //   launch.cuh              limits of launches by plan; declares launch_few_rows, instantiated by format in the .cu
 //   files
 #include <algorithm>
@@ -20,6 +23,7 @@
 #include "kernels/base/launch.cuh"
 #include "kernels/linear/few_rows/launch.cuh"
 #include "kernels/linear/few_rows/round_input.cuh"
+#include "kernels/linear/few_rows/tile_kernel.cuh"
 #include "kernels/linear/few_rows/warp_kernel.cuh"
 #include "kernels/linear/matmul_few_rows.h"
 
@@ -32,16 +36,20 @@ constexpr int kFewestBlockRows = 4;
 struct StepFacts {
   bool plain;
   int bytes, warps;
+  int tile_ring;                               // FewRowsPlan::kTiles: steps of a warp's ring
   int ring_bytes, piece_weights, piece_bytes;  // FewRowsPlan::kPerWarp: per warp; weights and inputs of a piece
   void (*launch)(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
 };
 
 template <WeightFormat kFormat>
-constexpr StepFacts kFactsOf = {
-    Step<kFormat>::kPlain,    Step<kFormat>::kBytes,
-    Step<kFormat>::kWarps,    Piece<kFormat>::kRing* Piece<kFormat>::kSlotBytes,
-    Piece<kFormat>::kWeights, LaneRows<kFormat>::kPieceBytes + LaneRows<kFormat>::kPieceScales * 8,
-    launch_few_rows<kFormat>};
+constexpr StepFacts kFactsOf = {Step<kFormat>::kPlain,
+                                Step<kFormat>::kBytes,
+                                Step<kFormat>::kWarps,
+                                kTileRing<kFormat>,
+                                Piece<kFormat>::kRing* Piece<kFormat>::kSlotBytes,
+                                Piece<kFormat>::kWeights,
+                                LaneRows<kFormat>::kPieceBytes + LaneRows<kFormat>::kPieceScales * 8,
+                                launch_few_rows<kFormat>};
 
 const StepFacts& facts_of(WeightFormat format) {
   static constexpr auto kFacts = []<int... kIndices>(std::integer_sequence<int, kIndices...>) {
@@ -66,7 +74,7 @@ int alone_shared_bytes(const CudaFacts& device) {
 constexpr int most_warps_of(int shared_bytes) { return shared_bytes < 128 * 1024 ? 8 : 16; }
 int most_warps_of(const CudaFacts& device) { return most_warps_of(shared_bytes_of(device)); }
 
-constexpr int kRoomBytes = (kMaxOwnTokens + kWarp) * 4;  // room of sums over a block
+constexpr int kRoomBytes = (kMaxPerWarpRows + kWarp) * 4;  // room of sums over a block
 
 /// True if shape_launch() needs at most this much shared memory, without rounded rows, which it stages where there is
 /// room.
@@ -74,13 +82,12 @@ template <WeightFormat kFormat>
 constexpr bool fits(FewRowsPlan plan, int shared_bytes) {
   constexpr StepFacts kFacts = kFactsOf<kFormat>;
   const int pitch = kFacts.plain ? kFacts.bytes : 16 * ((kFacts.bytes + 30) / 16 | 1);
-  const int warps = std::min({kFacts.warps, most_warps(plan), most_warps_of(shared_bytes)});
-  const int own = !rounds_itself(plan) ? 0 : kMaxOwnValues * 2 + (kFacts.plain ? 0 : kMaxOwnValues / 2);
+  const int warps = std::min({kFacts.warps, kMostRoundedWarps, most_warps_of(shared_bytes)});
   const int unit_bytes = kUnitRows * 8 * tiles_of(plan) * 4, units = (tiles_of(plan) <= 2 ? 2 : 1) * warps + 1;
-  return warps * kRingSteps * kUnitRows * pitch + own + units * unit_bytes + kRoomBytes <= shared_bytes;
+  return warps * kRingSteps * kUnitRows * pitch + units * unit_bytes + kRoomBytes <= shared_bytes;
 }
 static_assert([]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
-  for (int plan = static_cast<int>(FewRowsPlan::kSpread); plan <= static_cast<int>(FewRowsPlan::kEight); ++plan)
+  for (int plan = static_cast<int>(FewRowsPlan::kTwo); plan <= static_cast<int>(FewRowsPlan::kEight); ++plan)
     if (!(... && fits<static_cast<WeightFormat>(kIndices)>(static_cast<FewRowsPlan>(plan), most_shared_bytes(87))))
       return false;
   return true;
@@ -91,7 +98,7 @@ int64_t per_warp_bytes(const StepFacts& facts, int64_t rows, int64_t cols, int w
 }
 
 FewRowsPlan choose_plan(const StepFacts& facts, int64_t rows, int64_t cols, const CudaFacts& device) {
-  return choose_few_rows_plan(rows, cols, facts.plain, per_warp_bytes(facts, rows, cols, most_warps_of(device)),
+  return choose_few_rows_plan(rows, cols, per_warp_bytes(facts, rows, cols, most_warps_of(device)),
                               shared_bytes_of(device));
 }
 
@@ -136,6 +143,26 @@ void round_beforehand(const FewRowsInput& input, const RoundedRows& out, bool pl
     launch<round_input_rows<false>>(queue, "matmul", shape, input, out);
 }
 
+/// The row of a block as FewRowsPlan::kTiles takes it.
+struct HalfRow {
+  template <bool kPlain>
+  __device__ uint8_t* value_at(int, int group, int word) const {
+    return reinterpret_cast<uint8_t*>(data + 32 * group + 4 * word);
+  }
+  __half* data;
+};
+
+/// One block per row; `out` is padded with zeros to groups of 32.
+__global__ void __launch_bounds__(512) round_rows_to_halves(FewRowsInput input, __half* out) {
+  __shared__ float room[kMaxPerWarpRows + kWarp];
+  let_next_start();
+  const int t = static_cast<int>(blockIdx.x);
+  const int64_t bytes = t * input.stride * (input.is_half ? 2 : 4);
+  input.data = static_cast<const std::byte*>(input.data) + bytes;
+  input.rows = 1;
+  take_input<true>(input, HalfRow{out + int64_t{32} * groups_of(input.cols) * t}, room);
+}
+
 /// Bytes between the rows of a step in the ring. An odd number of 16-byte pieces puts the rows into different banks; a
 /// step that does not start at a multiple of 16 touches one more piece.
 int row_pitch(const FewRowsWork& work, const StepFacts& facts) {
@@ -171,44 +198,52 @@ LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsW
 
 /// Lays out shared memory and divides the weight rows among blocks.
 LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weight_rows, FewRowsWork& work,
-                         const Queue& queue) {
-  const CudaFacts& device = queue.cuda()->facts();
-  if (plan == FewRowsPlan::kPerWarp) return shape_per_warp(facts, weight_rows, work, device);
-  const int warps = std::min({facts.warps, most_warps(plan), most_warps_of(device)});
+                         const CudaFacts& device) {
+  const int warps = std::min({facts.warps, kMostRoundedWarps, most_warps_of(device)});
   const int groups = groups_of(work.input.cols), unit_bytes = kUnitRows * work.input.rows * 4;
   work.pitch = row_pitch(work, facts);
   int at = warps * kRingSteps * kUnitRows * work.pitch;
   work.shared.values_at = at;
-  if (rounds_itself(plan)) {
-    work.rounded.columns = facts.plain ? work.input.rows : work.input.rows + work.input.rows % 2;
-    at += groups * work.rounded.columns * (facts.plain ? 64 : 32);
-    work.shared.scales_at = at;
-    at += facts.plain ? 0 : groups * work.rounded.columns * 8;
-  }
-  work.two_buffers = work.input.rows <= 16;
+  work.shared.two_buffers = work.input.rows <= 16;
   work.shared.partials_at = at;
-  at += (work.two_buffers ? 2 : 1) * warps * unit_bytes;
+  at += (work.shared.two_buffers ? 2 : 1) * warps * unit_bytes;
   work.shared.gates_at = at;
   at += work.gated ? unit_bytes : 0;
   work.shared.room_at = at;
   at += kRoomBytes;
 
-  if (!rounds_itself(plan)) {
-    const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
-    const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
-    if (at + bytes <= std::min(kMaxStagedBytes, shared_bytes_of(device))) {
-      at = (at + 15) / 16 * 16;
-      work.shared.values_at = at;
-      work.shared.scales_at = at + values;
-      work.shared.staged_bytes = bytes;
-      at += bytes;
-    }
+  const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
+  const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
+  if (at + bytes <= std::min(kMaxStagedBytes, shared_bytes_of(device))) {
+    at = (at + 15) / 16 * 16;
+    work.shared.values_at = at;
+    work.shared.scales_at = at + values;
+    work.shared.staged_bytes = bytes;
+    at += bytes;
   }
-  const bool two = tiles_of(plan) >= 2 && at <= kMaxStagedBytes;
+  const bool two = at <= kMaxStagedBytes;
   if (!two) at = std::max(at, alone_shared_bytes(device));
   return {.grid = divide_rows(weight_rows, int64_t{device.multiprocessors} * (two ? 2 : 1), work),
           .threads = warps * kWarp,
           .shared_bytes = at};
+}
+
+LaunchShape shape_tiles(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
+  constexpr int kMostGroups = 15;  // named barriers
+  TileShare& tiles = work.tiles;
+  const unsigned blocks = divide_rows(weight_rows, device.multiprocessors, work);
+  const int most = std::min(kMostTileWarps, most_warps_of(device)),
+            block_rows = static_cast<int>(divide_up(weight_rows, blocks));
+  const int slices = divide_up(work.input.cols, kSliceWeights), rounds = divide_up(slices, most);
+  tiles.column_warps = divide_up(slices, rounds);
+  tiles.groups = std::min({most / tiles.column_warps, kMostGroups, divide_up(block_rows, kUnitRows)});
+  tiles.unit_rows = !work.gated && (rounds > 1 || block_rows > kUnitRows * tiles.groups) ? 2 * kUnitRows : kUnitRows;
+  work.pitch = row_pitch(work, facts);
+  const int warps = tiles.column_warps * tiles.groups;
+  tiles.partials_at = warps * facts.tile_ring * kUnitRows * work.pitch;
+  return {.grid = blocks,
+          .threads = warps * kWarp,
+          .shared_bytes = std::max(alone_shared_bytes(device), tiles.partials_at + 4 * warps * kPartials)};
 }
 
 FewRowsInput describe_input(const FewRowsArgs& args) {
@@ -236,10 +271,41 @@ FewRowsMatrix describe_matrix(const FewRowsArgs& args, int i) {
   return matrix;
 }
 
-/// Multiplies the matrices from `first` on that have its format, in one launch. `rounded`: contents of the scratch.
+/// Contents of the scratch.
 enum class Rounded : uint8_t { kNothing, kHalves, kCodes };
 
-Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Queue& queue) {
+/// The input of FewRowsPlan::kTiles: as it is where it can be read so, else rounded into scratch.
+TileInputRows take_tile_rows(const FewRowsArgs& args, const FewRowsInput& input, Rounded& rounded, Queue& queue) {
+  TileInputRows rows;
+  rows.rows = input.rows;
+  rows.cols = input.cols;
+  if (args.norm_weight == nullptr && input.is_half && input.stride % 8 == 0 &&
+      reinterpret_cast<uintptr_t>(input.data) % 16 == 0) {
+    rows.data = static_cast<const __half*>(input.data);
+    rows.stride = input.stride;
+    return rows;
+  }
+  auto* const halves = reinterpret_cast<__half*>(args.scratch.data);
+  rows.data = halves;
+  rows.stride = 32 * groups_of(input.cols);
+  if (rounded == Rounded::kNothing)
+    launch<round_rows_to_halves>(queue, "matmul", {.grid = static_cast<unsigned>(input.rows), .threads = 512}, input,
+                                 halves);
+  rounded = Rounded::kHalves;
+  return rows;
+}
+
+void round_rows(const FewRowsArgs& args, bool plain, FewRowsWork& work, Rounded& rounded, Queue& queue) {
+  work.rounded.values = reinterpret_cast<uint8_t*>(args.scratch.data);
+  const int64_t code_bytes = int64_t{32} * groups_of(work.input.cols) * work.rounded.columns;
+  work.rounded.scales = reinterpret_cast<float2*>(args.scratch.data + code_bytes);
+  const Rounded needed = plain ? Rounded::kHalves : Rounded::kCodes;
+  if (needed != rounded) round_beforehand(work.input, work.rounded, plain, queue);
+  rounded = needed;
+}
+
+/// Multiplies the matrices from `first` on that have its format, in one launch. `rounded`: contents of the scratch.
+void multiply_format(const FewRowsArgs& args, int first, Rounded& rounded, Queue& queue) {
   const WeightFormat format = args.weights[first].format;
   const StepFacts& facts = facts_of(format);
   FewRowsWork work;
@@ -255,20 +321,21 @@ Rounded multiply_format(const FewRowsArgs& args, int first, Rounded rounded, Que
     weight_rows += args.weights[i].rows;
   }
   if (args.gated) weight_rows = args.weights[first].rows;
-  if (weight_rows == 0) return rounded;
-  const FewRowsPlan plan = choose_plan(facts, args.input.rows, args.input.cols, queue.cuda()->facts());
-  if (!rounds_itself(plan)) work.rounded.columns = static_cast<int>(rounded_columns(args.input.rows));
-  const LaunchShape shape = shape_launch(plan, facts, weight_rows, work, queue);
-  if (!rounds_itself(plan)) {
-    work.rounded.values = reinterpret_cast<uint8_t*>(args.scratch.data);
-    const int64_t code_bytes = int64_t{32} * groups_of(work.input.cols) * work.rounded.columns;
-    work.rounded.scales = reinterpret_cast<float2*>(args.scratch.data + code_bytes);
-    const Rounded needed = facts.plain ? Rounded::kHalves : Rounded::kCodes;
-    if (needed != rounded) round_beforehand(work.input, work.rounded, facts.plain, queue);
-    rounded = needed;
+  if (weight_rows == 0) return;
+  const CudaFacts& device = queue.cuda()->facts();
+  const FewRowsPlan plan = choose_plan(facts, args.input.rows, args.input.cols, device);
+  LaunchShape shape;
+  if (plan == FewRowsPlan::kPerWarp) {
+    shape = shape_per_warp(facts, weight_rows, work, device);
+  } else if (plan == FewRowsPlan::kTiles) {
+    work.tiles.input = take_tile_rows(args, work.input, rounded, queue);
+    shape = shape_tiles(facts, weight_rows, work, device);
+  } else {
+    work.rounded.columns = static_cast<int>(rounded_columns(args.input.rows));
+    shape = shape_launch(plan, facts, weight_rows, work, device);
+    round_rows(args, facts.plain, work, rounded, queue);
   }
   facts.launch(plan, shape, work, queue);
-  return rounded;
 }
 
 }  // namespace
@@ -297,7 +364,7 @@ void multiply_few_rows(const FewRowsArgs& args, Queue& queue) {
   for (int i = 0; i < args.count; ++i) {
     bool done = false;
     for (int earlier = 0; earlier < i; ++earlier) done = done || args.weights[earlier].format == args.weights[i].format;
-    if (!done) rounded = multiply_format(args, i, rounded, queue);
+    if (!done) multiply_format(args, i, rounded, queue);
   }
 }
 

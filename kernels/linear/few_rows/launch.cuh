@@ -7,17 +7,16 @@
 
 namespace ocellus::cuda {
 
-/// Maximum warps of a block. Two blocks fit a multiprocessor: of this product and the next, or two of this one.
-constexpr int most_warps(FewRowsPlan plan) { return tiles_of(plan) == 1 ? 16 : 8; }
+/// Maximum warps of a block of FewRowsPlan::kTwo and more: two blocks fit a multiprocessor.
+inline constexpr int kMostRoundedWarps = 8;
+/// Maximum warps of a block of FewRowsPlan::kTiles.
+inline constexpr int kMostTileWarps = 16;
 
-// Constants for device code, which cannot call the functions that compute them.
+/// Tiles of a plan, for device code, which cannot call the function that computes them.
 template <FewRowsPlan kPlan>
 inline constexpr int kTilesOf = tiles_of(kPlan);
-template <FewRowsPlan kPlan>
-inline constexpr bool kRoundsItself = rounds_itself(kPlan);
 
-/// Launches the plan's kernel for a format; kSpread is for block formats. Each format is instantiated in one of the
-/// other .cu files of this folder.
+/// Launches the plan's kernel for a format. Each format is instantiated in one of the other .cu files of this folder.
 template <WeightFormat kFormat>
 void launch_few_rows(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWork& work, Queue& queue);
 

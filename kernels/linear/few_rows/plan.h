@@ -13,14 +13,12 @@ namespace ocellus::cuda {
 /// Maximum rows of a product.
 inline constexpr int64_t kFewRows = 64;
 /// Input rows beyond which tensor cores are faster than a row of weights per warp.
-inline constexpr int64_t kMaxPerWarpRows = 4;       // block formats
-inline constexpr int64_t kMaxPerWarpPlainRows = 2;  // F32, F16, BF16
+inline constexpr int kMaxPerWarpRows = 2;
+inline constexpr int kMaxTileRows = 8;
 /// Number of input values beyond which rounding them once is faster than rounding them in every block.
 inline constexpr int64_t kMaxPerWarpValues = 65536;
-inline constexpr int64_t kMaxOwnValues = 16384;  // products on tensor cores
 /// Rows beyond which cuBLASLt multiplies plain weights faster.
 inline constexpr int64_t kMaxPlainRows = 32;
-inline constexpr int kMaxOwnTokens = 8;  // input rows that blocks round themselves
 
 /// Inputs rounded beforehand are copied into shared memory if a block needs at most this much of it then: two blocks of
 /// a multiprocessor of 228 KB.
@@ -28,10 +26,9 @@ inline constexpr int kMaxStagedBytes = 112 * 1024;
 
 /// Plans, by the number of input rows.
 enum class FewRowsPlan : uint8_t {
-  kPerWarp,  // up to four: a row of weights per warp, without tensor cores
-  kSpread,   // one or two, on tensor cores, rounded by every block itself; block formats
-  kOwn,      // up to eight, likewise; all formats
-  kTwo,      // rounded beforehand: up to 16, 32, 64
+  kPerWarp,  // one or two: a row of weights per warp, without tensor cores; the others use them
+  kTiles,    // three to eight, as f16: weights decoded once, inputs in registers
+  kTwo,      // rounded beforehand, to int8 for block formats: up to 16, 32, 64
   kFour,
   kEight,
 };
@@ -39,7 +36,6 @@ enum class FewRowsPlan : uint8_t {
 constexpr int tiles_of(FewRowsPlan plan) {
   return plan == FewRowsPlan::kTwo ? 2 : plan == FewRowsPlan::kFour ? 4 : plan == FewRowsPlan::kEight ? 8 : 1;
 }
-constexpr bool rounds_itself(FewRowsPlan plan) { return plan <= FewRowsPlan::kOwn; }
 
 /// Warps of a block of FewRowsPlan::kPerWarp that takes `block_rows` weight rows: the larger number if they fit, unless
 /// it leaves more of them without a row in the last turn.
@@ -52,19 +48,16 @@ constexpr int choose_warps(int64_t block_rows, int fewer, int more, bool fit) {
 }
 
 /// `per_warp_bytes`: shared memory that FewRowsPlan::kPerWarp needs.
-constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, bool plain, int64_t per_warp_bytes,
-                                           int64_t most_shared) {
+constexpr FewRowsPlan choose_few_rows_plan(int64_t rows, int64_t cols, int64_t per_warp_bytes, int64_t most_shared) {
   const int64_t values = rows * ((cols + 31) / 32) * 32;
-  if (rows <= (plain ? kMaxPerWarpPlainRows : kMaxPerWarpRows) && values <= kMaxPerWarpValues &&
-      per_warp_bytes <= most_shared)
+  if (rows <= kMaxPerWarpRows && values <= kMaxPerWarpValues && per_warp_bytes <= most_shared)
     return FewRowsPlan::kPerWarp;
-  if (rows <= kMaxOwnTokens && values <= kMaxOwnValues)
-    return rows <= 2 && !plain ? FewRowsPlan::kSpread : FewRowsPlan::kOwn;
+  if (rows > kMaxPerWarpRows && rows <= kMaxTileRows) return FewRowsPlan::kTiles;
   return rows <= 16 ? FewRowsPlan::kTwo : rows <= 32 ? FewRowsPlan::kFour : FewRowsPlan::kEight;
 }
 
 constexpr const char* name_of(FewRowsPlan plan) {
-  constexpr const char* kNames[] = {"per warp", "spread", "own", "two", "four", "eight"};
+  constexpr const char* kNames[] = {"per warp", "tiles", "two", "four", "eight"};
   return kNames[static_cast<int>(plan)];
 }
 

@@ -98,7 +98,7 @@ __device__ inline void find_row_scales(const FewRowsInput& input, float* room) {
   const int warps = static_cast<int>(blockDim.x) / kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int parts = warps / input.rows;  // warps that share a row
-  float* sums = room + kMaxOwnTokens;
+  float* sums = room + kMaxPerWarpRows;
   if (warp / parts < input.rows) {
     float sum = 0;
 #pragma unroll 4

@@ -5,23 +5,15 @@
 #include "kernels/linear/few_rows/launch.cuh"
 #include "kernels/linear/few_rows/round_input.cuh"
 #include "kernels/linear/few_rows/tensor_step.cuh"
-#include "kernels/linear/few_rows/tensor_step_spread.cuh"
+#include "kernels/linear/few_rows/tile_kernel.cuh"
 #include "kernels/linear/few_rows/warp_kernel.cuh"
 
 namespace ocellus::cuda {
 
 /// Stores a warp's sums of a unit: [input row][16 weight rows].
-template <int kTiles, bool kSpread>
-__device__ inline void store_partials(TileSums<kTiles>& sums, int rows, float* partials) {
+template <int kTiles>
+__device__ inline void store_partials(const TileSums<kTiles>& sums, int rows, float* partials) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, q = lane % 4;
-  if constexpr (kSpread) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      sums[0][i] += __shfl_xor_sync(0xFFFFFFFFu, sums[0][i], 1);
-      sums[0][i] += __shfl_xor_sync(0xFFFFFFFFu, sums[0][i], 2);
-    }
-    if (q != 0) return;
-  }
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -98,10 +90,8 @@ struct Fetcher {
 };
 
 template <WeightFormat kFormat, FewRowsPlan kPlan>
-__global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
-    multiply_rows(const __grid_constant__ FewRowsWork work) {
+__global__ void __launch_bounds__(kMostRoundedWarps* kWarp, 2) multiply_rows(const __grid_constant__ FewRowsWork work) {
   using Shape = Step<kFormat>;
-  constexpr bool kOwnInput = kRoundsItself<kPlan>, kSpread = kPlan == FewRowsPlan::kSpread;
   constexpr int kTiles = kTilesOf<kPlan>;
   extern __shared__ uint4 shared_memory[];
   let_next_start();
@@ -120,17 +110,11 @@ __global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
   for (int i = 0; i < kRingSteps; ++i) fetcher.fetch(work, steps, ring_address + static_cast<uint32_t>(i * slot_bytes));
 
   RoundedRows x = work.rounded;
-  if constexpr (kOwnInput) {
+  wait_for_inputs();
+  if (work.shared.staged_bytes > 0) {
+    stage_rounded_rows(work, shared + work.shared.values_at);
     x.values = shared + work.shared.values_at;
     x.scales = reinterpret_cast<float2*>(shared + work.shared.scales_at);
-    take_input<Shape::kPlain>(work.input, x, reinterpret_cast<float*>(shared + work.shared.room_at));
-  } else {
-    wait_for_inputs();
-    if (work.shared.staged_bytes > 0) {
-      stage_rounded_rows(work, shared + work.shared.values_at);
-      x.values = shared + work.shared.values_at;
-      x.scales = reinterpret_cast<float2*>(shared + work.shared.scales_at);
-    }
   }
   auto* partials = reinterpret_cast<float*>(shared + work.shared.partials_at);
   auto* gates = reinterpret_cast<float*>(shared + work.shared.gates_at);
@@ -144,21 +128,19 @@ __global__ void __launch_bounds__(most_warps(kPlan) * kWarp, 2)
       __syncwarp();
       const StepPlace place = find_step<kFormat>(work, unit, step, ring + slot * slot_bytes);
       if constexpr (Shape::kPlain)
-        multiply_plain<kFormat, kTiles, kOwnInput>(place, x, sums);
-      else if constexpr (kSpread)
-        multiply_spread_codes<kFormat>(place, x, work.input.rows, sums[0]);
+        multiply_plain<kFormat, kTiles>(place, x, sums);
       else
-        multiply_codes<kFormat, kTiles, kOwnInput>(place, x, sums);
+        multiply_codes<kFormat, kTiles>(place, x, sums);
       __syncwarp();
       fetcher.fetch(work, steps, ring_address + static_cast<uint32_t>(slot * slot_bytes));
       slot = slot + 1 == kRingSteps ? 0 : slot + 1;
     }
     step -= steps;
-    float* buffer = partials + (work.two_buffers ? index & 1 : 0) * warps * partial_count;
-    store_partials<kTiles, kSpread>(sums, work.input.rows, buffer + warp * partial_count);
+    float* buffer = partials + (work.shared.two_buffers ? index & 1 : 0) * warps * partial_count;
+    store_partials<kTiles>(sums, work.input.rows, buffer + warp * partial_count);
     __syncthreads();
     finish_unit(work, unit, index, buffer, gates);
-    if (!work.two_buffers) __syncthreads();
+    if (!work.shared.two_buffers) __syncthreads();
   }
 }
 
@@ -168,12 +150,8 @@ void launch_few_rows(FewRowsPlan plan, const LaunchShape& shape, const FewRowsWo
   switch (plan) {
     case FewRowsPlan::kPerWarp:
       if (work.input.rows == 1) return launch<multiply_per_warp<kFormat, 1>>(queue, kName, shape, work);
-      if (work.input.rows == 2) return launch<multiply_per_warp<kFormat, 2>>(queue, kName, shape, work);
-      return launch<multiply_per_warp<kFormat, 4>>(queue, kName, shape, work);
-    case FewRowsPlan::kSpread:
-      if constexpr (!is_plain(kFormat)) launch<multiply_rows<kFormat, FewRowsPlan::kSpread>>(queue, kName, shape, work);
-      return;
-    case FewRowsPlan::kOwn: return launch<multiply_rows<kFormat, FewRowsPlan::kOwn>>(queue, kName, shape, work);
+      return launch<multiply_per_warp<kFormat, 2>>(queue, kName, shape, work);
+    case FewRowsPlan::kTiles: return launch<multiply_tiles<kFormat>>(queue, kName, shape, work);
     case FewRowsPlan::kTwo: return launch<multiply_rows<kFormat, FewRowsPlan::kTwo>>(queue, kName, shape, work);
     case FewRowsPlan::kFour: return launch<multiply_rows<kFormat, FewRowsPlan::kFour>>(queue, kName, shape, work);
     case FewRowsPlan::kEight: return launch<multiply_rows<kFormat, FewRowsPlan::kEight>>(queue, kName, shape, work);

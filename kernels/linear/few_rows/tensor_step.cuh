@@ -106,14 +106,14 @@ __device__ inline void add_halves_scaled(float (&sums)[4], const GroupScale& sca
 }
 
 /// A plain step.
-template <WeightFormat kFormat, int kTiles, bool kOwnInput>
+template <WeightFormat kFormat, int kTiles>
 __device__ inline void multiply_plain(const StepPlace& place, const RoundedRows& x, TileSums<kTiles>& sums) {
   using Shape = Step<kFormat>;
   constexpr int kEightBytes = Shape::kBytes * 8 / Shape::kWeights;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, q = lane % 4;
-  const int columns = kOwnInput ? x.columns : 8 * kTiles;
+  constexpr int kColumns = 8 * kTiles;
   const int exchange = (g & 1) << 6;  // fetch_step: halves of odd rows
-  const uint8_t* values = x.values + 64 * (place.first_group * columns + g) + 16 * q;
+  const uint8_t* values = x.values + 64 * (place.first_group * kColumns + g) + 16 * q;
 #pragma unroll
   for (int i = 0; i < Shape::kGroups; ++i) {
     if (i >= place.groups) break;
@@ -121,8 +121,7 @@ __device__ inline void multiply_plain(const StepPlace& place, const RoundedRows&
     const uint4 a = load_eight_halves<kFormat>(place.row + at), b = load_eight_halves<kFormat>(place.row_below + at);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      uint4 in{};
-      if (!kOwnInput || g < columns) in = *reinterpret_cast<const uint4*>(values + 64 * (i * columns + 8 * n));
+      const uint4 in = *reinterpret_cast<const uint4*>(values + 64 * (i * kColumns + 8 * n));
       add_halves(sums[n], a.x, b.x, a.y, b.y, in.x, in.y);
       add_halves(sums[n], a.z, b.z, a.w, b.w, in.z, in.w);
     }
@@ -130,14 +129,14 @@ __device__ inline void multiply_plain(const StepPlace& place, const RoundedRows&
 }
 
 /// A step of codes. Lane q of four multiplies words q and q + 4 of every group.
-template <WeightFormat kFormat, int kTiles, bool kOwnInput>
+template <WeightFormat kFormat, int kTiles>
 __device__ inline void multiply_codes(const StepPlace& place, const RoundedRows& x, TileSums<kTiles>& sums) {
   using Format = Blocks<kFormat>;
   constexpr int kGroupsPerBlock = Format::kElements / 32;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, q = lane % 4;
-  const int columns = kOwnInput ? x.columns : 8 * kTiles;
-  const uint8_t* values = x.values + 32 * (place.first_group * columns + g) + 8 * q;
-  const float2* scales = x.scales + place.first_group * columns + 2 * q;
+  constexpr int kColumns = 8 * kTiles;
+  const uint8_t* values = x.values + 32 * (place.first_group * kColumns + g) + 8 * q;
+  const float2* scales = x.scales + place.first_group * kColumns + 2 * q;
 #pragma unroll
   for (int i = 0; i < Step<kFormat>::kGroups; ++i) {
     if (i >= place.groups) break;
@@ -149,10 +148,8 @@ __device__ inline void multiply_codes(const StepPlace& place, const RoundedRows&
     const GroupScale below = Format::scale(place.row_below + offset, group);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
-      uint2 in{};
-      float4 in_scale{};
-      if (!kOwnInput || g < columns) in = *reinterpret_cast<const uint2*>(values + 32 * (i * columns + 8 * n));
-      if (!kOwnInput || 2 * q < columns) in_scale = *reinterpret_cast<const float4*>(scales + i * columns + 8 * n);
+      const uint2 in = *reinterpret_cast<const uint2*>(values + 32 * (i * kColumns + 8 * n));
+      const float4 in_scale = *reinterpret_cast<const float4*>(scales + i * kColumns + 8 * n);
       if constexpr (Format::kHalves) {
         CodeSums front, back;
         front.add(low[0], low_below[0], in.x);

@@ -57,6 +57,23 @@ struct BlockShare {
 struct FewRowsShared {
   int staged_bytes = 0;  // bytes of inputs rounded beforehand, scales after values, to copy there: all or none
   int values_at = 0, scales_at = 0, partials_at = 0, gates_at = 0, room_at = 0;
+  bool two_buffers = false;  // two buffers of partial sums: units then need one barrier instead of two
+};
+
+/// The input of FewRowsPlan::kTiles: rows of f16 that start at multiples of 16 bytes.
+struct TileInputRows {
+  const __half* data = nullptr;
+  int64_t stride = 0;
+  int rows = 0, cols = 0;
+};
+
+/// Division of the work of a block of FewRowsPlan::kTiles among its warps (tile_units.cuh).
+struct TileShare {
+  TileInputRows input;
+  int column_warps = 1;
+  int groups = 1;
+  int unit_rows = 16;
+  int partials_at = 0;  // in shared memory, after the rings
 };
 
 struct FewRowsWork {
@@ -68,10 +85,10 @@ struct FewRowsWork {
   int pitch = 0;          // bytes between the rows of a step in the ring
   bool gated = false;
   bool accumulate = false;
-  bool two_buffers = false;  // two buffers of partial sums: units then need one barrier instead of two
   Activation activation = Activation::kNone;
   RoundedRows rounded;  // inputs rounded beforehand
   FewRowsShared shared;
+  TileShare tiles;
 };
 
 }  // namespace ocellus::cuda
