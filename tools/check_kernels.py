@@ -11,7 +11,7 @@ import sys
 UNBOUNDED_REGISTERS = 64
 # Spilled bytes of a kernel's instances, at most: those of long heads (512), and of products of block formats.
 SPILLED_BYTES = {"attend_packed_piece": 3072, "attend_piece": 3072, "find_ranges": 256, "multiply_per_warp": 192,
-                 "multiply_rows": 128}
+                 "multiply_rows": 128, "multiply_tiles": 96}
 OTHER_SPILLED_BYTES = 32
 
 REPORT = re.compile(r"Compiling entry function '(\S+)' for 'sm_87'.*?(\d+) bytes spill stores.*?"

@@ -76,7 +76,7 @@ int most_warps_of(const CudaFacts& device) { return most_warps_of(shared_bytes_o
 
 constexpr int kRoomBytes = (kMaxPerWarpRows + kWarp) * 4;  // room of sums over a block
 
-/// True if shape_launch() needs at most this much shared memory, without rounded rows, which it stages where there is
+/// True if shape_rounded() needs at most this much shared memory, without rounded rows, which it stages where there is
 /// room.
 template <WeightFormat kFormat>
 constexpr bool fits(FewRowsPlan plan, int shared_bytes) {
@@ -197,8 +197,7 @@ LaunchShape shape_per_warp(const StepFacts& facts, int64_t weight_rows, FewRowsW
 }
 
 /// Lays out shared memory and divides the weight rows among blocks.
-LaunchShape shape_launch(FewRowsPlan plan, const StepFacts& facts, int64_t weight_rows, FewRowsWork& work,
-                         const CudaFacts& device) {
+LaunchShape shape_rounded(const StepFacts& facts, int64_t weight_rows, FewRowsWork& work, const CudaFacts& device) {
   const int warps = std::min({facts.warps, kMostRoundedWarps, most_warps_of(device)});
   const int groups = groups_of(work.input.cols), unit_bytes = kUnitRows * work.input.rows * 4;
   work.pitch = row_pitch(work, facts);
@@ -332,7 +331,7 @@ void multiply_format(const FewRowsArgs& args, int first, Rounded& rounded, Queue
     shape = shape_tiles(facts, weight_rows, work, device);
   } else {
     work.rounded.columns = static_cast<int>(rounded_columns(args.input.rows));
-    shape = shape_launch(plan, facts, weight_rows, work, device);
+    shape = shape_rounded(facts, weight_rows, work, device);
     round_rows(args, facts.plain, work, rounded, queue);
   }
   facts.launch(plan, shape, work, queue);
