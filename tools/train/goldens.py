@@ -16,7 +16,7 @@ QUESTIONS = {1: range(8), 4: (12, 13), 16: (21,)}
 # Further ones with so many images, asked anew about the boards of those, so that there are fewer boards.
 FURTHER = {4: (15, 16, 17), 8: (18, 20)}
 FURTHER_SEED = 5
-IMAGE_ROWS_COUNT = 2
+IMAGE_ROWS_COUNT = 1
 
 
 def save_halves(tensor, path):
