@@ -11,8 +11,8 @@
 //   attend_rows_write.cuh      sums as rows of the output
 //   attend_rows_calibrate.cu   the kernel that finds the ranges of calibrated scores before
 //   attend_rows_long.cu        the same for heads that are too long for such tiles
-//   attend_rows_hopper.cu      the same with larger products (attend_warpgroup.cuh) on devices that have them: heads of
-//   64 attend_rows_warpgroups.cu  other heads and caches there, one warpgroup copying for the others
+//   attend_rows_hopper.cu      the same with larger products (attend_warpgroup.cuh) where there are any: heads of 64
+//   attend_rows_warpgroups.cu  other heads and caches there, one warpgroup copying for the others
 //                              (attend_warpgroup_tile.cuh, attend_warpgroup_copy.cuh, attend_barriers.cuh)
 #include <cmath>
 #include <numbers>

@@ -17,9 +17,6 @@ namespace ocellus::cuda {
 // Not anonymous: for empty kernels compilers would report all of it as unused.
 namespace hopper {
 
-inline constexpr int kGroupThreads = 128;
-inline constexpr int kGroupRows = 64;
-
 /// As RowsTile, for heads of 64. A stage's keys and values lie as products can read them: a slot's eight 16-byte units
 /// side by side, unit u of slot s at place u ^ s % 8.
 struct WarpgroupTile {
@@ -37,6 +34,7 @@ struct WarpgroupTile {
   static constexpr int kPieces = kSlots / kTileSlots;
   static constexpr int kStride = kDim + 8;  // stride of queries and results
   static constexpr int kRowUnits = kDim / 8;
+  static constexpr bool kSwizzled = true;
   static constexpr int kStage = 2 * kSlots * kDim;  // keys, then values
   // While a stage's scores are computed the values of the previous stage are read, and kAhead more stages arrive.
   static constexpr int kAhead = 2;
@@ -52,16 +50,6 @@ struct WarpgroupTile {
   __device__ static int place_of_unit(int i) { return i % kRowUnits; }
   __device__ static int unit_offset(int row, int unit) { return row * 64 + (unit ^ row) % 8 * 8; }
 };
-
-/// Columns 16 k .. of all keys of a stage, as the right factor of scores.
-__device__ inline uint64_t key_factor(uint32_t keys, int k) {
-  return descriptor_bits(16, 1024, true) | (keys + k * 32) / 16;
-}
-
-/// Slots 16 k .. of all values of a stage, as the right factor of weights, turned over.
-__device__ inline uint64_t value_factor(uint32_t values, int k) {
-  return descriptor_bits(8192, 1024, true) | (values + k * (16 * 128)) / 16;
-}
 
 template <class T>
 __device__ uint32_t stage_address(const __half* stages, int stage) {
@@ -90,7 +78,7 @@ __device__ void fetch_ahead(const RowsWork& work, const TilePlace& place, RingRu
 template <class T>
 __device__ void add_values(const TileWeights<T>& weights, uint32_t values, TileRows<T>& rows) {
 #pragma unroll
-  for (int k = 0; k < T::kPieces; ++k) add_product(rows.mixed[0], weights[k], value_factor(values, k));
+  for (int k = 0; k < T::kPieces; ++k) add_product(rows.mixed[0], weights[k], value_factor<T>(values, k));
   commit_products();
 }
 
@@ -112,7 +100,8 @@ __device__ void work_on(const RowsWork& work, const TilePlace& place, RingRun* r
   settle(rows.mixed[0]);
   begin_products();
 #pragma unroll
-  for (int k = 0; k < T::kDim / kFragment; ++k) multiply(scores[0], rows.queries[0][k], key_factor(keys, k), k > 0);
+  for (int k = 0; k < T::kDim / kFragment; ++k)
+    multiply(scores[0], rows.queries[0][k], row_factor<T, T::kSlots>(keys, k), k > 0);
   commit_products();
   if constexpr (!kFirst) add_values<T>(weights, stage_address<T>(stages, stage - 1) + T::kStage, rows);
   fetch_ahead<T>(work, place, ring, stage, stages);

@@ -5,7 +5,7 @@
 
 namespace ocellus::cuda {
 
-/// attend_rows with the products of whole warpgroups, in tiles that see all their slots. Returns false, and launches
+/// attend_rows with the products of whole warpgroups. Returns false, and launches
 /// nothing, if the device, this build or the head size does not support it.
 bool attend_rows_hopper(const RowsWork& work, Queue& queue);
 

@@ -1,14 +1,15 @@
 // Products of a warpgroup, four warps that start at a multiple of four, on compute capability 9.0 only. They run
-// asynchronously; see "asynchronous warpgroup level matrix instructions" in the PTX manual. The left factor and the
-// sums are in registers, laid out like those of the products in attend_tile.cuh, 16 rows per warp; the right factor is
-// in shared memory, given by a descriptor.
+// asynchronously; see "asynchronous warpgroup level matrix instructions" in the PTX manual. The sums are
+// in registers, laid out like those of the products in attend_tile.cuh, 16 rows per warp, and so is the left factor,
+// or it is in shared memory like the right one, each given by a descriptor.
 #pragma once
 
 #include <cstdint>
 
 namespace ocellus::cuda {
 
-/// Makes this thread's copies into shared memory visible to products; call it before the barrier of their readers.
+/// Makes copies into shared memory visible to products; call it between the two, in the thread that copied before the
+/// barrier of the readers, or in the readers after it.
 __device__ inline void show_copies_to_products() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }
 /// Begins a batch of products, which read and add to registers written until here.
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
@@ -27,11 +28,33 @@ __device__ void settle(float (&sums)[kMatrices][4]) {
     for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(sums[n][i])::"memory");
 }
 
+inline constexpr int kGroupThreads = 128;
+inline constexpr int kGroupRows = 64;
+
 /// A descriptor: address, leading and stride offset in bytes, swizzling of 128 bytes or none. "Matrix descriptor
 /// format" and "strides" in the PTX manual.
 __host__ __device__ constexpr uint64_t descriptor_bits(int leading, int stride, bool swizzled) {
   return static_cast<uint64_t>(leading / 16) << 16 | static_cast<uint64_t>(stride / 16) << 32 |
          static_cast<uint64_t>(swizzled) << 62;
+}
+
+/// Columns 16 k .. of a matrix of kCount rows (queries, or keys) as a factor of scores: eight rows and the next eight
+/// are a stride apart, in plain layout the two units are a leading offset apart.
+template <class T, int kCount>
+__device__ uint64_t row_factor(uint32_t matrix, int k) {
+  constexpr int kUnit = kCount * 16;
+  constexpr uint64_t kBits = T::kSwizzled ? descriptor_bits(16, 1024, true) : descriptor_bits(kUnit, 128, false);
+  return kBits | (matrix + (T::kSwizzled ? k / 4 * (kCount * 128) + k % 4 * 32 : 2 * k * kUnit)) / 16;
+}
+
+/// Slots 16 k .. of all values of a stage, as the right factor of weights, turned over. Swizzled: eight slots and the
+/// next eight are a stride apart, panels a leading offset. Plain: eight slots and the next eight are a leading offset
+/// apart, units a stride.
+template <class T>
+__device__ uint64_t value_factor(uint32_t values, int k) {
+  constexpr uint64_t kBits =
+      T::kSwizzled ? descriptor_bits(T::kSlots * 128, 1024, true) : descriptor_bits(128, T::kSlots * 16, false);
+  return kBits | (values + k * (T::kSwizzled ? 16 * 128 : 16 * 16)) / 16;
 }
 
 // clang-format off

@@ -1,4 +1,4 @@
-// Tiled attention by warpgroups: sizes of a tile, its shared memory, and how products find their factors there.
+// Tiled attention by warpgroups: sizes of a tile, its shared memory, and the order of the tiles.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,6 @@
 #include "kernels/attention/attend_warpgroup.cuh"
 
 namespace ocellus::cuda {
-
-inline constexpr int kGroupThreads = 128;
-inline constexpr int kGroupRows = 64;
 
 /// As RowsTile: kGroups warpgroups of 64 query rows each, and one more that copies. A matrix in shared memory is made
 /// of 16-byte units, in one of two layouts that products can read:
@@ -66,25 +63,6 @@ struct WarpgroupTile {
     return kSwizzled ? unit / 8 * (kCount * 64) + row * 64 + (unit ^ row) % 8 * 8 : (unit * kCount + row) * 8;
   }
 };
-
-/// Columns 16 k .. of a matrix of kCount rows (queries, or keys) as a factor of scores: eight rows and the next eight
-/// are a stride apart, in plain layout the two units are a leading offset apart.
-template <class T, int kCount>
-__device__ uint64_t row_factor(uint32_t matrix, int k) {
-  constexpr int kUnit = kCount * 16;
-  constexpr uint64_t kBits = T::kSwizzled ? descriptor_bits(16, 1024, true) : descriptor_bits(kUnit, 128, false);
-  return kBits | (matrix + (T::kSwizzled ? k / 4 * (kCount * 128) + k % 4 * 32 : 2 * k * kUnit)) / 16;
-}
-
-/// Slots 16 k .. of all values of a stage, as the right factor of weights, turned over. Swizzled: eight slots and the
-/// next eight are a stride apart, panels a leading offset. Plain: eight slots and the next eight are a leading offset
-/// apart, units a stride.
-template <class T>
-__device__ uint64_t value_factor(uint32_t values, int k) {
-  constexpr uint64_t kBits =
-      T::kSwizzled ? descriptor_bits(T::kSlots * 128, 1024, true) : descriptor_bits(128, T::kSlots * 16, false);
-  return kBits | (values + k * (T::kSwizzled ? 16 * 128 : 16 * 16)) / 16;
-}
 
 /// A stage's place in the ring, and the parity of its round.
 template <class T>

@@ -84,7 +84,7 @@ constexpr bool fits(FewRowsPlan plan, int shared_bytes) {
   const int pitch = kFacts.plain ? kFacts.bytes : 16 * ((kFacts.bytes + 30) / 16 | 1);
   const int warps = std::min({kFacts.warps, kMostRoundedWarps, most_warps_of(shared_bytes)});
   const int unit_bytes = kUnitRows * 8 * tiles_of(plan) * 4, units = (tiles_of(plan) <= 2 ? 2 : 1) * warps + 1;
-  return warps * kRingSteps * kUnitRows * pitch + units * unit_bytes + kRoomBytes <= shared_bytes;
+  return warps * kRingSteps * kUnitRows * pitch + units * unit_bytes <= shared_bytes;
 }
 static_assert([]<int... kIndices>(std::integer_sequence<int, kIndices...>) {
   for (int plan = static_cast<int>(FewRowsPlan::kTwo); plan <= static_cast<int>(FewRowsPlan::kEight); ++plan)
@@ -202,14 +202,11 @@ LaunchShape shape_rounded(const StepFacts& facts, int64_t weight_rows, FewRowsWo
   const int groups = groups_of(work.input.cols), unit_bytes = kUnitRows * work.input.rows * 4;
   work.pitch = row_pitch(work, facts);
   int at = warps * kRingSteps * kUnitRows * work.pitch;
-  work.shared.values_at = at;
   work.shared.two_buffers = work.input.rows <= 16;
   work.shared.partials_at = at;
   at += (work.shared.two_buffers ? 2 : 1) * warps * unit_bytes;
   work.shared.gates_at = at;
   at += work.gated ? unit_bytes : 0;
-  work.shared.room_at = at;
-  at += kRoomBytes;
 
   const int values = groups * work.rounded.columns * (facts.plain ? 64 : 32);
   const int bytes = values + (facts.plain ? 0 : groups * work.rounded.columns * 8);
@@ -231,8 +228,8 @@ LaunchShape shape_tiles(const StepFacts& facts, int64_t weight_rows, FewRowsWork
   constexpr int kMostGroups = 15;  // named barriers
   TileShare& tiles = work.tiles;
   const unsigned blocks = divide_rows(weight_rows, device.multiprocessors, work);
-  const int most = std::min(kMostTileWarps, most_warps_of(device)),
-            block_rows = static_cast<int>(divide_up(weight_rows, blocks));
+  const int most = std::min(kMostTileWarps, most_warps_of(device));
+  const int block_rows = static_cast<int>(divide_up(weight_rows, blocks));
   const int slices = divide_up(work.input.cols, kSliceWeights), rounds = divide_up(slices, most);
   tiles.column_warps = divide_up(slices, rounds);
   tiles.groups = std::min({most / tiles.column_warps, kMostGroups, divide_up(block_rows, kUnitRows)});

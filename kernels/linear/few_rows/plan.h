@@ -14,7 +14,7 @@ namespace ocellus::cuda {
 inline constexpr int64_t kFewRows = 64;
 /// Input rows beyond which tensor cores are faster than a row of weights per warp.
 inline constexpr int kMaxPerWarpRows = 2;
-inline constexpr int kMaxTileRows = 8;
+inline constexpr int kMaxTileRows = 8;  // columns of a product of the tensor cores
 /// Number of input values beyond which rounding them once is faster than rounding them in every block.
 inline constexpr int64_t kMaxPerWarpValues = 65536;
 /// Rows beyond which cuBLASLt multiplies plain weights faster.

@@ -32,32 +32,14 @@ struct TileUnit {
 
 /// Returns unit `index` of this block; without rows if there is none.
 __device__ inline TileUnit find_tile_unit(const FewRowsWork& work, int index) {
-  const int block = static_cast<int>(blockIdx.x), most = work.tiles.unit_rows;
-  const int first = block * work.share.rows + min(block, work.share.blocks_with_more);
-  const int last = first + work.share.rows + (block < work.share.blocks_with_more ? 1 : 0);
+  const int most = work.tiles.unit_rows;
+  const Unit rows = find_rows(work, index, most);
   TileUnit unit;
-  int count = 0;
-  if (work.gated) {
-    unit.first = first + most * index;
-    count = last - unit.first;
-  } else {
-    int begin = 0;  // first row of the matrix among all rows
-    for (int i = 0; i < work.count; ++i) {
-      const int from = max(first, begin) - begin, to = min(last - begin, work.matrices[i].rows);
-      const int units = to > from ? divide_up(to - from, most) : 0;
-      if (index < units) {
-        unit.matrix = i;
-        unit.first = from + most * index;
-        count = to - unit.first;
-        break;
-      }
-      index -= units;
-      begin += work.matrices[i].rows;
-    }
-  }
+  unit.matrix = rows.matrix;
+  unit.first = rows.first;
   const int64_t at = unit.first * work.row_bytes;
-  unit.counts[0] = max(0, min(kUnitRows, count));
-  unit.counts[1] = work.gated ? unit.counts[0] : max(0, min(most - kUnitRows, count - kUnitRows));
+  unit.counts[0] = max(0, min(kUnitRows, rows.count));
+  unit.counts[1] = work.gated ? unit.counts[0] : max(0, min(most - kUnitRows, rows.count - kUnitRows));
   unit.weights[0] = work.matrices[unit.matrix].weights + at;
   unit.weights[1] = work.gated ? work.matrices[1].weights + at : unit.weights[0] + kUnitRows * work.row_bytes;
   return unit;

@@ -58,32 +58,39 @@ struct Unit {
   int count = 0;  // 0: no more units
 };
 
-/// Returns unit `index` of this block. Gated: the rows of the first matrix and then the same rows of the second.
-__device__ inline Unit find_unit(const FewRowsWork& work, int index) {
+/// Finds the rows of this block from its `index`-th `most` rows on, all of one matrix; none if the block has fewer.
+/// Gated: of the first matrix.
+__device__ inline Unit find_rows(const FewRowsWork& work, int index, int most) {
   const int block = static_cast<int>(blockIdx.x);
   const int first = block * work.share.rows + min(block, work.share.blocks_with_more);
   const int last = first + work.share.rows + (block < work.share.blocks_with_more ? 1 : 0);
-  Unit unit;
+  Unit rows;
   if (work.gated) {
-    unit.matrix = index & 1;
-    unit.first = first + kUnitRows * (index >> 1);
-    unit.count = min(kUnitRows, last - unit.first);
-  } else {
-    int begin = 0;  // first row of the matrix among all rows
-    for (int i = 0; i < work.count; ++i) {
-      const int from = max(first, begin) - begin, to = min(last - begin, work.matrices[i].rows);
-      const int units = to > from ? divide_up(to - from, kUnitRows) : 0;
-      if (index < units) {
-        unit.matrix = i;
-        unit.first = from + kUnitRows * index;
-        unit.count = min(kUnitRows, to - unit.first);
-        break;
-      }
-      index -= units;
-      begin += work.matrices[i].rows;
-    }
+    rows.first = first + most * index;
+    rows.count = last - rows.first;
+    return rows;
   }
-  unit.count = max(unit.count, 0);
+  int begin = 0;  // first row of the matrix among all rows
+  for (int i = 0; i < work.count; ++i) {
+    const int from = max(first, begin) - begin, to = min(last - begin, work.matrices[i].rows);
+    const int units = to > from ? divide_up(to - from, most) : 0;
+    if (index < units) {
+      rows.matrix = i;
+      rows.first = from + most * index;
+      rows.count = to - rows.first;
+      break;
+    }
+    index -= units;
+    begin += work.matrices[i].rows;
+  }
+  return rows;
+}
+
+/// Returns unit `index` of this block. Gated: the rows of the first matrix and then the same rows of the second.
+__device__ inline Unit find_unit(const FewRowsWork& work, int index) {
+  Unit unit = find_rows(work, work.gated ? index >> 1 : index, kUnitRows);
+  if (work.gated) unit.matrix = index & 1;
+  unit.count = max(0, min(kUnitRows, unit.count));
   unit.weights = work.matrices[unit.matrix].weights + unit.first * work.row_bytes;
   return unit;
 }
