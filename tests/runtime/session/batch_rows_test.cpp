@@ -67,7 +67,6 @@ void check_batch(const ocellus_limits& limits) {
     // On a GPU attention divides its sums by the number of rows.
     if (!on_cuda) CHECK(together[i].stats.logits_hash == alone.stats.logits_hash);
     // What the batch left in the cache is what the next turn reads.
-    test::Answer next;
     test::add_question(*traced.sessions[i], test::golden(static_cast<int>(i)));
     CHECK(test::answer_of(*traced.sessions[i], test::default_params(4)).status.ok());
   }

@@ -172,23 +172,23 @@ TEST_CASE("the plan of everything at once has rows to spare for those of a GPU, 
   constexpr int32_t kMoreOnGpu = 60;  // what is staged there in pinned memory, and the scratch of its kernels
   int32_t most = 0;
   test::for_each_tiny_family([&](const Model& model) {
-    for (const char* const method : {"david", "h2o", "look-m", "meda"}) {
-      for (const char* const scheme : {"calibquant:tau-low=0", "kivi"}) {
-        ocellus_limits limits = linking_limits(OCELLUS_REUSE_BLEND, 8);
-        limits.device = OCELLUS_DEVICE_CPU;
-        limits.max_sessions = 2;
-        limits.cache.kv_bits = 2;
-        limits.cache.keep = 0.1f;
-        test::set_text(limits.cache.evict, method);
-        test::set_text(limits.cache.kv_scheme, scheme);
-        limits.library = 1;
-        limits.library_cache_bytes = 4 << 20;
-        ocellus_plan plan;
-        const Status status = plan_memory(model, limits, &plan);
-        REQUIRE_MESSAGE(status.code() != Code::kInternal, last_failure().sentence);
-        if (status.ok()) most = std::max(most, plan.row_count);  // not every pair is allowed
-      }
-    }
+    for (const char* const method : {"david", "h2o", "look-m", "meda"})
+      for (const char* const scheme : {"calibquant:tau-low=0", "kivi"})
+        for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_CARRY, OCELLUS_REUSE_BLEND}) {
+          ocellus_limits limits = linking_limits(reuse, 8);
+          limits.device = OCELLUS_DEVICE_CPU;
+          limits.max_sessions = 2;
+          limits.cache.kv_bits = 2;
+          limits.cache.keep = 0.1f;
+          test::set_text(limits.cache.evict, method);
+          test::set_text(limits.cache.kv_scheme, scheme);
+          limits.library = 1;
+          limits.library_cache_bytes = 4 << 20;
+          ocellus_plan plan;
+          const Status status = plan_memory(model, limits, &plan);
+          REQUIRE_MESSAGE(status.code() != Code::kInternal, last_failure().sentence);
+          if (status.ok()) most = std::max(most, plan.row_count);  // not every pair is allowed
+        }
   });
   CHECK(most + kMoreOnGpu <= OCELLUS_PLAN_MAX_ROWS);
 }
