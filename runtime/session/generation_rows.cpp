@@ -133,7 +133,7 @@ void Generation::give_up_rows() {
   std::bitset<kMaxSessions> taken;
   for (int32_t i = 0; i < count_; ++i) {
     if (!parts_[i].on_device) parts_[i].row = kNoRow;
-    if (parts_[i].on_device && parts_[i].row < rows) taken.set(static_cast<size_t>(parts_[i].row));
+    if (parts_[i].on_device && parts_[i].row < rows) taken[static_cast<size_t>(parts_[i].row)] = true;
   }
   int32_t free = 0;
   for (int32_t i = 0; i < count_; ++i) {
