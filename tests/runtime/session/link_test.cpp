@@ -141,7 +141,7 @@ TEST_CASE("planned images can be linked in whatever prompts they come, and text 
     CHECK(FreeBlocks(*engine) == all);
     ocellus_generate_params params = default_params(1 << 20);
     params.ignore_end = 1;
-    for (int i = 0; i < 4; ++i) answer_golden(session, i == 3 ? 7 : 1, 4);
+    for (int i = 0; i < 4; ++i) answer_golden(session, i == 3 ? 3 : 1, 4);
     CHECK(session.begin_turn().ok());
     CHECK(test::add_board(session, "images/115.png").code() == Code::kFull);
     CHECK(test::answer_of(session, params).stats.stop == OCELLUS_STOP_FULL);

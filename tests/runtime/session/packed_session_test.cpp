@@ -89,7 +89,7 @@ TEST_CASE("eight bits answer as f16 does" * doctest::test_suite("long")) {
     limits.cache.compress_at = at;
     const std::unique_ptr<Engine> engine = make_engine(limits);
     Session& session = open_session(*engine);
-    for (const int id : {0, 1, 3, 6, 7, 12, 18}) {
+    for (const int id : {0, 1, 3, 6, 12, 18}) {
       CAPTURE(id);
       plain.reset();
       session.reset();
@@ -274,7 +274,7 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
     CHECK(FreeBlocks(*engine) == all);
     // One in each of four turns.
     for (int i = 0; i < 4; ++i) {
-      answer = answer_golden(session, i == 3 ? 7 : 1, 4);
+      answer = answer_golden(session, i == 3 ? 3 : 1, 4);
       check_resident(session, answer.stats);
     }
     CHECK(session.cache().image_count() == 4);
