@@ -15,7 +15,8 @@ namespace {
 void check_few_rows(const test::MatmulCase& c, Queue& queue) {
   const std::vector<float> actual = c.run(queue);
   const bool coded = is_block_format(c.weights[0].format);
-  const test::TakenInput x = test::take_input(c.input, c.cols, coded, !coded, 0.0);
+  const test::Taken how = coded ? test::Taken::kCodes : test::Taken::kHalves;
+  const test::TakenInput x = test::take_input(c.input, c.cols, how, 0.0);
   test::Comparison comparison;
   size_t at = 0;
   for (size_t i = 0; i < c.weights.size(); ++i) {
@@ -23,7 +24,7 @@ void check_few_rows(const test::MatmulCase& c, Queue& queue) {
     for (int64_t t = 0; t < c.rows; ++t)
       for (int64_t n = 0; n < c.weights[i].rows; ++n, ++at) {
         const test::Product sum =
-            test::multiply_reference(x, decoded.data() + n * c.cols, c.cols, t, !coded, test::sum_error(coded, true));
+            test::multiply_reference(x, decoded.data() + n * c.cols, c.cols, t, how, test::sum_error(coded, true));
         const test::Addend extra = test::addend(c, i, t, n);
         const double value = test::activated(c.options.activation, sum.value + extra.value);
         double error = 1.2 * (sum.error + 1e-6 * extra.magnitude) + 4e-6 * std::abs(value);

@@ -41,6 +41,7 @@ struct NormCase {
   }
 
   bool coded() const { return is_block_format(format); }
+  test::Taken how_taken(bool on_cuda) const { return test::how_taken(coded(), format, rows, on_cuda); }
   WeightView weight(size_t i) const { return {bytes[i].data(), format, matrices[i].rows, cols}; }
   const float* bias_of(size_t i) const { return bias ? biases[i].data() : nullptr; }
   DeviceView<const float> view() const { return {input.data(), rows, cols, cols + gap}; }
@@ -61,8 +62,7 @@ struct NormCase {
 
   // Returns output n of matrix i for row t, the bias included.
   Product expected(const TakenInput& x, size_t i, int64_t t, int64_t n, bool on_cuda) const {
-    const bool halves = on_cuda && !coded();
-    Product product = test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, halves,
+    Product product = test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, how_taken(on_cuda),
                                                test::sum_error(coded(), on_cuda) + 4e-6);
     if (!bias) return product;
     const double addend = biases[i][static_cast<size_t>(n)];
@@ -164,7 +164,7 @@ std::vector<float> run_gated_matmul(const NormCase& c, Queue& queue) {
 
 void check_norm_matmul(const NormCase& c, Queue& queue) {
   const std::vector<float> actual = run_norm_matmul(c, queue);
-  const TakenInput x = take_input(c.normed(), c.cols, c.coded(), queue.on_cuda() && !c.coded(), 1e-5);
+  const TakenInput x = take_input(c.normed(), c.cols, c.how_taken(queue.on_cuda()), 1e-5);
   Comparison comparison;
   size_t at = 0;
   for (size_t i = 0; i < c.matrices.size(); ++i)
@@ -180,7 +180,7 @@ void check_norm_matmul(const NormCase& c, Queue& queue) {
 void check_gated_matmul(const NormCase& c, Queue& queue) {
   const std::vector<float> actual = run_gated_matmul(c, queue);
   const bool on_cuda = queue.on_cuda();
-  const TakenInput x = take_input(c.normed(), c.cols, c.coded(), on_cuda && !c.coded(), 1e-5);
+  const TakenInput x = take_input(c.normed(), c.cols, c.how_taken(on_cuda), 1e-5);
   Comparison comparison;
   size_t at = 0;
   for (int64_t t = 0; t < c.rows; ++t)
