@@ -1,7 +1,7 @@
 // Flash attention (Dao et al. 2022) on vectors: one pass over the slots with a running maximum and sum.
 //
 // A task holds up to 64 columns: the query rows of one block times the query heads of one group. Blocks of 64 slots are
-// expanded to f32 once and serve all columns; CPUs with fast products of bf16 pairs round them to those. Scores are
+// expanded to f32 once and serve all columns, rounded to bf16 where the CPU is faster with pairs of those. Scores are
 // stored as slots by columns, so that maximum, exponential and sum run down the columns without any reduction across
 // lanes.
 #include <algorithm>

@@ -115,7 +115,7 @@ HWY_ATTR void finish_panel(const Block& block, int64_t t, const float* sums) {
 
 #if OCELLUS_VNNI
 
-// Its panel lies behind the room for one of codes.
+// Its panel lies after the room for one of codes.
 uint32_t* pair_panel(const Block& block) {
   return reinterpret_cast<uint32_t*>(block.scratch + thread_scratch_bytes(block.args.input.cols) / 2);
 }

@@ -64,7 +64,7 @@ TileUse::~TileUse() {
 
 void multiply_tiles(const uint32_t* panel, const uint32_t* tiles, int64_t count, int64_t pairs, float* sums) {
   asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" : : : "memory");
-  const int64_t rows = kTileRows * pairs;  // what sixteen rows take
+  const int64_t rows = kTileRows * pairs;
   for (int64_t i = 0; i < kTileRows * pairs; i += kTileFloats) {
     asm volatile("tileloadd (%0,%1,1), %%tmm5" : : "r"(panel + i), "r"(kRowBytes) : "memory");
     add_products<0>(tiles + i);
