@@ -53,8 +53,11 @@ NO_OP = {
     "kv_run": "a struct that the attention ops share",
     "matmul_codes": "the int8 half of matmul, tested with it",
     "matmul_library": "what matmul keeps between calls on CUDA, tested with it",
+    "matmul_pairs": "the bf16 half of matmul on the CPU, tested with it",
     "matmul_scratch": "how matmul cuts its operands on CUDA, tested with it",
+    "matmul_tiles": "matmul by the tiles of AMX, tested with it",
     "norm_matmul_parts": "the ops that norm_matmul stands for on both backends, tested with it",
+    "pairs": "which CPUs multiply bf16",
     "past_runs": "a struct that the ops over a chunk's rows share",
     "picture_math": "arithmetic that both backends of the picture ops share, tested with them",
     "resample_math": "arithmetic that both backends of the picture ops share, tested with them",
@@ -67,6 +70,7 @@ NO_OP = {
     "slot_ledger": "a struct that the ops share where slots go while sessions answer",
     "step_row": "a struct that the ops of a decode step share",
     "step_tiles": "structs that the ops of a decode step share",
+    "transpose_avx512": "shuffles that the CPU's products share, tested with them",
 }
 # ops of one backend: the source they do have, and why
 ONE_BACKEND = {

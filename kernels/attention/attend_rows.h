@@ -48,7 +48,8 @@ struct RowBounds {
 /// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated on request. On CUDA runs are
 ///             f16 and not shifted: expand_kv copies the others, to be marked `calibrated` if they were packed.
 ///             Calibration takes a second pass over the runs' keys there, and covers the slots that a row sees
-/// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32. CUDA: products of
+/// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32; factors of products
+///             rounded to bf16 if has_pair_products(). CUDA: products of
 ///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
 /// Divisible   E by 8, E <= kMaxHeadDim on CUDA and with shifted runs; H by G; H / G <= 64; on CUDA all rows start at
 ///             multiples of 16 bytes; sequences > 1 only without runs and causality, with first_row 0

@@ -1,8 +1,9 @@
 // Flash attention (Dao et al. 2022) on vectors: one pass over the slots with a running maximum and sum.
 //
 // A task holds up to 64 columns: the query rows of one block times the query heads of one group. Blocks of 64 slots are
-// expanded to f32 once and serve all columns. Scores are stored as slots by columns, so that maximum, exponential and
-// sum run down the columns without any reduction across lanes.
+// expanded to f32 once and serve all columns, rounded to bf16 where the CPU is faster with pairs of those. Scores are
+// stored as slots by columns, so that maximum, exponential and sum run down the columns without any reduction across
+// lanes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "kernels/attention/attend_rows_plan.h"
 #include "kernels/backends.h"
 #include "kernels/base/highway_targets.h"
+#include "kernels/base/pairs.h"
 #include "kernels/rows/rope_angles.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -109,6 +111,7 @@ class QueryBlock {
       const float* query = used ? query_of(m) : nullptr;
       for (int64_t e = 0; e < dim_; ++e) s_.queries[e * columns_ + m] = used ? query[e] * scale : 0.0f;
     }
+    if (pairs_) pair_rows(s_.queries, dim_, columns_);
     std::fill_n(s_.mixed, columns_ * attend_padded(dim_), 0.0f);
     std::fill_n(s_.sums, columns_, 0.0f);
     std::fill_n(s_.maxima, columns_, kNoScore);
@@ -285,15 +288,29 @@ class QueryBlock {
     for (int64_t i = 0; hidden > 0 && i < slots; ++i)
       std::fill_n(s_.weights + i * columns_, hidden, -std::numeric_limits<float>::infinity());
   }
+  // Keys and values just expanded are used up by these.
   void score(int64_t slots) {
     // Rows are computed in fours; those after the last slot hold leftovers and are not used.
-    multiply<false>({s_.keys, dim_, 1}, s_.queries, columns_, slots, dim_, columns_, nullptr, s_.weights, columns_);
+    if (pairs_) {
+      pair_neighbours(s_.keys, slots * dim_);
+      multiply<false, true>({s_.keys, dim_ / 2, 1}, s_.queries, columns_, slots, dim_ / 2, columns_, nullptr,
+                            s_.weights, columns_);
+    } else {
+      multiply<false>({s_.keys, dim_, 1}, s_.queries, columns_, slots, dim_, columns_, nullptr, s_.weights, columns_);
+    }
   }
   void mix(int64_t slots) {
     update_weights(slots, columns_, s_);
     std::fill_n(s_.values + slots * dim_, kAttendPadding, 0.0f);
-    multiply<true>({s_.weights, 1, columns_}, s_.values, dim_, columns_, slots, attend_padded(dim_), s_.rescale,
-                   s_.mixed, attend_padded(dim_));
+    const int64_t padded = attend_padded(dim_);
+    if (pairs_) {
+      pair_rows(s_.weights, slots, columns_);
+      pair_rows(s_.values, slots, dim_);
+      multiply<true, true>({s_.weights, 1, columns_}, s_.values, dim_, columns_, divide_up(slots, 2), padded,
+                           s_.rescale, s_.mixed, padded);
+    } else {
+      multiply<true>({s_.weights, 1, columns_}, s_.values, dim_, columns_, slots, padded, s_.rescale, s_.mixed, padded);
+    }
   }
 
   void write_output() const {
@@ -310,6 +327,7 @@ class QueryBlock {
 
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
+  const bool pairs_ = OCELLUS_PAIRS && has_pair_products();  // products of bf16, with sums in f32
   const int64_t dim_, group_, kv_head_, sequence_, sequence_rows_, first_row_, rows_, columns_;
   HWY_ALIGN float angles_[kMaxHeadDim];  // angles of the current run
 };

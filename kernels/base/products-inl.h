@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "kernels/base/pairs-inl.h"
 #include "kernels/base/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,7 +32,8 @@ struct LeftFactor {
 };
 
 /// c[rows, kVectors * kLanes] = rescale * c + left * b; without kRescale, c = left * b. Rows in steps of kTileRows.
-template <bool kRescale, int kVectors>
+/// With kPairs, both factors hold pairs of bf16, and `depth` counts pairs.
+template <bool kRescale, bool kPairs, int kVectors>
 HWY_INLINE void multiply_columns(LeftFactor left, const float* b, int64_t b_stride, int64_t rows, int64_t depth,
                                  const float* rescale, float* c, int64_t c_stride) {
   const FloatTag d;
@@ -52,7 +54,8 @@ HWY_INLINE void multiply_columns(LeftFactor left, const float* b, int64_t b_stri
       for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + k * b_stride + v * kLanes);
       for (int r = 0; r < kTileRows; ++r) {
         const FloatVec factor = hn::Set(d, a[r * left.row_step + k * left.col_step]);
-        for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(factor, right[v], sums[r][v]);
+        for (int v = 0; v < kVectors; ++v)
+          sums[r][v] = kPairs ? add_pairs(factor, right[v], sums[r][v]) : hn::MulAdd(factor, right[v], sums[r][v]);
       }
     }
     for (int r = 0; r < kTileRows; ++r) {
@@ -61,18 +64,18 @@ HWY_INLINE void multiply_columns(LeftFactor left, const float* b, int64_t b_stri
   }
 }
 
-template <bool kRescale>
+template <bool kRescale, bool kPairs = false>
 void multiply(LeftFactor left, const float* b, int64_t b_stride, int64_t rows, int64_t depth, int64_t cols,
               const float* rescale, float* c, int64_t c_stride) {
   int64_t col = 0;
   for (; col + kTileVectors * kLanes <= cols; col += kTileVectors * kLanes) {
-    multiply_columns<kRescale, kTileVectors>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
+    multiply_columns<kRescale, kPairs, kTileVectors>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
   }
   for (; col + 2 * kLanes <= cols; col += 2 * kLanes) {
-    multiply_columns<kRescale, 2>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
+    multiply_columns<kRescale, kPairs, 2>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
   }
   for (; col < cols; col += kLanes) {
-    multiply_columns<kRescale, 1>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
+    multiply_columns<kRescale, kPairs, 1>(left, b + col, b_stride, rows, depth, rescale, c + col, c_stride);
   }
 }
 

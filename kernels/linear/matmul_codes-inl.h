@@ -18,9 +18,6 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Groups below this count as zero: the reciprocal of their scale would overflow.
-constexpr float kSmallestInput = 1e-30f;
-
 // Rounds one group of 32 inputs to codes -127..127.
 inline HWY_ATTR void round_group(const float* x, int64_t g, int64_t t, const InputCodes& out) {
   const hn::CappedTag<float, 16> d;

@@ -16,6 +16,9 @@ namespace ocellus {
 inline constexpr int kInputGroup = 32;  // inputs that share a scale
 inline constexpr int kPanelRows = 16;   // weight rows of a panel
 
+/// Groups of inputs below this count as zero: the reciprocal of their scale would overflow.
+inline constexpr float kSmallestInput = 1e-30f;
+
 /// Distance of weights that are fetched while a row is multiplied: the CPU's prefetchers do not follow short rows far
 /// enough.
 inline constexpr int64_t kWeightsAhead = 16384;
@@ -32,7 +35,7 @@ inline constexpr int64_t kWeightsAhead = 16384;
 inline constexpr float kSumOfOffset = -1.0f / 128;
 
 /// Input rows rounded to int8, x = scale * code. One record per row; the part after the last group is zero, so kernels
-/// may read whole vectors.
+/// may read whole vectors. Rows that are multiplied together by panels may share their records: see InputTile.
 class InputCodes {
  public:
   /// `data` is aligned to 64 and has room for one record per row.
@@ -55,17 +58,36 @@ class InputCodes {
   std::byte* data_;
 };
 
+/// Input rows that a panel is multiplied by together.
+inline constexpr int64_t kTileInputs = 8;
+
+/// These rows interleaved in the room of their records: every operand is then at a constant distance from one address,
+/// where one address a row would not fit into the registers.
+struct InputTile {
+  InputTile(const InputCodes& input, int64_t first)
+      : codes(input.codes(first)),
+        scales(reinterpret_cast<float*>(codes + kTileInputs * input.padded_cols)),
+        sums(scales + kTileInputs * input.padded_groups),
+        offsets(reinterpret_cast<int32_t*>(sums + kTileInputs * input.padded_groups)),
+        half_offsets(offsets + kTileInputs * input.padded_groups) {}
+
+  int8_t* const codes;          // [K / 4][kTileInputs][4]
+  float* const scales;          // [K / 32][kTileInputs]
+  float* const sums;            // [K / 32][kTileInputs]
+  int32_t* const offsets;       // [K / 32][kTileInputs]
+  int32_t* const half_offsets;  // [K / 16][kTileInputs]
+};
+
 #if defined(__x86_64__)
-inline constexpr uint32_t kPanelFlip = 0x80808080u;
+inline constexpr uint8_t kPanelBias = 128;  // VNNI wants weights unsigned
 #else
-inline constexpr uint32_t kPanelFlip = 0;
+inline constexpr uint8_t kPanelBias = 0;
 #endif
 
-/// Sixteen weight rows interleaved. Four codes at a time are combined with kPanelFlip by exclusive or: x86 needs them
-/// unsigned, as code plus 128.
+/// Sixteen weight rows interleaved.
 struct WeightPanel {
   int group = 32;                   // G
-  const uint8_t* codes = nullptr;   // [K / 4][16 rows][4]
+  const uint8_t* codes = nullptr;   // [K / 4][16 rows][4], as code plus kPanelBias
   const float* scales = nullptr;    // [K / G][16]
   const float* minimums = nullptr;  // [K / G][16] or null
 };
@@ -82,7 +104,13 @@ bool has_native_products();
 /// On x86 the Highway target implies it.
 constexpr bool has_native_products() { return true; }
 #endif
-/// Multiplies a panel by input rows first..first + count - 1 (at most 8); sums [count][16].
+#if defined(__x86_64__)
+/// Rounds rows of inner dimension out.cols, `stride` floats apart, into the tile of row `first` and its successors. If
+/// there are less than kTileInputs, the others of the tile are zero.
+void round_tile_native(const float* x, int64_t stride, int64_t count, const InputCodes& out, int64_t first);
+#endif
+/// Multiplies a panel by input rows first..first + count - 1, at most kTileInputs; sums [kTileInputs][16]. On x86 they
+/// are a tile.
 void multiply_panel_native(const WeightPanel& panel, const InputCodes& input, int64_t first, int count, float* sums);
 
 }  // namespace ocellus

@@ -3,9 +3,11 @@
 
 #include "kernels/backends.h"
 #include "kernels/base/highway_targets.h"
+#include "kernels/base/pairs.h"
 #include "kernels/linear/elementwise.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/linear/matmul_codes.h"
+#include "kernels/linear/matmul_pairs.h"
 #include "kernels/linear/matmul_scratch.h"
 #include "quant/block_codes.h"
 
@@ -16,6 +18,7 @@
 #include <hwy/highway.h>
 
 #if HWY_TARGET != HWY_SCALAR
+#include "kernels/linear/block_rows/fill_panel-inl.h"
 #include "kernels/linear/block_rows/multiply-inl.h"
 #endif
 #include "kernels/linear/matmul_codes-inl.h"
@@ -27,16 +30,28 @@
 namespace ocellus {
 namespace {
 
-// A Q8_0 block is a half-float scale and then 32 codes.
-constexpr int64_t kQ8BlockBytes = 34, kQ8ScaleBytes = 2;
-
 // Number of input rows from which interleaving the weights is faster.
 constexpr int64_t kPanelInputs = 8;
 
 int64_t thread_scratch_bytes(int64_t cols) { return 64 * round_up(cols, 64); }
 
+// Room for the rounded input rows, with the empty ones of the last tile.
+int64_t code_bytes(int64_t rows, int64_t cols) {
+  return round_up(rows, kTileInputs) * InputCodes(nullptr, cols).record_bytes();
+}
+int64_t pair_bytes(int64_t rows, int64_t cols) { return round_up(rows, kRoundedTogether) * pair_row_bytes(cols); }
+
 DeviceView<const float> float_rows(const ActivationView& view) {
   return {static_cast<const float*>(view.data), view.rows, view.cols, view.stride};
+}
+
+// Calls body(first, count) for all rows, `together` at a time.
+template <class Body>
+void for_rows_together(int64_t rows, int64_t together, Queue& queue, const Body& body) {
+  queue.parallel(divide_up(rows, together), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = together * begin; t < std::min(together * end, rows); t += together)
+      body(t, std::min(together, rows - t));
+  });
 }
 
 // Sixteen consecutive rows of one of the matrices: the unit of work of a thread.
@@ -72,42 +87,80 @@ namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Loads sixteen half floats that are `stride` bytes apart, of which the first `count` exist, as floats; the others are
-// zero.
-HWY_ATTR void gather_sixteen_halves(const uint8_t* source, int64_t stride, int64_t count, float* out) {
-  const hn::CappedTag<float, 16> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> d16;
-  HWY_ALIGN uint16_t halves[16] = {};
-  if (count >= 16) {
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) std::memcpy(&halves[i], source + i * stride, 2);
-  } else {
-    for (int i = 0; i < count; ++i) std::memcpy(&halves[i], source + i * stride, 2);
-  }
-  const auto* typed = reinterpret_cast<const hwy::float16_t*>(halves);
-  for (int i = 0; i < 16; i += static_cast<int>(hn::Lanes(d)))
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(d16, typed + i)), d, out + i);
+// True if block weights are multiplied by panels.
+inline bool uses_panels(const MatmulArgs& args) {
+  return OCELLUS_NATIVE_TARGET && args.input.rows >= kPanelInputs && has_native_products();
 }
 
-// Decodes weights like decode_codes, with levels in place of their indices. `cols` is a multiple of 32.
-HWY_ATTR void decode_integers(WeightFormat format, const uint8_t* source, int64_t cols, int8_t* codes, float* scales,
-                              float* minimums) {
+// True if all weights are multiplied as pairs of bf16.
+inline bool uses_pairs(const MatmulArgs& args) {
+  return OCELLUS_VNNI && args.input.rows >= kPanelInputs &&
+         std::all_of(args.weights, args.weights + args.count,
+                     [](const WeightView& weight) { return multiplies_pairs(weight.format); });
+}
+
+// Writes the block's outputs of input row t.
+HWY_ATTR void finish_panel(const Block& block, int64_t t, const float* sums) {
+  if (block.count < kPanelRows) return block.finish(t, 0, kPanelRows, sums);
+  const hn::CappedTag<float, kPanelRows> d;
+  const float* bias = block.args.biases[block.matrix];
+  float* out = block.args.outputs[block.matrix].row(t) + block.first;
+  for (int i = 0; i < kPanelRows; i += static_cast<int>(hn::Lanes(d))) {
+    auto value = hn::Load(d, sums + i);
+    if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + block.first + i));
+    if (block.args.accumulate) value = hn::Add(value, hn::LoadU(d, out + i));
+    hn::StoreU(value, d, out + i);
+  }
+}
+
+#if OCELLUS_VNNI
+
+// Its panel lies after the room for one of codes.
+uint32_t* pair_panel(const Block& block) {
+  return reinterpret_cast<uint32_t*>(block.scratch + thread_scratch_bytes(block.args.input.cols) / 2);
+}
+
+HWY_ATTR void multiply_pair_panel(const Block& block) {
+  const int64_t inputs = block.args.input.rows, pairs = padded_pairs(block.args.input.cols);
+  const auto* x = reinterpret_cast<const uint32_t*>(block.args.scratch.data);
+  HWY_ALIGN float sums[kMostTileInputs * kPanelRows];
+  const int64_t together = pair_rows_together();
+  const TileUse use;
+  for (int64_t t = 0; t < inputs; t += together) {
+    const int64_t count = std::min(together, inputs - t);
+    multiply_pairs(pair_panel(block), x + t * pairs, count, pairs, sums);
+    for (int64_t i = 0; i < count; ++i) finish_panel(block, t + i, sums + kPanelRows * i);
+  }
+}
+
+HWY_ATTR void multiply_half_panel(const Block& block) {
+  const uint8_t* rows[kPanelRows];
+  for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r);
+  fill_pair_panel(block.weight().format, rows, block.args.input.cols, pair_panel(block));
+  multiply_pair_panel(block);
+}
+
+HWY_ATTR void round_input_pairs(const MatmulArgs& args, Queue& queue) {
+  const DeviceView<const float> input = float_rows(args.input);
+  auto* out = reinterpret_cast<uint32_t*>(args.scratch.data);
+  for_rows_together(input.rows, kRoundedTogether, queue, [&](int64_t t, int64_t count) {
+    round_pairs(input.row(t), input.stride, count, input.cols, out + t * padded_pairs(input.cols));
+  });
+}
+
+#endif
+
+#if HWY_TARGET == HWY_SCALAR
+
+// Decodes weights like decode_codes, with levels in place of their indices.
+void decode_integers(WeightFormat format, const uint8_t* source, int64_t cols, int8_t* codes, float* scales,
+                     float* minimums) {
   decode_codes(format, source, cols, codes, scales, minimums);
   const int8_t* levels = code_layout(format).levels;
-  if (levels == nullptr) return;
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < cols; ++i) codes[i] = levels[codes[i]];
-#else
-  const hn::CappedTag<int8_t, 32> d;
-  const auto table = hn::LoadDup128(d, levels);
-  for (int64_t i = 0; i < cols; i += static_cast<int64_t>(hn::Lanes(d)))
-    hn::StoreU(hn::TableLookupBytes(table, hn::LoadU(d, codes + i)), d, codes + i);
-#endif
+  for (int64_t i = 0; levels != nullptr && i < cols; ++i) codes[i] = levels[codes[i]];
 }
 
-#if HWY_TARGET == HWY_SCALAR
-
-HWY_ATTR void multiply_code_rows(const Block& block) {
+HWY_ATTR void multiply_codes(const Block& block) {
   constexpr int64_t kPiece = 256;
   const WeightView& weight = block.weight();
   const CodeLayout layout = code_layout(weight.format);
@@ -138,7 +191,40 @@ HWY_ATTR void multiply_code_rows(const Block& block) {
 #else
 
 template <class Format>
-HWY_ATTR void multiply_code_rows_of(const Block& block) {
+HWY_ATTR WeightPanel fill_code_panel(const Block& block, uint8_t bias) {
+  const int64_t cols = block.weight().cols, groups = cols / Format::kGroup;
+  auto* codes = reinterpret_cast<uint8_t*>(block.scratch);
+  auto* scales = reinterpret_cast<float*>(codes + kPanelRows * round_up(cols, 64));
+  float* minimums = Format::kMinimum == 0 ? nullptr : scales + kPanelRows * groups;
+  const uint8_t* rows[kPanelRows];
+  for (int r = 0; r < kPanelRows; ++r) rows[r] = block.row(r);
+  PanelFiller<Format>(rows, bias, {codes, scales, minimums}).fill(cols, kPanelRows * block.row_bytes);
+  return {Format::kGroup, codes, scales, minimums};
+}
+
+template <class Format>
+HWY_ATTR void multiply_code_panel(const Block& block) {
+#if OCELLUS_VNNI
+  if (uses_pairs(block.args)) {
+    widen_panel(fill_code_panel<Format>(block, 0), block.weight().cols, pair_panel(block));
+    return multiply_pair_panel(block);
+  }
+#endif
+  const WeightPanel panel = fill_code_panel<Format>(block, kPanelBias);
+  HWY_ALIGN float sums[kTileInputs * kPanelRows];
+  const int64_t inputs = block.args.input.rows;
+  for (int64_t t = 0; t < inputs; t += kTileInputs) {
+    const auto size = static_cast<int>(std::min(kTileInputs, inputs - t));
+    multiply_panel_native(panel, block.codes, t, size, sums);
+    for (int i = 0; i < size; ++i) finish_panel(block, t + i, sums + kPanelRows * i);
+  }
+}
+
+template <class Format>
+HWY_ATTR void multiply_codes_of(const Block& block) {
+#if OCELLUS_NATIVE_TARGET
+  if (uses_panels(block.args)) return multiply_code_panel<Format>(block);
+#endif
   for (int r = 0; r < block.count; r += kRows) {
     const uint8_t* rows[kRows];
     for (int i = 0; i < kRows; ++i) rows[i] = block.row(r + i);
@@ -153,89 +239,24 @@ HWY_ATTR void multiply_code_rows_of(const Block& block) {
   }
 }
 
-HWY_ATTR void multiply_code_rows(const Block& block) {
+HWY_ATTR void multiply_codes(const Block& block) {
   switch (block.weight().format) {
-    case WeightFormat::kQ8_0: return multiply_code_rows_of<ChunksQ8_0>(block);
-    case WeightFormat::kQ4_0: return multiply_code_rows_of<ChunksQ4_0>(block);
-    case WeightFormat::kQ4_1: return multiply_code_rows_of<ChunksQ4_1>(block);
-    case WeightFormat::kQ5_0: return multiply_code_rows_of<ChunksQ5_0>(block);
-    case WeightFormat::kQ5_1: return multiply_code_rows_of<ChunksQ5_1>(block);
-    case WeightFormat::kQ4_K: return multiply_code_rows_of<ChunksQ4_K>(block);
-    case WeightFormat::kQ5_K: return multiply_code_rows_of<ChunksQ5_K>(block);
-    case WeightFormat::kQ6_K: return multiply_code_rows_of<ChunksQ6_K>(block);
-    case WeightFormat::kIQ4_NL: return multiply_code_rows_of<ChunksIQ4_NL>(block);
-    case WeightFormat::kQ2_K: return multiply_code_rows_of<ChunksQ2_K>(block);
-    case WeightFormat::kQ3_K: return multiply_code_rows_of<ChunksQ3_K>(block);
-    case WeightFormat::kIQ4_XS: return multiply_code_rows_of<ChunksIQ4_XS>(block);
-    case WeightFormat::kMXFP4: return multiply_code_rows_of<ChunksMXFP4>(block);
+    case WeightFormat::kQ8_0: return multiply_codes_of<ChunksQ8_0>(block);
+    case WeightFormat::kQ4_0: return multiply_codes_of<ChunksQ4_0>(block);
+    case WeightFormat::kQ4_1: return multiply_codes_of<ChunksQ4_1>(block);
+    case WeightFormat::kQ5_0: return multiply_codes_of<ChunksQ5_0>(block);
+    case WeightFormat::kQ5_1: return multiply_codes_of<ChunksQ5_1>(block);
+    case WeightFormat::kQ4_K: return multiply_codes_of<ChunksQ4_K>(block);
+    case WeightFormat::kQ5_K: return multiply_codes_of<ChunksQ5_K>(block);
+    case WeightFormat::kQ6_K: return multiply_codes_of<ChunksQ6_K>(block);
+    case WeightFormat::kIQ4_NL: return multiply_codes_of<ChunksIQ4_NL>(block);
+    case WeightFormat::kQ2_K: return multiply_codes_of<ChunksQ2_K>(block);
+    case WeightFormat::kQ3_K: return multiply_codes_of<ChunksQ3_K>(block);
+    case WeightFormat::kIQ4_XS: return multiply_codes_of<ChunksIQ4_XS>(block);
+    case WeightFormat::kMXFP4: return multiply_codes_of<ChunksMXFP4>(block);
     case WeightFormat::kF32:
     case WeightFormat::kF16:
     case WeightFormat::kBF16: break;
-  }
-}
-
-#endif
-
-#if OCELLUS_NATIVE_TARGET
-
-// Fills a panel with Q8_0 codes, interleaved directly from the file's blocks. Four rows at a time, because the CPU's
-// prefetchers follow four streams but not sixteen.
-HWY_ATTR void fill_q8_0_panel(const Block& block, uint8_t* codes, float* scales) {
-  const int64_t groups = block.weight().cols / 32;
-  for (int r = 0; r < kPanelRows; r += 4) {
-    const uint8_t* rows[4];
-    for (int i = 0; i < 4; ++i) rows[i] = block.row(r + i) + kQ8ScaleBytes;
-    for (int64_t g = 0; g < groups; ++g) {
-      interleave_rows(rows, 8, kPanelFlip, reinterpret_cast<uint32_t*>(codes) + kPanelRows * 8 * g + r);
-      for (const uint8_t*& row : rows) {
-        hwy::Prefetch(row + 4 * block.row_bytes);
-        row += kQ8BlockBytes;
-      }
-    }
-  }
-  for (int64_t g = 0; g < groups; ++g)
-    gather_sixteen_halves(block.row(0) + kQ8BlockBytes * g, block.row_bytes, block.count, scales + kPanelRows * g);
-}
-
-// Fills a panel from any other format, via a piece of each row decoded on the stack.
-HWY_ATTR void fill_panel(const Block& block, uint8_t* codes, float* scales, float* minimums) {
-  constexpr int64_t kPiece = 256;
-  const WeightView& weight = block.weight();
-  const CodeLayout layout = code_layout(weight.format);
-  int8_t decoded[4][kPiece];
-  float row_scales[kPiece / 16], row_minimums[kPiece / 16];
-  const uint8_t* decoded_rows[4];
-  for (int i = 0; i < 4; ++i) decoded_rows[i] = reinterpret_cast<const uint8_t*>(decoded[i]);
-  for (int r = 0; r < kPanelRows; r += 4)
-    for (int64_t begin = 0; begin < weight.cols; begin += kPiece) {
-      const int64_t size = std::min(kPiece, weight.cols - begin), offset = row_bytes(weight.format, begin);
-      const int64_t groups = size / layout.group_elements, first_group = begin / layout.group_elements;
-      for (int i = 0; i < 4; ++i) {
-        decode_integers(weight.format, block.row(r + i) + offset, size, decoded[i], row_scales, row_minimums);
-        for (int64_t g = 0; g < groups; ++g) {
-          scales[kPanelRows * (first_group + g) + r + i] = row_scales[g];
-          if (layout.has_minimum) minimums[kPanelRows * (first_group + g) + r + i] = row_minimums[g];
-        }
-      }
-      interleave_rows(decoded_rows, size / 4, kPanelFlip, reinterpret_cast<uint32_t*>(codes + kPanelRows * begin) + r);
-    }
-}
-
-HWY_ATTR void multiply_code_panel(const Block& block) {
-  const WeightView& weight = block.weight();
-  const CodeLayout layout = code_layout(weight.format);
-  auto* codes = reinterpret_cast<uint8_t*>(block.scratch);
-  auto* scales = reinterpret_cast<float*>(codes + kPanelRows * weight.cols);
-  float* minimums = layout.has_minimum ? scales + kPanelRows * (weight.cols / layout.group_elements) : nullptr;
-  if (weight.format == WeightFormat::kQ8_0)
-    fill_q8_0_panel(block, codes, scales);
-  else
-    fill_panel(block, codes, scales, minimums);
-  HWY_ALIGN float sums[8 * kPanelRows];
-  for (int64_t t = 0; t < block.args.input.rows; t += 8) {
-    const int size = static_cast<int>(std::min<int64_t>(8, block.args.input.rows - t));
-    multiply_panel_native({layout.group_elements, codes, scales, minimums}, block.codes, t, size, sums);
-    for (int i = 0; i < size; ++i) block.finish(t + i, 0, kPanelRows, sums + kPanelRows * i);
   }
 }
 
@@ -260,28 +281,35 @@ HWY_ATTR void multiply_float_block(const Block& block) {
   int64_t t = 0;
   for (; t + kFloatTile <= input.rows; t += kFloatTile) {
     multiply_float_panel<kFloatTile>(panel, input.row(t), input.stride, input.cols, sums);
-    for (int i = 0; i < kFloatTile; ++i) block.finish(t + i, 0, kPanelRows, sums + kPanelRows * i);
+    for (int i = 0; i < kFloatTile; ++i) finish_panel(block, t + i, sums + kPanelRows * i);
   }
   for (; t < input.rows; ++t) {
     multiply_float_panel<1>(panel, input.row(t), input.stride, input.cols, sums);
-    block.finish(t, 0, kPanelRows, sums);
+    finish_panel(block, t, sums);
   }
 }
 
 HWY_ATTR void multiply_block(const Block& block) {
+#if OCELLUS_VNNI
+  if (!is_block_format(block.weight().format) && uses_pairs(block.args)) return multiply_half_panel(block);
+#endif
   switch (block.weight().format) {
     case WeightFormat::kF32: return multiply_float_block<ReadF32>(block);
     case WeightFormat::kF16: return multiply_float_block<ReadF16>(block);
     case WeightFormat::kBF16: return multiply_float_block<ReadBF16>(block);
     default: break;
   }
-#if OCELLUS_NATIVE_TARGET
-  if (block.args.input.rows >= kPanelInputs && has_native_products()) return multiply_code_panel(block);
-#endif
-  multiply_code_rows(block);
+  multiply_codes(block);
 }
 
-HWY_ATTR void round_input(const DeviceView<const float>& input, const InputCodes& codes, Queue& queue) {
+HWY_ATTR void round_input(const MatmulArgs& args, const InputCodes& codes, Queue& queue) {
+  const DeviceView<const float> input = float_rows(args.input);
+#if OCELLUS_VNNI
+  if (uses_panels(args))
+    return for_rows_together(input.rows, kTileInputs, queue, [&](int64_t t, int64_t count) {
+      round_tile_native(input.row(t), input.stride, count, codes, t);
+    });
+#endif
   queue.parallel(input.rows, kPanelInputs, [&](int64_t begin, int64_t end, int) HWY_ATTR {
     for (int64_t t = begin; t < end; ++t) round_row(input.row(t), t, codes);
   });
@@ -297,9 +325,16 @@ HWY_ATTR void multiply(const MatmulArgs& args, Queue& queue) {
     block_ends[i] = blocks += divide_up(args.weights[i].rows, kPanelRows);
     coded = coded || is_block_format(args.weights[i].format);
   }
+#if OCELLUS_VNNI
+  if (uses_pairs(args)) {
+    round_input_pairs(args, queue);
+    thread_scratch += pair_bytes(args.input.rows, cols);
+    coded = false;
+  }
+#endif
   if (coded) {
-    round_input(float_rows(args.input), codes, queue);
-    thread_scratch += args.input.rows * codes.record_bytes();
+    round_input(args, codes, queue);
+    thread_scratch += code_bytes(args.input.rows, cols);
   }
   const int64_t grain = std::max<int64_t>(1, blocks / (8 * queue.thread_count()));
   queue.parallel(blocks, grain, [&](int64_t begin, int64_t end, int worker) HWY_ATTR {
@@ -325,7 +360,7 @@ namespace {
 HWY_EXPORT(multiply);
 
 int64_t cpu_scratch_bytes(int64_t rows, int64_t cols, int thread_count) {
-  return rows * InputCodes(nullptr, cols).record_bytes() + thread_count * thread_scratch_bytes(cols);
+  return std::max(code_bytes(rows, cols), pair_bytes(rows, cols)) + thread_count * thread_scratch_bytes(cols);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/linear/interleave-inl.h"
 #include "kernels/linear/matmul_codes.h"
 #include "quant/weight_format.h"
 
@@ -72,36 +73,6 @@ HWY_ATTR void multiply_float_rows(const uint8_t* const* rows, const float* x, in
   }
 }
 
-// Transposes four rows of `units` 32-bit units (a multiple of 4; floats, or four codes each) into four columns of a
-// panel [units][16]; `flip` is combined with each unit by exclusive or.
-inline HWY_ATTR void interleave_rows(const uint8_t* const* rows, int64_t units, uint32_t flip, uint32_t* panel) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < 4 * units; ++i) {
-    std::memcpy(&panel[kPanelRows * (i / 4) + i % 4], rows[i % 4] + 4 * (i / 4), 4);
-    panel[kPanelRows * (i / 4) + i % 4] ^= flip;
-  }
-#else
-  const hn::Full128<uint32_t> d;
-  const hn::Full128<uint64_t> d64;
-  const hn::Full128<uint8_t> d8;
-  const auto mask = hn::Set(d, flip);
-  for (int64_t u = 0; u < units; u += 4, panel += 4 * kPanelRows) {
-    const auto row0 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[0] + 4 * u)), mask);
-    const auto row1 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[1] + 4 * u)), mask);
-    const auto row2 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[2] + 4 * u)), mask);
-    const auto row3 = hn::Xor(hn::BitCast(d, hn::LoadU(d8, rows[3] + 4 * u)), mask);
-    const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, row0, row1));
-    const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, row0, row1));
-    const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, row2, row3));
-    const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, row2, row3));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, low01, low23)), d, panel);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23)), d, panel + kPanelRows);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, high01, high23)), d, panel + 2 * kPanelRows);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23)), d, panel + 3 * kPanelRows);
-  }
-#endif
-}
-
 // Fills a panel [cols, rounded up to 4][16] of float with sixteen weight rows of a plain format.
 template <class Reader>
 HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* panel) {
@@ -125,7 +96,7 @@ HWY_ATTR void fill_float_panel(const uint8_t* const* rows, int64_t cols, float* 
         }
       }
       auto* out = reinterpret_cast<uint32_t*>(panel + kPanelRows * begin + r);
-      interleave_rows(decoded_rows, round_up(count, 4), 0, out);
+      interleave_rows<kPanelRows>(decoded_rows, round_up(count, 4), out);
     }
 }
 

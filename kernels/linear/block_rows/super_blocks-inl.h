@@ -58,10 +58,10 @@ struct SharedScales : SuperBlocks<kBlockBytes> {
 struct ChunksQ4_K : SharedScales<144> {
   static constexpr bool kShifted = OCELLUS_VNNI;
   static constexpr float kFactors[8] = {1, 1 / 16.0f, 1, 1 / 16.0f, 1, 1 / 16.0f, 1, 1 / 16.0f};
-  template <int kChunk>
+  template <int kChunk, bool kInPlace = kShifted>
   HWY_INLINE Chunk codes(const uint8_t* block) const {
     const uint8_t* nibbles = block + 16 + 32 * kChunk;
-    if constexpr (kShifted) return mask_halves<0x0F, 0xF0>(load_twice(nibbles));
+    if constexpr (kInPlace) return mask_halves<0x0F, 0xF0>(load_twice(nibbles));
     return nibbles_of_32(nibbles);
   }
 };
@@ -98,9 +98,9 @@ struct ChunksQ2_K : SuperBlocks<84> {
   static constexpr bool kShifted = OCELLUS_VNNI;
   static constexpr float kFactors[16] = {1, 1, .25f, .25f, .0625f, .0625f, .015625f, .015625f,
                                          1, 1, .25f, .25f, .0625f, .0625f, .015625f, .015625f};
-  template <int kChunk>
+  template <int kChunk, bool kInPlace = kShifted>
   HWY_INLINE Chunk codes(const uint8_t* block) const {
-    if constexpr (kShifted)
+    if constexpr (kInPlace)
       return mask_halves < kChunk % 2 == 0 ? 0x03 : 0x30,
              kChunk % 2 == 0 ? 0x0C : 0xC0 > (load_twice(block + 16 + kChunk / 2 * 32));
     return quarter_bits<kChunk>(block + 16);

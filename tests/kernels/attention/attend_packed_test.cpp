@@ -15,6 +15,7 @@
 #include "tests/support/kv_cache.h"
 #include "tests/support/packed_cache.h"
 #include "tests/support/packed_shapes.h"
+#include "tests/support/pairs.h"
 #include "tests/support/random.h"
 
 namespace ocellus {
@@ -27,6 +28,9 @@ using test::PackedCache;
 using test::PackedShape;
 using test::Random;
 using test::RealSlot;
+
+/// Where products are of bf16, which calibration stretches.
+constexpr double kPairTolerance = 2.5e-2;
 
 /// Compares rows [heads, E] of which every `step`-th is looked at with expected(row, head).
 template <class Expected>
@@ -339,9 +343,10 @@ TEST_CASE("prefill over packed, moved and unevenly kept slots equals plain atten
           doctest::test_suite("long")) {
   for_each_shape([](const PackedShape& shape, uint64_t seed, Queue& queue) {
     RowsCase instance(shape, seed, queue);
-    if (!queue.on_cuda()) instance.check(instance.attend(false, queue), 1e-5);
+    const bool pairs = !queue.on_cuda() && test::attends_pairs();
+    if (!queue.on_cuda()) instance.check(instance.attend(false, queue), pairs ? kPairTolerance : 1e-5);
     const std::vector<float> out = instance.attend(true, queue);
-    instance.check(out, 1e-2);
+    instance.check(out, pairs ? kPairTolerance : 1e-2);
     CHECK(same_bits(instance.attend(true, queue), out));
   });
 }

@@ -6,8 +6,24 @@
 #include <vector>
 
 #include "tests/kernels/linear/matmul_case.h"
+#include "tests/support/pairs.h"
 
 namespace ocellus::test {
+
+/// How a product takes its weights and its input, or (kHalfInput, kCodes) its input alone.
+enum class Taken : uint8_t { kFloats, kHalves, kPairs, kHalfInput, kCodes };
+
+/// `rows`: of the input of a product by matrices of one format.
+inline Taken how_taken(WeightFormat format, int64_t rows, bool on_cuda) {
+  if (!on_cuda && takes_pairs(format, rows)) return Taken::kPairs;
+  if (is_block_format(format)) return on_cuda && rows > 2 && rows <= 8 ? Taken::kHalfInput : Taken::kCodes;
+  return on_cuda ? Taken::kHalves : Taken::kFloats;
+}
+
+inline double as_taken(double value, Taken taken) {
+  if (taken == Taken::kHalves || taken == Taken::kHalfInput) return as_half(static_cast<float>(value));
+  return taken == Taken::kPairs ? as_bf16(static_cast<float>(value)) : value;
+}
 
 /// The input as a product takes it, in double, and by how much each value may differ because it lies between two.
 struct TakenInput {
@@ -15,16 +31,17 @@ struct TakenInput {
 };
 
 /// `doubt`: relative error of the input itself.
-inline TakenInput take_input(const std::vector<float>& x, int64_t cols, bool coded, bool as_halves, double doubt) {
+inline TakenInput take_input(const std::vector<float>& x, int64_t cols, Taken how, double doubt) {
+  const bool coded = how == Taken::kCodes;
   TakenInput taken{std::vector<double>(x.begin(), x.end()), std::vector<double>(x.size())};
-  for (size_t first = 0; first < x.size() && (coded || as_halves); first += static_cast<size_t>(coded ? 32 : cols)) {
+  for (size_t first = 0; first < x.size() && how != Taken::kFloats; first += static_cast<size_t>(coded ? 32 : cols)) {
     const size_t end = first + static_cast<size_t>(coded ? 32 : cols);
     float largest = 0.0f;
     for (size_t i = first; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
     const float scale = largest / 127.0f, inverse = largest == 0.0f ? 0.0f : 127.0f / largest;
     for (size_t i = first; i < end; ++i) {
       const auto round = [&](double value) {
-        return coded ? double{scale} * std::nearbyint(value) : double{as_half(static_cast<float>(value))};
+        return coded ? double{scale} * std::nearbyint(value) : as_taken(value, how);
       };
       const double value = coded ? x[i] * inverse : x[i];  // the product in f32, as the ops have it
       taken.values[i] = round(value);
@@ -39,12 +56,12 @@ struct Product {
 };
 
 /// Row t of the input times row n of the decoded weights.
-inline Product multiply_reference(const TakenInput& x, const float* weights, int64_t cols, int64_t t,
-                                  bool weights_as_halves, double relative_error) {
+inline Product multiply_reference(const TakenInput& x, const float* weights, int64_t cols, int64_t t, Taken how,
+                                  double relative_error) {
   Product product;
   double magnitude = 0.0, doubt = 0.0;
   for (int64_t i = 0; i < cols; ++i) {
-    const double w = weights_as_halves ? as_half(weights[i]) : weights[i];
+    const double w = how == Taken::kHalfInput ? double{weights[i]} : as_taken(weights[i], how);
     const auto at = static_cast<size_t>(t * cols + i);
     product.value += w * x.values[at];
     magnitude += std::abs(w * x.values[at]);
@@ -58,7 +75,7 @@ inline Product multiply_reference(const TakenInput& x, const float* weights, int
 inline double limited(double value) { return std::clamp(value, -65504.0, 65504.0); }
 
 /// Sums of tensor cores over f16 are cut off, not rounded.
-inline double sum_error(bool coded, bool on_cuda) { return coded || !on_cuda ? 4e-6 : 2e-5; }
+inline double sum_error(Taken how, bool on_cuda) { return how == Taken::kCodes || !on_cuda ? 4e-6 : 2e-5; }
 
 /// Counts outputs that are off by more than their error, and remembers the worst.
 struct Comparison {

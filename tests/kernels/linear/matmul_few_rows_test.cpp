@@ -14,8 +14,8 @@ namespace {
 // matmul with all its options, where blocks take one row and where they take many.
 void check_few_rows(const test::MatmulCase& c, Queue& queue) {
   const std::vector<float> actual = c.run(queue);
-  const bool plain = !is_block_format(c.weights[0].format), coded = !plain && (c.rows <= 2 || c.rows > 8);
-  const test::TakenInput x = test::take_input(c.input, c.cols, coded, !coded, 0.0);
+  const test::Taken how = test::how_taken(c.weights[0].format, c.rows, true);
+  const test::TakenInput x = test::take_input(c.input, c.cols, how, 0.0);
   test::Comparison comparison;
   size_t at = 0;
   for (size_t i = 0; i < c.weights.size(); ++i) {
@@ -23,7 +23,7 @@ void check_few_rows(const test::MatmulCase& c, Queue& queue) {
     for (int64_t t = 0; t < c.rows; ++t)
       for (int64_t n = 0; n < c.weights[i].rows; ++n, ++at) {
         const test::Product sum =
-            test::multiply_reference(x, decoded.data() + n * c.cols, c.cols, t, plain, test::sum_error(coded, true));
+            test::multiply_reference(x, decoded.data() + n * c.cols, c.cols, t, how, test::sum_error(how, true));
         const test::Addend extra = test::addend(c, i, t, n);
         const double value = test::activated(c.options.activation, sum.value + extra.value);
         double error = 1.2 * (sum.error + 1e-6 * extra.magnitude) + 4e-6 * std::abs(value);

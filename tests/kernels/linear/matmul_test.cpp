@@ -11,6 +11,7 @@
 
 #include "kernels/base/highway_targets.h"
 #include "tests/kernels/linear/matmul_case.h"
+#include "tests/support/pairs.h"
 
 namespace ocellus {
 namespace {
@@ -53,8 +54,11 @@ struct Expected {
   double energy;
 };
 
+// True if the target in use multiplies the case's weights as pairs of bf16.
+bool takes_pairs(const MatmulCase& c) { return test::takes_pairs(c.weights[0].format, c.rows); }
+
 // The plain reference: weights decoded, everything else in double.
-std::vector<Expected> reference(const MatmulCase& c) {
+std::vector<Expected> reference(const MatmulCase& c, bool pairs) {
   const bool coded = is_block_format(c.weights[0].format);
   const RoundedInput rounded(c);
   std::vector<Expected> all;
@@ -69,12 +73,13 @@ std::vector<Expected> reference(const MatmulCase& c) {
           const double x = c.x(t, i);
           const auto position = static_cast<size_t>(t * c.cols + i);
           const double scale = coded ? rounded.scales[position / 32] : 0.0;
-          const double x_used = coded ? scale * rounded.codes[position] : x;
+          const double x_used = pairs ? test::as_bf16(c.x(t, i)) : coded ? scale * rounded.codes[position] : x;
+          const double w_used = pairs ? test::as_bf16(static_cast<float>(w)) : w;
           exact += w * x;
-          expected += w * x_used;
-          magnitude += std::abs(w * x_used);
+          expected += w_used * x_used;
+          magnitude += std::abs(w_used * x_used);
           energy += w * x * w * x;
-          rounding += std::abs(w) * scale * 0.5;
+          rounding += std::abs(w) * (pairs ? std::abs(x) * 0x1.01p-7 : scale * 0.5);
         }
         const test::Addend extra = addend(c, matrix, t, n);
         const bool plain = c.options.activation == Activation::kNone;
@@ -89,7 +94,7 @@ std::vector<Expected> reference(const MatmulCase& c) {
   return all;
 }
 
-void check_outputs(const std::vector<float>& actual, const std::vector<Expected>& expected, bool coded) {
+void check_outputs(const std::vector<float>& actual, const std::vector<Expected>& expected, double rounding) {
   REQUIRE(actual.size() == expected.size());
   size_t wrong = 0;
   double error_sum = 0.0, size_sum = 0.0, worst = 0.0;
@@ -104,12 +109,18 @@ void check_outputs(const std::vector<float>& actual, const std::vector<Expected>
   }
   CHECK_MESSAGE(wrong == 0,
                 wrong << " of " << 2 * actual.size() << " comparisons fail, worst error " << worst << " tolerances");
-  // Together the errors are as small as independent roundings of 1/254 of a group's largest input make them.
-  CHECK(std::sqrt(error_sum) <= (coded ? 3e-2 : 1e-5) * std::sqrt(size_sum) + 1e-5);
+  // Together the errors are as small as independent roundings make them: of 1/254 of a group's largest input, or of
+  // bf16.
+  CHECK(std::sqrt(error_sum) <= rounding * std::sqrt(size_sum) + 1e-5);
+}
+
+double rounding_of(const MatmulCase& c, bool pairs) {
+  return pairs ? 6e-3 : is_block_format(c.weights[0].format) ? 3e-2 : 1e-5;
 }
 
 void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {
-  check_outputs(actual, reference(c), is_block_format(c.weights[0].format));
+  const bool pairs = takes_pairs(c);
+  check_outputs(actual, reference(c, pairs), rounding_of(c, pairs));
 }
 
 std::vector<int64_t> columns_for(WeightFormat format) {
@@ -161,12 +172,14 @@ TEST_CASE("products agree with the double-precision reference for every format a
 
 TEST_CASE("products agree with the reference on every instruction set of this machine") {
   for_all_shapes([](const MatmulCase& c) {
-    const std::vector<Expected> expected = reference(c);
+    const std::vector<Expected> of_pairs = takes_pairs(c) ? reference(c, true) : std::vector<Expected>();
+    const std::vector<Expected> expected = reference(c, false);
     for (const int64_t bit : targets()) {
       const std::string target = hwy::TargetName(bit);
       CAPTURE(target);
       const OnlyTarget only(bit);
-      check_outputs(run_on_cpu(c, 2), expected, is_block_format(c.weights[0].format));
+      const bool pairs = takes_pairs(c);
+      check_outputs(run_on_cpu(c, 2), pairs ? of_pairs : expected, rounding_of(c, pairs));
     }
   });
 }

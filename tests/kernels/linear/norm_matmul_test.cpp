@@ -41,8 +41,7 @@ struct NormCase {
   }
 
   bool plain() const { return !is_block_format(format); }
-  /// True if the input is rounded to int8.
-  bool coded(const Queue& queue) const { return !plain() && (!queue.on_cuda() || rows <= 2 || rows > 8); }
+  test::Taken how_taken(bool on_cuda) const { return test::how_taken(format, rows, on_cuda); }
   WeightView weight(size_t i) const { return {bytes[i].data(), format, matrices[i].rows, cols}; }
   const float* bias_of(size_t i) const { return bias ? biases[i].data() : nullptr; }
   DeviceView<const float> view() const { return {input.data(), rows, cols, cols + gap}; }
@@ -62,10 +61,10 @@ struct NormCase {
   }
 
   // Returns output n of matrix i for row t, the bias included.
-  Product expected(const TakenInput& x, size_t i, int64_t t, int64_t n, const Queue& queue) const {
-    const bool on_cuda = queue.on_cuda(), halves = on_cuda && plain();
-    Product product = test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, halves,
-                                               test::sum_error(coded(queue), on_cuda) + 4e-6);
+  Product expected(const TakenInput& x, size_t i, int64_t t, int64_t n, bool on_cuda) const {
+    const test::Taken how = how_taken(on_cuda);
+    Product product = test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, how,
+                                               test::sum_error(how, on_cuda) + 4e-6);
     if (!bias) return product;
     const double addend = biases[i][static_cast<size_t>(n)];
     product.value += addend;
@@ -166,13 +165,13 @@ std::vector<float> run_gated_matmul(const NormCase& c, Queue& queue) {
 
 void check_norm_matmul(const NormCase& c, Queue& queue) {
   const std::vector<float> actual = run_norm_matmul(c, queue);
-  const TakenInput x = take_input(c.normed(), c.cols, c.coded(queue), queue.on_cuda() && !c.coded(queue), 1e-5);
+  const TakenInput x = take_input(c.normed(), c.cols, c.how_taken(queue.on_cuda()), 1e-5);
   Comparison comparison;
   size_t at = 0;
   for (size_t i = 0; i < c.matrices.size(); ++i)
     for (int64_t t = 0; t < c.rows; ++t)
       for (int64_t n = 0; n < c.matrices[i].rows; ++n, ++at) {
-        const Product sum = c.expected(x, i, t, n, queue);
+        const Product sum = c.expected(x, i, t, n, queue.on_cuda());
         const double rounding = queue.on_cuda() ? 2.01 * test::half_rounding(sum.value) : 0.0;
         comparison.add(actual[at], queue.on_cuda() ? test::limited(sum.value) : sum.value, sum.error + rounding);
       }
@@ -182,12 +181,12 @@ void check_norm_matmul(const NormCase& c, Queue& queue) {
 void check_gated_matmul(const NormCase& c, Queue& queue) {
   const std::vector<float> actual = run_gated_matmul(c, queue);
   const bool on_cuda = queue.on_cuda();
-  const TakenInput x = take_input(c.normed(), c.cols, c.coded(queue), on_cuda && !c.coded(queue), 1e-5);
+  const TakenInput x = take_input(c.normed(), c.cols, c.how_taken(on_cuda), 1e-5);
   Comparison comparison;
   size_t at = 0;
   for (int64_t t = 0; t < c.rows; ++t)
     for (int64_t n = 0; n < c.matrices[0].rows; ++n, ++at) {
-      Product gate = c.expected(x, 0, t, n, queue), up = c.expected(x, 1, t, n, queue);
+      Product gate = c.expected(x, 0, t, n, on_cuda), up = c.expected(x, 1, t, n, on_cuda);
       if (on_cuda && c.plain() && c.rows > 16) {  // may go by way of f16 gate and up
         gate.error += 2.01 * test::half_rounding(gate.value);
         up.error += 2.01 * test::half_rounding(up.value);
