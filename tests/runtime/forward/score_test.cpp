@@ -179,7 +179,7 @@ TEST_CASE("a conversation goes on after a forced answer as after one that was sa
 
   session.reset();
   test::add_question(session, golden(3));
-  scored_well(session, golden_answer(7));
+  scored_well(session, golden_answer(3));
   test::add_question(session, golden(1));
   const test::Answer after_forced = answer_of(session);
   CHECK(after_forced.text == second.text);
