@@ -11,6 +11,12 @@
 #include "kernels/linear/matmul_scratch.h"
 #include "quant/block_codes.h"
 
+// GCC 12 takes the "undefined" operands inside the intrinsics for our uninitialised variables (GCC bug 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/matmul_cpu.cpp"
 #include <hwy/cache_control.h>
