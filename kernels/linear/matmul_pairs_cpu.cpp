@@ -77,9 +77,10 @@ void fill_panel(const uint8_t* const* rows, int64_t cols, uint32_t* panel) {
 
 // Sixteen rows as tiles of sixteen pairs each: rows side by side would lie in the same few sets of the cache.
 void round_tiles(const float* x, int64_t stride, int64_t count, int64_t cols, uint32_t* out) {
-  for (int64_t i = 0; i < padded_pairs(cols); i += kTileRows)
-    for (int64_t t = 0; t < kTileRows; ++t)
-      _mm512_store_si512(out + kTileRows * (i + t), load_floats(x + t * stride + 2 * i, t < count ? cols - 2 * i : 0));
+  for (int64_t i = 0; i < padded_pairs(cols); i += kTileInputRows)
+    for (int64_t t = 0; t < kTileInputRows; ++t)
+      _mm512_store_si512(out + kTileInputRows * (i + t),
+                         load_floats(x + t * stride + 2 * i, t < count ? cols - 2 * i : 0));
 }
 
 // Eight rows as [pairs][8].
@@ -136,7 +137,7 @@ void widen_panel(const WeightPanel& codes, int64_t cols, uint32_t* panel) {
 }
 
 void multiply_pairs(const uint32_t* panel, const uint32_t* rows, int64_t count, int64_t pairs, float* sums) {
-  if (has_tile_products()) return multiply_tiles(panel, rows, round_up(count, kTileRows), pairs, sums);
+  if (has_tile_products()) return multiply_tiles(panel, rows, round_up(count, kTileInputRows), pairs, sums);
   // Two sums an input row, so that no product waits for another.
   __m512 total[2][8];
 #pragma GCC unroll 2

@@ -6,7 +6,7 @@
 
 namespace ocellus {
 
-inline constexpr int64_t kTileRows = 16;  // input rows of a tile
+inline constexpr int64_t kTileInputRows = 16;  // input rows of a tile
 
 #if defined(__x86_64__)
 /// True if the CPU has tiles for pairs of bf16 and Linux lets this process use them.
@@ -25,7 +25,7 @@ class TileUse {
 };
 
 /// Maximum input rows that are multiplied together.
-inline constexpr int64_t kMostTileInputs = 4 * kTileRows;
+inline constexpr int64_t kMostTileInputs = 4 * kTileInputRows;
 /// Multiplies a panel [pairs][16] of pairs of bf16 by `count` input rows, a multiple of 16, in tiles [pairs /
 /// 16][16][16]; sums [count][16]. Wants a TileUse.
 void multiply_tiles(const uint32_t* panel, const uint32_t* tiles, int64_t count, int64_t pairs, float* sums);

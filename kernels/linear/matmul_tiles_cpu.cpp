@@ -11,7 +11,7 @@
 namespace ocellus {
 namespace {
 
-constexpr int64_t kRowBytes = 64, kTileFloats = 16 * kTileRows;
+constexpr int64_t kRowBytes = 64, kTileFloats = 16 * kTileInputRows;
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -54,7 +54,7 @@ TileUse::TileUse() {
   TileShapes shapes;
   for (int i = 0; i < 6; ++i) {
     shapes.bytes[i] = kRowBytes;
-    shapes.rows[i] = kTileRows;
+    shapes.rows[i] = kTileInputRows;
   }
   asm volatile("ldtilecfg %0" : : "m"(shapes) : "memory");
 }
@@ -64,18 +64,18 @@ TileUse::~TileUse() {
 
 void multiply_tiles(const uint32_t* panel, const uint32_t* tiles, int64_t count, int64_t pairs, float* sums) {
   asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" : : : "memory");
-  const int64_t rows = kTileRows * pairs;
-  for (int64_t i = 0; i < kTileRows * pairs; i += kTileFloats) {
+  const int64_t rows = kTileInputRows * pairs;
+  for (int64_t i = 0; i < kTileInputRows * pairs; i += kTileFloats) {
     asm volatile("tileloadd (%0,%1,1), %%tmm5" : : "r"(panel + i), "r"(kRowBytes) : "memory");
     add_products<0>(tiles + i);
-    if (count > kTileRows) add_products<1>(tiles + rows + i);
-    if (count > 2 * kTileRows) add_products<2>(tiles + 2 * rows + i);
-    if (count > 3 * kTileRows) add_products<3>(tiles + 3 * rows + i);
+    if (count > kTileInputRows) add_products<1>(tiles + rows + i);
+    if (count > 2 * kTileInputRows) add_products<2>(tiles + 2 * rows + i);
+    if (count > 3 * kTileInputRows) add_products<3>(tiles + 3 * rows + i);
   }
   store_tile<0>(sums);
-  if (count > kTileRows) store_tile<1>(sums + kTileFloats);
-  if (count > 2 * kTileRows) store_tile<2>(sums + 2 * kTileFloats);
-  if (count > 3 * kTileRows) store_tile<3>(sums + 3 * kTileFloats);
+  if (count > kTileInputRows) store_tile<1>(sums + kTileFloats);
+  if (count > 2 * kTileInputRows) store_tile<2>(sums + 2 * kTileFloats);
+  if (count > 3 * kTileInputRows) store_tile<3>(sums + 3 * kTileFloats);
 }
 
 }  // namespace ocellus
