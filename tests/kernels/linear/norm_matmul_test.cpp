@@ -63,8 +63,8 @@ struct NormCase {
   // Returns output n of matrix i for row t, the bias included.
   Product expected(const TakenInput& x, size_t i, int64_t t, int64_t n, bool on_cuda) const {
     const test::Taken how = how_taken(on_cuda);
-    Product product = test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, how,
-                                               test::sum_error(how, on_cuda) + 4e-6);
+    Product product =
+        test::multiply_reference(x, decoded[i].data() + n * cols, cols, t, how, test::sum_error(how, on_cuda) + 4e-6);
     if (!bias) return product;
     const double addend = biases[i][static_cast<size_t>(n)];
     product.value += addend;
