@@ -193,7 +193,8 @@ TEST_CASE("a character whose bytes come in several slices is delivered whole") {
   const std::unique_ptr<Engine> engine = make_engine(board_limits(1, 300));
   Session& session = open_session(*engine);
   int characters = 0;
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  // Which seeds write one depends on how the processor rounds.
+  for (uint64_t seed = 1; seed <= 8 || (characters == 0 && seed <= 80); ++seed) {
     session.reset();
     REQUIRE(ask(session).ok());
     characters += count_long_characters(say(session, wild_params(seed, 8.0f, 96), 1).text);
