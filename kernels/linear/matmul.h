@@ -6,6 +6,9 @@
 
 namespace ocellus {
 
+/// CPU: number of input rows up to which each gets the outputs that it has alone, bit by bit.
+inline constexpr int64_t kMostRowsAlike = 7;
+
 enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu };
 
 /// out_i = activation(x W_i^T + bias_i), for up to three weight matrices that share the input (query, key and value;

@@ -37,7 +37,7 @@ namespace ocellus {
 namespace {
 
 // Number of input rows from which interleaving the weights is faster.
-constexpr int64_t kPanelInputs = 8;
+constexpr int64_t kPanelInputs = kMostRowsAlike + 1;
 
 int64_t thread_scratch_bytes(int64_t cols) { return 64 * round_up(cols, 64); }
 

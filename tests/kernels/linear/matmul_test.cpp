@@ -208,6 +208,27 @@ TEST_CASE("a row's result does not depend on its neighbours in a large call") {
   CHECK(std::memcmp(all.data(), some.data(), some.size() * sizeof(float)) == 0);
 }
 
+TEST_CASE("few rows have the outputs that each has alone, in every format and on every instruction set") {
+  for (int format = 0; format < kWeightFormatCount; ++format) {
+    const auto weights = make_weights(static_cast<WeightFormat>(format), {37}, 512, 9);
+    const MatmulCase together(weights, kMostRowsAlike, {}, 10);
+    for (const int64_t bit : targets()) {
+      const OnlyTarget only(bit);
+      const std::vector<float> all = run_on_cpu(together, 2);
+      for (int64_t t = 0; t < together.rows; ++t) {
+        CAPTURE(std::string(format_info(static_cast<WeightFormat>(format)).name));
+        CAPTURE(std::string(hwy::TargetName(bit)));
+        CAPTURE(t);
+        MatmulCase alone(weights, 1, {}, 10);
+        alone.input.assign(&together.input[static_cast<size_t>(t * together.cols)],
+                           &together.input[static_cast<size_t>(t * together.cols)] + together.cols);
+        const std::vector<float> own = run_on_cpu(alone, 2);
+        CHECK(std::memcmp(own.data(), &all[static_cast<size_t>(t * 37)], own.size() * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("matrices of different formats share one call") {
   test::Random random(11);
   std::vector<test::Weights> weights;
