@@ -239,6 +239,10 @@ typedef struct ocellus_limits {
                                   needed, the least recently used first. Needs `reuse`; CARRY changes images, so that
                                   its sessions copy them: then they are held besides their copies, as a faster tier of
                                   a library. 0: every session holds its own */
+  int32_t
+      draft_rows; /* maximum rows of a session in a decode step: its newest token and guessed ones, see
+                     ocellus_draft.          On the CPU only, where more than 7, of all sessions together, are taken as
+                     7; 0: no drafts; 16 at          most. Not with methods that change the cache during answers */
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
@@ -465,6 +469,16 @@ OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model,
  * Ocellus except ocellus_session_cancel. */
 typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
 
+/* How the next tokens of an answer are guessed, if limits.draft_rows planned it. Guesses are read together with the
+ * newest token; those that are wrong are dropped: answers are the same, bit by bit, sampled ones included. AUTO tries
+ * as many as pay by the times measured and the guesses that were right so far, the others all there is room for. */
+typedef enum ocellus_draft {
+  OCELLUS_DRAFT_AUTO = 0, /* LAST, and where that has no guess, LOOKUP */
+  OCELLUS_DRAFT_OFF = 1,
+  OCELLUS_DRAFT_LAST = 2,  /* the session's last answer, also before a reset, if its prompt had the same text */
+  OCELLUS_DRAFT_LOOKUP = 3 /* what followed the newest two tokens before in the conversation, prompts included */
+} ocellus_draft;
+
 typedef struct ocellus_generate_params {
   uint32_t struct_bytes;
   int32_t max_tokens;       /* of the answer, not counting its thought; 128 */
@@ -478,6 +492,7 @@ typedef struct ocellus_generate_params {
   int64_t deadline_ns;        /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
   int32_t max_thought_tokens; /* 0: no thought; -1: ocellus_model_facts.thought_tokens; ignored by other models */
   int32_t slice_tokens; /* maximum tokens of this call, thought or answer; 0: none. Then OCELLUS_STOP_MAX_TOKENS */
+  int32_t draft;        /* ocellus_draft */
   ocellus_text_function on_text;
   void* user;
   ocellus_text_function on_thought; /* receives the thought; NULL: it is dropped */
@@ -508,6 +523,9 @@ typedef struct ocellus_generate_stats {
   int32_t generated_tokens;    /* of the answer, not counting its thought */
   int32_t thought_tokens;      /* of the thought, without its marks */
   int32_t thought_mark_tokens; /* <think>, </think> and the line breaks written around them */
+  int32_t decode_steps;        /* steps that gave the tokens after the first */
+  int32_t drafted_tokens;      /* guessed tokens that were tried in them */
+  int32_t accepted_tokens;     /* those that were right */
   int64_t library_bytes_read;  /* bytes of entries, since the last generate */
   double library_saved_ms;     /* time of computing the hits, minus the time of loading them; 0 if unknown */
   double preprocess_ms;        /* decoding, resizing and normalising the images since the last generate */

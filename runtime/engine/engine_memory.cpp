@@ -60,6 +60,11 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     cache.set_sinks(sink_slots(shape.policy));
   }
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
+  if (shape.draft_rows > 0) {
+    const int64_t tokens = shape.session.text_tokens;
+    OCELLUS_TRY(take_rows(sink, "last answers", kLife, Phase::kNone, shape.sessions, tokens, &said));
+    OCELLUS_TRY(take_rows(sink, "conversations", kLife, Phase::kNone, shape.sessions, tokens, &history));
+  }
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));

@@ -7,6 +7,7 @@
 #include "platform/arena.h"
 #include "runtime/engine/engine_shape.h"
 #include "runtime/forward/sampler.h"
+#include "runtime/forward/step_times.h"
 #include "runtime/library/library_traffic.h"
 #include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
@@ -40,6 +41,7 @@ struct EngineMemory {
   KvPools pools;
   Buffer<SessionCache> caches;      // one per session
   HostView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
+  HostView<TokenId> said, history;  // [sessions, text tokens] see DraftMemory; none without drafts
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
   // Linked images only: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
@@ -62,6 +64,7 @@ struct EngineMemory {
   // still being read.
   HostView<std::byte> picture_staging;
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
+  StepTimes step_times;         // no row
   HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
   HostView<NcarState> ncar;     // [1, sessions] for the newest rows that competed; DAVID only
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "kernels/linear/matmul.h"
 #include "platform/round_up.h"
 #include "platform/threads.h"
 #include "runtime/engine/check_limits.h"
+#include "runtime/forward/decode_step.h"
 #include "runtime/library/library_cache.h"
 #include "runtime/models/clip.h"
 #include "runtime/policy/eviction_rule.h"
@@ -303,7 +305,8 @@ void size_staged(EngineShape* s) {
 /// Sizes the slots of layers with a window.
 void size_rings(const TextConfig& text, EngineShape* s) {
   const bool links = s->reuse.links() && !s->reuse.staged;
-  const int64_t rows = s->stored_rows + (links ? s->pictures.per_session * s->pictures.rows : 0);
+  const int64_t rows =
+      std::max(s->stored_rows, s->draft_rows) + (links ? s->pictures.per_session * s->pictures.rows : 0);
   s->kv.local = {.layers = text.local_layers(),
                  .window = text.local.window,
                  .kv_heads = text.kv_heads,
@@ -351,6 +354,22 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
       "the model and the limits together ask for a cache of %.0f GB: plan fewer sessions, images or text "
       "tokens",
       bytes / 1e9);
+}
+
+/// Sizes a decode step. Rows of a draft must have the outputs that they have alone.
+Status size_steps(const ocellus_limits& limits, EngineShape* s) {
+  s->step_rows = most_step_rows(s->sessions, s->device);
+  if (limits.draft_rows < 2) return {};
+  if (s->device.is_cuda())
+    return OCELLUS_FAIL(Code::kUnsupported, "drafts are tried on the CPU only: plan none (draft_rows) on a GPU");
+  if (s->policy.evicts_answers() || s->policy.packs_oldest())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "guessed tokens are dropped if they are wrong, and %s changes the cache by every token: plan "
+                        "another method, or no drafts (draft_rows)",
+                        s->policy.evicts_answers() ? s->policy.evict->method().name : "kivi");
+  s->draft_rows = std::min<int64_t>(limits.draft_rows, kMostRowsAlike);
+  s->step_rows = std::max(s->step_rows, std::min(s->sessions * s->draft_rows, kMostRowsAlike));
+  return {};
 }
 
 /// Sizes an image in a library and on the way there, and the number that the memory tier holds, records included.
@@ -424,6 +443,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(check_policy(s, model.text()));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
+  OCELLUS_TRY(size_steps(limits, &s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)
     OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));

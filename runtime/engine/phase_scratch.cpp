@@ -76,7 +76,7 @@ Status PhaseScratch::take(PrefillScratch* out) const {
 Status PhaseScratch::take(StepScratch* out) const {
   out->ledger = memory_.pools.ledger;
   return out->lay_out(model_.text(),
-                      {.sessions = shape_.sessions,
+                      {.rows = shape_.step_rows,
                        .tiles_per_session = shape_.tiles_per_session(),
                        .slots_per_session = shape_.slots_per_session(),
                        .kv = shape_.kv,

@@ -46,7 +46,7 @@ Status record_steps(Engine& e, StepGraphs* graphs) {
   StepScratch s;
   OCELLUS_TRY(e.take_scratch(&s));
   OCELLUS_TRY(clear_steps(s, e.queue()));
-  const StepShape most{most_step_rows(e.shape().sessions, e.shape().device), e.shape().tiles_per_session()};
+  const StepShape most{e.shape().step_rows, e.shape().tiles_per_session()};
   for (int64_t rows = 1, last = 0; rows > last; last = rows, rows = std::min(2 * rows, most.rows))
     OCELLUS_TRY(enqueue_first_token(e.text(), rows, s, e.queue()));
   return graphs->record(e.text(), most, s, e.queue());

@@ -100,7 +100,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   constexpr Phase kPhase = kDecodePhase;
   kv = limits.kv;
   calibration = limits.calibration;
-  const int64_t rows = most_step_rows(limits.sessions, device);
+  const int64_t rows = limits.rows;
   const int64_t tiles_per_session = limits.tiles_per_session, ring_tiles = kv.local.slots / kTileSlots;
   const int64_t attend_bytes = attend_step_scratch_bytes(rows, std::max(limits.slots_per_session, kv.local.slots),
                                                          std::max(tiles_per_session, ring_tiles), c.query_heads,

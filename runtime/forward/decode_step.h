@@ -35,14 +35,14 @@ int64_t step_rows(int64_t rows, int64_t sessions, const DeviceTraits& device);
 
 /// Sizes of a step, for the plan.
 struct StepLimits {
-  int64_t sessions = 1;
+  int64_t rows = 1;
   int64_t tiles_per_session = 0;
   int64_t slots_per_session = 0;  // live slots
   KvShape kv;                     // storage of visual slots
   KvCalibration calibration;
 };
 
-/// Buffers of a step, one row per session of the batch.
+/// Buffers of a step: one row for each session of the batch, and then those of drafts.
 struct StepScratch {
   StagedRows<StepRow> steps;        // [1, B]
   StagedRows<KvRun> tiles;          // [B, tiles per row]

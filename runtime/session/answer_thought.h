@@ -32,6 +32,8 @@ class AnswerThought {
   ThoughtPart accept(TokenId token) { return marks_->accept(token, most(), state_); }
   int64_t most_left() const { return marks_->most_left(*state_, most()); }
   std::string_view visible(std::string_view text) { return visible_text(text, state_); }
+  /// True if the runtime writes nothing more.
+  bool is_past() const { return state_->phase == AnswerPhase::kAnswer; }
   bool is_open() const { return state_->phase == AnswerPhase::kThought; }
 
   bool is_written = false;  // the device expects the next token from the host

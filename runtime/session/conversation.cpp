@@ -25,6 +25,9 @@ void Conversation::open(Engine& engine, int32_t slot) {
   engine_ = &engine;
   slot_ = slot;
   stop_.set_deadline(0);
+  const EngineMemory& memory = engine.memory();
+  draft_ = Draft();
+  if (memory.said.cols > 0) draft_.attach({memory.said.row(slot), memory.history.row(slot), memory.said.cols});
 }
 
 void Conversation::reset() {
@@ -54,9 +57,22 @@ void Conversation::remember(TokenId token) {
   engine_->memory().recent_tokens.row(slot_)[state_.recent_count++ % kRecentTokens] = token;
 }
 
-void Conversation::note_prefix(const TokenId* tokens, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    state_.prefix_hash = prefix_of(state_.prefix_hash, static_cast<uint64_t>(tokens[i]));
+void Conversation::note_prompt(const TokenId* tokens, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    note_answer(tokens[i]);
+    state_.prompt_hash = prefix_of(state_.prompt_hash, static_cast<uint64_t>(tokens[i]));
+  }
+}
+
+void Conversation::note_answer(TokenId token) {
+  state_.prefix_hash = prefix_of(state_.prefix_hash, static_cast<uint64_t>(token));
+  draft_.remember(state_.token_count++, token);
+}
+
+void Conversation::begin_draft(ocellus_draft kind) {
+  draft_.begin(kind, state_.prompt_hash);
+  state_.prompt_hash = kEmptyPrefix;
+  state_.answer_begin = state_.token_count;
 }
 
 void Conversation::forget_late_cancel() {

@@ -7,6 +7,7 @@
 #include "runtime/cache/kv_cache.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/library/library_entry.h"
+#include "runtime/session/draft.h"
 #include "runtime/session/prompt_stats.h"
 #include "runtime/vocabulary/thought.h"
 #include "runtime/vocabulary/tokenizer.h"
@@ -26,6 +27,9 @@ struct ConversationState {
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
   ThoughtState thought;                 // state of the newest answer
   int64_t recent_count = 0;             // number of tokens remembered for the repetition penalty
+  int64_t token_count = 0;              // tokens of text so far, answers included
+  int64_t answer_begin = 0;             // number of the newest answer's first token
+  uint64_t prompt_hash = kEmptyPrefix;  // hash over the text since the last answer
   uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added: a picture read in its prompt is found by it
 };
 
@@ -69,13 +73,19 @@ class Conversation {
   /// Remembers a token for the repetition penalty, in a ring of kRecentTokens.
   void remember(TokenId token);
   const int32_t* recent_tokens() const;
-  void note_prefix(const TokenId* tokens, int64_t count);
+  /// Notes text that was added.
+  void note_prompt(const TokenId* tokens, int64_t count);
+  /// Notes a token of an answer that was read.
+  void note_answer(TokenId token);
+  Draft& draft() { return draft_; }
 
   /// Drops a cancellation that came while there was no prompt and no answer: it was not meant for the next one.
   void forget_late_cancel();
   void begin_prompt();
   /// Marks an answer as begun. A continued answer is still the same answer, to which an earlier cancellation applies.
   void begin_answer() { has_prompt_ = true; }
+  /// Begins the draft of a new answer.
+  void begin_draft(ocellus_draft kind);
 
   /// Called after an answer: sets the state to which a prompt that fails returns.
   void set_checkpoint();
@@ -97,6 +107,7 @@ class Conversation {
   uint64_t drawn_count_ = 0;
   PromptStats stats_;
   Utf8Stream characters_;
+  Draft draft_;
 };
 
 }  // namespace ocellus

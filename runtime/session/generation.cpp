@@ -20,9 +20,17 @@ Status check_params(const ocellus_generate_params& p) {
   if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
   if (p.max_thought_tokens < -1)
     return OCELLUS_FAIL(Code::kBadArgument, "max_thought_tokens must be -1 or more, not %d", p.max_thought_tokens);
+  if (p.draft < OCELLUS_DRAFT_AUTO || p.draft > OCELLUS_DRAFT_LOOKUP)
+    return OCELLUS_FAIL(Code::kBadArgument, "draft must be between %d and %d, not %d", OCELLUS_DRAFT_AUTO,
+                        OCELLUS_DRAFT_LOOKUP, p.draft);
   if (p.slice_tokens < 0)
     return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
   return check_sampler_params(sampler_params(p));
+}
+
+/// Appends the time of a step that gave `tokens`: an equal part for each.
+void note_times(float ms, int32_t tokens, HostView<float> times, int64_t* count) {
+  for (int32_t t = 0; t < tokens && *count < times.cols; ++t) times.data[(*count)++] = ms / static_cast<float>(tokens);
 }
 
 /// Median and 95th percentile of the times of the tokens after the first; reorders them.
@@ -80,6 +88,7 @@ Status Generation::read_prompt(int32_t i) {
   OCELLUS_TRY(prompt.read_to_answer());
   if (!conversation(i).state().is_answerable)
     return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
+  conversation(i).begin_draft(static_cast<ocellus_draft>(params_[i].draft));
   return {};
 }
 
@@ -129,23 +138,20 @@ Status Generation::start_first_tokens() {
   force_next_tokens();
   if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
-  if (cut < active_count()) OCELLUS_TRY(start_first_rows());
+  if (cut < active_count()) {
+    const DeviceView<float> hidden = scratch_.hidden;
+    for (int32_t i = 0; i < count_; ++i)
+      if (active(i) && !parts_[i].goes_on)
+        engine_.queue().copy(hidden.row(parts_[i].row), conversation(i).last_hidden(),
+                             hidden.cols * static_cast<int64_t>(sizeof(float)));
+    OCELLUS_TRY(enqueue_first_token(engine_.text(), shape_.rows, scratch_, engine_.queue()));
+  }
   if (both) mark_those_that(true, true);
   if (both) mark_those_that(false, false);
   if (cut > 0) OCELLUS_TRY(run_step());
   if (both) mark_those_that(false, true);
   engine_.queue().record_result(started_++);
   return engine_.queue().status();
-}
-
-Status Generation::start_first_rows() {
-  const StepScratch& s = scratch_;
-  Queue& queue = engine_.queue();
-  for (int32_t i = 0; i < count_; ++i)
-    if (active(i) && !parts_[i].goes_on)
-      queue.copy(s.hidden.row(parts_[i].row), conversation(i).last_hidden(),
-                 s.hidden.cols * static_cast<int64_t>(sizeof(float)));
-  return enqueue_first_token(engine_.text(), shape_.rows, s, queue);
 }
 
 void Generation::mark_active(int32_t i, bool active) {
@@ -201,7 +207,11 @@ Status Generation::run_step() {
     move_place(part.next, kPageSlots);
   }
   const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
-  return engine_.run_step(shape_, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
+  StepShape shape = shape_;
+  shape.rows += guessed_rows_;
+  for (int64_t row = shape_.rows; row < shape.rows; ++row)
+    shape.most_tiles = std::max<int64_t>(shape.most_tiles, scratch_.steps.host.data[row].new_tile + 1);
+  return engine_.run_step(shape, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
 }
 
 /// Launches the next step for all sessions that can take part; false if none can, or if it failed.
@@ -209,7 +219,7 @@ bool Generation::start_step() {
   bool any = false;
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
-    if (part.on_device && (!part.active || started_ > part.most_steps)) {
+    if (part.on_device && (!part.active || started_ + part.gained > part.most_steps)) {
       part.on_device = false;
       mark_active(i, false);
     }
@@ -218,6 +228,7 @@ bool Generation::start_step() {
   if (!any) return false;
   give_up_rows();
   force_next_tokens();
+  place_guesses();
   if (!run_step().ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
@@ -226,7 +237,6 @@ bool Generation::start_step() {
 /// Delivers tokens to every session until all have finished.
 Status Generation::answer() {
   Queue& queue = engine_.queue();
-  float* times = engine_.memory().token_times.data;
   int64_t before = now_ns();
   for (int64_t step = 0; active_count() > 0; ++step) {
     const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
@@ -248,14 +258,40 @@ Status Generation::answer() {
     if (started_ <= step) break;
     queue.wait_for_result(step);
     OCELLUS_TRY(queue.status());
-    for (int32_t i = 0; i < count_; ++i)
-      if (active(i)) OCELLUS_TRY(accept_result(i, step));
+    const int64_t done = now_ns();
+    int32_t tokens = 0;
+    OCELLUS_TRY(accept_results(step, &tokens));
     engine_.note_cache_use();
     const int64_t now = now_ns();
-    if (step > 0 && timed_tokens_ < engine_.memory().token_times.cols)
-      times[timed_tokens_++] = static_cast<float>(elapsed_ms(before, now));
+    if (step > 0) {
+      EngineMemory& memory = engine_.memory();
+      note_times(static_cast<float>(elapsed_ms(before, now)), tokens, memory.token_times, &timed_tokens_);
+      memory.step_times.note(shape_.rows + guessed_rows_, static_cast<float>(elapsed_ms(before, done)));
+    }
     if (step == 0) first_token_ns_ = now;
     before = last_token_ns_ = now;
+  }
+  return {};
+}
+
+/// Accepts the results of step `step`, those of guesses as long as they are what was sampled; then the session's row is
+/// the last of those. *tokens: the most that a session got.
+Status Generation::accept_results(int64_t step, int32_t* tokens) {
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (!active(i)) continue;
+    OCELLUS_TRY(accept_result(i, step, step < part.moved_at ? part.row_before : part.row));
+    const Guesses& guesses = part.guesses;
+    int32_t right = 0;
+    while (right < guesses.count && active(i) && conversation(i).state().unread_token == guesses.tokens[right]) {
+      ++part.gained;
+      move_place(part.next, kPageSlots);
+      OCELLUS_TRY(accept_result(i, step, guesses.first_row + right++));
+    }
+    if (right > 0) move_step_row(scratch_, guesses.first_row + right - 1, part.row, engine_.queue());
+    if (step > 0) ++stats_[i].decode_steps;
+    stats_[i].accepted_tokens += right;
+    *tokens = std::max(*tokens, right + 1);
   }
   return {};
 }
@@ -275,18 +311,17 @@ void Generation::read_token(int32_t i, int64_t step) {
     cache.note_text_position(cache.text_slots(), state.next_position);
     cache.commit_text(1);
   }
-  conversation(i).note_prefix(&state.unread_token, 1);
+  conversation(i).note_answer(state.unread_token);
   state.unread_token = kNoToken;
   state.is_answerable = false;  // the last hidden row is the prompt's, no longer the newest
   ++state.next_position;
 }
 
-/// Handles session i's token of step `step`. A decode step has also read the token before it, whose slot is now live.
-Status Generation::accept_result(int32_t i, int64_t step) {
-  const StepScratch& s = scratch_;
+/// Handles session i's token of a row of step `step`. A decode step has also read the token before it, whose slot is
+/// now live.
+Status Generation::accept_result(int32_t i, int64_t step, int32_t row) {
   if (step > 0 || parts_[i].goes_on) read_token(i, step);
-  const int32_t row = step < parts_[i].moved_at ? parts_[i].row_before : parts_[i].row;
-  const StepResult& result = s.results.row(step % kResultSteps)[row];
+  const StepResult& result = scratch_.results.row(step % kResultSteps)[row];
   stats_[i].logits_hash = result.logits_hash;
   ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
@@ -296,21 +331,23 @@ Status Generation::accept_result(int32_t i, int64_t step) {
     accept_forced(step, result.log_probability);
   else
     accept_token(i, given != kNoToken ? given : result.token);
-  if (active(i) && step >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
+  if (active(i) && step + parts_[i].gained >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
 
 void Generation::accept_token(int32_t i, TokenId token) {
   const ocellus_generate_params& p = params_[i];
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
-  conversation(i).state().unread_token = token;
-  conversation(i).remember(token);
+  Conversation& own = conversation(i);
+  own.state().unread_token = token;
+  own.remember(token);
+  own.draft().note(own.state().token_count, token);
   const ThoughtPart part = parts_[i].thought.accept(token);
   ocellus_generate_stats& stats = stats_[i];
   ++(part == ThoughtPart::kAnswer    ? stats.generated_tokens
      : part == ThoughtPart::kThought ? stats.thought_tokens
                                      : stats.thought_mark_tokens);
-  Utf8Stream& characters = conversation(i).characters();
+  Utf8Stream& characters = own.characters();
   if (part == ThoughtPart::kMark)
     deliver(i, true, characters.finish());
   else
@@ -345,23 +382,14 @@ void Generation::deliver(int32_t i, bool is_thought, std::string_view text) {
 void Generation::finish(int32_t i, ocellus_stop stop) {
   parts_[i].active = false;
   stats_[i].stop = stop;
+  const ConversationState& state = conversation(i).state();
+  conversation(i).draft().keep_answer(state.answer_begin, state.token_count, state.unread_token);
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
   deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
 }
 
-void Generation::start_deadlines() {
-  for (int32_t i = 0; i < count_; ++i) {
-    StopSignal& stop = sessions_[i]->stop_signal();
-    session_deadlines_[i] = stop.deadline_ns();
-    if (params_[i].deadline_ns != 0) stop.set_deadline(params_[i].deadline_ns);
-    stats_[i] = {};
-    stats_[i].stop = OCELLUS_STOP_FAILED;
-  }
-}
-
 Status Generation::run() {
-  start_deadlines();
   read_prompts();
   const ArenaScope scope(engine_.arena());
   OCELLUS_TRY(engine_.take_scratch(&scratch_));

@@ -7,6 +7,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
 #include "runtime/session/answer_thought.h"
+#include "runtime/session/guesses.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
@@ -23,7 +24,7 @@ inline SamplerParams sampler_params(const ocellus_generate_params& p) {
 /// One call of generate(): sessions, their remaining work, and the buffers of a step.
 class Generation {
  public:
-  /// `forced`: the given tokens of the only session; null: tokens are sampled.
+  /// Sets deadlines. `forced`: the given tokens of the only session; null: tokens are sampled.
   Generation(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
              int32_t count, const ForcedAnswer* forced)
       : sessions_(sessions),
@@ -31,7 +32,15 @@ class Generation {
         stats_(stats),
         count_(count),
         forced_(forced),
-        engine_(sessions[0]->engine()) {}
+        engine_(sessions[0]->engine()) {
+    for (int32_t i = 0; i < count; ++i) {
+      StopSignal& stop = sessions[i]->stop_signal();
+      session_deadlines_[i] = stop.deadline_ns();
+      if (params[i].deadline_ns != 0) stop.set_deadline(params[i].deadline_ns);
+      stats[i] = {};
+      stats[i].stop = OCELLUS_STOP_FAILED;
+    }
+  }
 
   /// Must be followed by settle().
   Status run();
@@ -55,9 +64,10 @@ class Generation {
     AnswerThought thought;   // its bound in this call
     StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
+    Guesses guesses;         // tried in the step that is under way
+    int64_t gained = 0;      // number of right ones: tokens besides one a step
   };
 
-  void start_deadlines();
   void read_prompts();
   Status read_prompt(int32_t i);
   Status place_rows();
@@ -71,11 +81,12 @@ class Generation {
   void settle_newest();
   void mark_active(int32_t i, bool active);
   Status start_first_tokens();
-  Status start_first_rows();
   Status run_step();
   bool start_step();
+  void place_guesses();
   Status answer();
-  Status accept_result(int32_t i, int64_t step);
+  Status accept_results(int64_t step, int32_t* tokens);
+  Status accept_result(int32_t i, int64_t step, int32_t row);
   void read_token(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token);
   void accept_forced(int64_t step, float log_probability);
@@ -95,7 +106,8 @@ class Generation {
   const ForcedAnswer* forced_;
   Engine& engine_;
   StepScratch scratch_;
-  StepShape shape_;
+  StepShape shape_;           // without guesses
+  int64_t guessed_rows_ = 0;  // rows after those, in the step that is under way
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
   Status result_;        // the first failure of any session

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bitset>
 
+#include "kernels/linear/matmul.h"
 #include "runtime/policy/answer_packing.h"
 #include "runtime/session/generation.h"
 
@@ -146,6 +147,33 @@ void Generation::give_up_rows() {
     parts_[i].moved_at = started_;
   }
   shape_.rows = needed;
+}
+
+/// Places what drafts go on with, as much as there is room for in the session and in the step. More rows than
+/// kMostRowsAlike would round differently.
+void Generation::place_guesses() {
+  guessed_rows_ = 0;
+  for (int32_t i = 0; i < count_; ++i) parts_[i].guesses.count = 0;
+  const EngineShape& shape = engine_.shape();
+  if (shape.draft_rows == 0 || forced_ != nullptr || shape_.rows >= kMostRowsAlike) return;
+  const int64_t sessions = active_count();
+  const int64_t share = std::min((shape.step_rows - shape_.rows) / sessions, shape.draft_rows - 1);
+  for (int32_t i = 0; i < count_; ++i) {
+    Part& part = parts_[i];
+    if (!part.on_device || !part.thought.is_past()) continue;
+    const int64_t room = part.most_steps - started_ - part.gained;
+    const int64_t wanted = int64_t{params_[i].max_tokens} - stats_[i].generated_tokens - 1;
+    const auto most = static_cast<int32_t>(std::max<int64_t>(std::min({share, room, wanted}), 0));
+    const Draft& draft = conversation(i).draft();
+    const int64_t rows = shape_.rows + guessed_rows_;
+    Guesses& guesses = part.guesses;
+    guesses.first_row = static_cast<int32_t>(rows);
+    guesses.count = draft.worth_trying(draft.guess(most, guesses.tokens), rows, engine_.memory().step_times);
+    guesses.place(part.row, scratch_, engine_.queue());
+    guessed_rows_ += guesses.count;
+    stats_[i].drafted_tokens += guesses.count;
+    if (shape.kv.local.window > 0) conversation(i).cache().ring().reserve(1 + guesses.count);
+  }
 }
 
 }  // namespace ocellus

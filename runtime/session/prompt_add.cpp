@@ -160,7 +160,7 @@ Status Prompt::append(const TokenId* tokens, int64_t count) {
     chunk.add_text(tokens + done, piece);
     done += piece;
   }
-  conversation_.note_prefix(tokens, count);
+  conversation_.note_prompt(tokens, count);
   return {};
 }
 
