@@ -1,0 +1,36 @@
+// Drafts allocate nothing. The program counts calls: it is that of allocation_test.cpp.
+#include <doctest/doctest.h>
+
+#include "tests/support/call_counter.h"
+#include "tests/support/loaded_engine.h"
+
+namespace ocellus {
+
+TEST_CASE("drafts allocate nothing") {
+  ocellus_limits limits = test::board_limits(1, 120);
+  limits.device = OCELLUS_DEVICE_CPU;
+  limits.draft_rows = 7;
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
+  Session* session = &test::open_session(*engine);
+  const std::vector<uint8_t> picture = test::board_bytes("images/115.png");
+  ocellus_generate_params params = test::default_params(40);
+  params.ignore_end = 1;
+  ocellus_generate_stats stats = {};
+  int32_t failures = 0;
+  {
+    const test::CallCounter counter;
+    for (const ocellus_draft kind : {OCELLUS_DRAFT_LOOKUP, OCELLUS_DRAFT_AUTO, OCELLUS_DRAFT_LAST}) {
+      params.draft = kind;
+      session->reset();
+      failures += session->begin_turn().ok() ? 0 : 1;
+      failures += session->add_encoded_image(picture.data(), std::ssize(picture)).ok() ? 0 : 1;
+      failures += session->end_turn().ok() ? 0 : 1;
+      failures += generate(&session, &params, &stats, 1).ok() ? 0 : 1;
+    }
+  }
+  CHECK(test::report_calls() == 0);
+  CHECK(failures == 0);
+  CHECK(stats.accepted_tokens > 30);
+}
+
+}  // namespace ocellus
