@@ -194,6 +194,7 @@ int run_watch(CommandOptions options) {
   CommonOptions& common = watch.narrator.common;
   apply_size(options.size, &watch.capture.source);
   watch.capture.source.seed = common.seed;
+  common.drafts_if_possible = true;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   std::error_code ignored;  // errors are reported where it is opened
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);

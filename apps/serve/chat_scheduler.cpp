@@ -378,6 +378,7 @@ void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_g
   job->usage.completion_tokens += written_tokens(stats);
   job->usage.reasoning_tokens += stats.thought_tokens;
   job->answer_tokens += stats.generated_tokens;
+  metrics_->count_drafts(stats);
   job->cache_bytes = stats.kv_bytes - stats.kv_shared_bytes;
   const bool has_begun = job->usage.completion_tokens > 0;
   switch (static_cast<ocellus_stop>(stats.stop)) {

@@ -38,6 +38,11 @@ void ServeMetrics::count_tokens(int64_t prompt, int64_t generated) {
   generated_tokens_ += generated;
 }
 
+void ServeMetrics::count_drafts(const ocellus_generate_stats& stats) {
+  const std::lock_guard lock(mutex_);
+  drafts_.add(stats);
+}
+
 void ServeMetrics::observe_first_token(double seconds) {
   const std::lock_guard lock(mutex_);
   first_token_.add(seconds);
@@ -94,6 +99,7 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   }
   out.add_counter("ocellus_prompt_tokens_total", "Prompt tokens read, pictures included.", real(prompt_tokens_));
   out.add_counter("ocellus_generation_tokens_total", "Tokens generated.", real(generated_tokens_));
+  drafts_.write(&out);
   out.add_histogram("ocellus_time_to_first_token_seconds", "From a request's arrival to its first token.",
                     first_token_);
   out.add_histogram("ocellus_inter_token_latency_seconds", "Between two pieces of text of one answer.", next_token_);

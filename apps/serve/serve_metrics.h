@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/base/draft_counts.h"
 #include "apps/base/prometheus.h"
 #include "apps/http/http_server.h"
 #include "runtime/ocellus.h"
@@ -20,6 +21,7 @@ class ServeMetrics {
   void count_request(int status);  // counts /v1/chat/completions
   void count_finish(const std::string& reason);
   void count_tokens(int64_t prompt, int64_t generated);
+  void count_drafts(const ocellus_generate_stats& stats);
   void observe_first_token(double seconds);
   void observe_next_token(double seconds);
   void observe_request(double seconds);
@@ -34,6 +36,7 @@ class ServeMetrics {
   std::map<int, int64_t> requests_;
   std::map<std::string, int64_t> finishes_;
   int64_t prompt_tokens_ = 0, generated_tokens_ = 0;
+  DraftCounts drafts_;
   int64_t running_ = 0, waiting_ = 0;
   double cache_share_ = 0;
   std::optional<ocellus_engine_stats> sharing_;

@@ -50,6 +50,13 @@ void set_gpu_memory(CommonOptions* options, const std::string& name) {
   options->gpu_memory = static_cast<int32_t>(found - kNames.begin());
 }
 
+void set_draft(CommonOptions* options, const std::string& name) {
+  constexpr std::array<std::string_view, 4> kNames = {"auto", "off", "last", "lookup"};
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) throw Failure(kExitUsage, "--draft " + name + ": it is auto, last, lookup or off.");
+  options->draft = static_cast<ocellus_draft>(found - kNames.begin());
+}
+
 void set_budget(CommonOptions* options, const std::string& size) {
   options->budget_bytes = parse_bytes(size);
   if (!options->budget_bytes) {
@@ -161,6 +168,19 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
       ->option_text("N")
       ->check(whole_number())
       ->group("Answers");
+  command
+      ->add_option_function<std::string>(
+          "--draft", [options](const std::string& name) { set_draft(options, name); },
+          "Guess what an answer goes on with, and read that at once: the last answer to the same prompt, what followed "
+          "the same words before, or both as far as it pays (auto). Answers stay the same; on the CPU only")
+      ->option_text("auto|last|lookup|off")
+      ->group("Answers");
+  command
+      ->add_option("--draft-rows", options->draft_rows,
+                   "Maximum tokens that are read at once, the newest and guessed ones (default: 7)")
+      ->option_text("N")
+      ->check(number_between(2, 16))
+      ->group("Answers");
 }
 
 }  // namespace
@@ -226,6 +246,7 @@ ocellus_generate_params generate_params(const CommonOptions& options) {
   params.min_p = options.min_p;
   params.repetition_penalty = options.repeat_penalty;
   params.seed = options.seed;
+  params.draft = options.draft.value_or(OCELLUS_DRAFT_AUTO);
   return params;
 }
 

@@ -49,6 +49,9 @@ struct CommonOptions {
   float min_p = 0.0f;
   float repeat_penalty = 1.0f;
   uint64_t seed = 0;
+  std::optional<ocellus_draft> draft;  // nullopt: off, unless `drafts_if_possible`
+  bool drafts_if_possible = false;     // drafts are planned where they can be tried, and fit the budget
+  int32_t draft_rows = 7;
   bool json = false;
   bool quiet = false;
 };

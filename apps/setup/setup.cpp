@@ -146,6 +146,15 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
                                      " positions" + limit + ": give fewer pictures or less text.");
 }
 
+// Drafts are planned as asked for, or for some commands where the library can try them and the budget has room.
+int32_t planned_draft_rows(const Model& model, const CommonOptions& options, ocellus_limits limits) {
+  if (options.draft) return *options.draft == OCELLUS_DRAFT_OFF ? 0 : options.draft_rows;
+  if (!options.drafts_if_possible) return 0;
+  limits.draft_rows = options.draft_rows;
+  ocellus_plan plan;
+  return ocellus_plan_memory(model.get(), &limits, &plan) == OCELLUS_OK && plan.fits ? options.draft_rows : 0;
+}
+
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
   if (needs.images + needs.clip_frames > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
@@ -194,6 +203,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
+  limits.draft_rows = planned_draft_rows(model, options, limits);
   return limits;
 }
 

@@ -27,6 +27,7 @@ void WatchCounts::add(int64_t dropped, Record* record) {
   deadline_missed_ += record->deadline_missed ? 1 : 0;
   const int32_t tokens = written_tokens(record->stats);
   tokens_ += tokens;
+  drafts_.add(record->stats);
   if (!record->error.empty()) return;
   last_stats_ = record->stats;
   latencies_ms_.push_back(record->total_ms);
@@ -112,6 +113,7 @@ void WatchCounts::add_metrics(const CaptureStatus& source, PrometheusText* text)
   text->add_counter("ocellus_questions_total", "Questions about frames in memory.", static_cast<double>(questions_));
   text->add_counter("ocellus_engine_restarts_total", "After failures of the device.", static_cast<double>(restarts_));
   text->add_counter("ocellus_generation_tokens_total", "Tokens of captions.", static_cast<double>(tokens_));
+  drafts_.write(text);
   text->add_histogram("ocellus_time_to_first_token_seconds",
                       "From a frame's preprocessing to its caption's first token.", first_token_);
   text->add_histogram("ocellus_inter_token_latency_seconds", "Mean of a caption's tokens after the first.", token_);

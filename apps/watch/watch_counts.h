@@ -5,6 +5,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "apps/base/draft_counts.h"
 #include "apps/base/prometheus.h"
 #include "apps/camera/capture.h"
 #include "apps/watch/record.h"
@@ -32,6 +33,7 @@ class WatchCounts {
   mutable std::mutex mutex_;  // guards all of the members
   int64_t answered_ = 0, failed_ = 0, unchanged_ = 0, deadline_missed_ = 0;
   int64_t questions_ = 0, tokens_ = 0;
+  DraftCounts drafts_;
   int64_t seen_dropped_ = 0;  // CaptureStatus::dropped at the last record
   int64_t restarts_ = 0;      // engines created again after device failures
   std::deque<double> latencies_ms_;
