@@ -149,15 +149,15 @@ void Generation::give_up_rows() {
   shape_.rows = needed;
 }
 
-/// Places what drafts go on with, as much as there is room for in the session and in the step. More rows than
-/// kMostRowsAlike would round differently.
+/// Places what drafts go on with, as much as there is room for in the session and in the step: more rows than
+/// kMostRowsAlike, of all sessions together, would round differently.
 void Generation::place_guesses() {
   guessed_rows_ = 0;
   for (int32_t i = 0; i < count_; ++i) parts_[i].guesses.count = 0;
   const EngineShape& shape = engine_.shape();
-  if (shape.draft_rows == 0 || forced_ != nullptr || shape_.rows >= kMostRowsAlike) return;
+  if (shape.draft_rows == 0 || forced_ != nullptr) return;
   const int64_t sessions = active_count();
-  const int64_t share = std::min((shape.step_rows - shape_.rows) / sessions, shape.draft_rows - 1);
+  const int64_t share = std::min((kMostRowsAlike - shape_.rows) / sessions, shape.draft_rows - 1);
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
     if (!part.on_device || !part.thought.is_past()) continue;
