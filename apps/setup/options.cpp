@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdlib>
+#include <initializer_list>
 #include <string_view>
 #include <type_traits>
 
@@ -42,19 +42,22 @@ void set_device(CommonOptions* options, const std::string& device) {
 }
 
 /// Names in the order of ocellus_gpu_memory.
+// Returns the number of `name` among the words that a flag takes, which `sentence` lists.
+int32_t number_of(const std::string& flag, const std::string& name, std::initializer_list<std::string_view> words,
+                  const std::string& sentence) {
+  const auto found = std::find(words.begin(), words.end(), name);
+  if (found == words.end()) throw Failure(kExitUsage, flag + " " + name + ": it is " + sentence + ".");
+  return static_cast<int32_t>(found - words.begin());
+}
+
 void set_gpu_memory(CommonOptions* options, const std::string& name) {
-  constexpr std::array<std::string_view, 4> kNames = {"auto", "device", "shared", "mapped"};
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end())
-    throw Failure(kExitUsage, "--gpu-memory " + name + ": it is auto, device, shared or mapped.");
-  options->gpu_memory = static_cast<int32_t>(found - kNames.begin());
+  options->gpu_memory =
+      number_of("--gpu-memory", name, {"auto", "device", "shared", "mapped"}, "auto, device, shared or mapped");
 }
 
 void set_draft(CommonOptions* options, const std::string& name) {
-  constexpr std::array<std::string_view, 4> kNames = {"auto", "off", "last", "lookup"};
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) throw Failure(kExitUsage, "--draft " + name + ": it is auto, last, lookup or off.");
-  options->draft = static_cast<ocellus_draft>(found - kNames.begin());
+  options->draft = static_cast<ocellus_draft>(
+      number_of("--draft", name, {"auto", "off", "last", "lookup"}, "auto, last, lookup or off"));
 }
 
 void set_budget(CommonOptions* options, const std::string& size) {

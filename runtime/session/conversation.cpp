@@ -59,12 +59,12 @@ void Conversation::remember(TokenId token) {
 
 void Conversation::note_prompt(const TokenId* tokens, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    note_answer(tokens[i]);
+    note_token(tokens[i]);
     state_.prompt_hash = prefix_of(state_.prompt_hash, static_cast<uint64_t>(tokens[i]));
   }
 }
 
-void Conversation::note_answer(TokenId token) {
+void Conversation::note_token(TokenId token) {
   state_.prefix_hash = prefix_of(state_.prefix_hash, static_cast<uint64_t>(token));
   draft_.remember(state_.token_count++, token);
 }

@@ -75,8 +75,8 @@ class Conversation {
   const int32_t* recent_tokens() const;
   /// Notes text that was added.
   void note_prompt(const TokenId* tokens, int64_t count);
-  /// Notes a token of an answer that was read.
-  void note_answer(TokenId token);
+  /// Notes a token of text, of a prompt or of an answer.
+  void note_token(TokenId token);
   Draft& draft() { return draft_; }
 
   /// Drops a cancellation that came while there was no prompt and no answer: it was not meant for the next one.

@@ -266,7 +266,8 @@ Status Generation::answer() {
     if (step > 0) {
       EngineMemory& memory = engine_.memory();
       note_times(static_cast<float>(elapsed_ms(before, now)), tokens, memory.token_times, &timed_tokens_);
-      memory.step_times.note(shape_.rows + guessed_rows_, static_cast<float>(elapsed_ms(before, done)));
+      if (engine_.shape().draft_rows > 0)
+        memory.step_times.note(shape_.rows + guessed_rows_, static_cast<float>(elapsed_ms(before, done)));
     }
     if (step == 0) first_token_ns_ = now;
     before = last_token_ns_ = now;
@@ -311,7 +312,7 @@ void Generation::read_token(int32_t i, int64_t step) {
     cache.note_text_position(cache.text_slots(), state.next_position);
     cache.commit_text(1);
   }
-  conversation(i).note_answer(state.unread_token);
+  conversation(i).note_token(state.unread_token);
   state.unread_token = kNoToken;
   state.is_answerable = false;  // the last hidden row is the prompt's, no longer the newest
   ++state.next_position;
