@@ -284,10 +284,13 @@ Status Generation::accept_results(int64_t step, int32_t* tokens) {
     OCELLUS_TRY(accept_result(i, step, step < part.moved_at ? part.row_before : part.row));
     const Guesses& guesses = part.guesses;
     int32_t right = 0;
-    while (right < guesses.count && active(i) && conversation(i).state().unread_token == guesses.tokens[right]) {
+    while (right < guesses.count && active(i)) {
+      const int32_t row = guesses.first_row + right;
+      if (conversation(i).state().unread_token != guessed_tokens_[row]) break;
+      ++right;
       ++part.gained;
       move_place(part.next, kPageSlots);
-      OCELLUS_TRY(accept_result(i, step, guesses.first_row + right++));
+      OCELLUS_TRY(accept_result(i, step, row));
     }
     if (right > 0) move_step_row(scratch_, guesses.first_row + right - 1, part.row, engine_.queue());
     if (step > 0) ++stats_[i].decode_steps;

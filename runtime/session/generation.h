@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/linear/matmul.h"
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
 #include "runtime/session/answer_thought.h"
@@ -65,7 +66,7 @@ class Generation {
     StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
     Guesses guesses;         // tried in the step that is under way
-    int64_t gained = 0;      // number of right ones: tokens besides one a step
+    int32_t gained = 0;      // number of right ones: tokens besides one a step
   };
 
   void read_prompts();
@@ -106,8 +107,9 @@ class Generation {
   const ForcedAnswer* forced_;
   Engine& engine_;
   StepScratch scratch_;
-  StepShape shape_;           // without guesses
-  int64_t guessed_rows_ = 0;  // rows after those, in the step that is under way
+  StepShape shape_;                         // without guesses
+  int64_t guessed_rows_ = 0;                // rows after those, in the step that is under way
+  TokenId guessed_tokens_[kMostRowsAlike];  // of those rows
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
   Status result_;        // the first failure of any session

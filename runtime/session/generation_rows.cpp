@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bitset>
 
-#include "kernels/linear/matmul.h"
 #include "runtime/policy/answer_packing.h"
 #include "runtime/session/generation.h"
 
@@ -164,12 +163,13 @@ void Generation::place_guesses() {
     const int64_t room = part.most_steps - started_ - part.gained;
     const int64_t wanted = int64_t{params_[i].max_tokens} - stats_[i].generated_tokens - 1;
     const auto most = static_cast<int32_t>(std::max<int64_t>(std::min({share, room, wanted}), 0));
+    if (most == 0) continue;
     const Draft& draft = conversation(i).draft();
     const int64_t rows = shape_.rows + guessed_rows_;
     Guesses& guesses = part.guesses;
     guesses.first_row = static_cast<int32_t>(rows);
-    guesses.count = draft.worth_trying(draft.guess(most, guesses.tokens), rows, engine_.memory().step_times);
-    guesses.place(part.row, scratch_, engine_.queue());
+    guesses.count = draft.worth_trying(draft.guess(most, &guessed_tokens_[rows]), rows, engine_.memory().step_times);
+    guesses.place(part.row, guessed_tokens_, scratch_, engine_.queue());
     guessed_rows_ += guesses.count;
     stats_[i].drafted_tokens += guesses.count;
     if (shape.kv.local.window > 0) conversation(i).cache().ring().reserve(1 + guesses.count);

@@ -3,19 +3,17 @@
 #pragma once
 
 #include "runtime/forward/decode_step.h"
-#include "runtime/forward/step_times.h"
 #include "runtime/vocabulary/tokenizer.h"
 
 namespace ocellus {
 
 struct Guesses {
-  TokenId tokens[kMostDraftRows];
   int32_t count = 0;
   int32_t first_row = 0;  // row of the first one
 
   /// Fills their rows: each is what the session's own, `row`, would be after the tokens before it were sampled. Their
-  /// results are those of the same step.
-  void place(int32_t row, const StepScratch& scratch, Queue& queue) const;
+  /// results are those of the same step. `tokens`: one for each row of the step.
+  void place(int32_t row, const TokenId* tokens, const StepScratch& scratch, Queue& queue) const;
 };
 
 }  // namespace ocellus

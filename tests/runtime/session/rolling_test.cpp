@@ -455,7 +455,7 @@ TEST_CASE("after a hundred turns the newest picture is answered as well as after
   const test::TemporaryFile file(shortened_model(700));
   Model model;
   REQUIRE_MESSAGE(model.open(file.c_str(), test::bundled_pair().mmproj.c_str()).ok(), last_failure().sentence);
-  constexpr int kQuestions = 8;  // questions about one picture
+  constexpr int kQuestions = 7;  // questions about one picture
   const auto question_of = [](int turn) -> const test::Golden& { return test::golden(turn * 5 % kQuestions); };
   // The small model is often wrong about the newest of several pictures, and less often about the only one.
   struct Rolling {
