@@ -108,8 +108,8 @@ class Generation {
   Engine& engine_;
   StepScratch scratch_;
   StepShape shape_;                         // without guesses
-  int64_t guessed_rows_ = 0;                // rows after those, in the step that is under way
-  TokenId guessed_tokens_[kMostRowsAlike];  // of those rows
+  int64_t guessed_rows_ = 0;                // rows of guesses, after those of the shape
+  TokenId guessed_tokens_[kMostRowsAlike];  // a token a row of them
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
   Status result_;        // the first failure of any session
