@@ -38,6 +38,18 @@ __device__ inline void wait_at(int number, int threads) {
 __device__ inline void arrive_at(int number, int threads) {
   asm volatile("bar.arrive %0, %1;\n" ::"r"(number), "r"(threads) : "memory");
 }
+/// All of `threads` wait. Returns true if any of them passed true.
+__device__ inline bool any_at(int number, int threads, bool condition) {
+  int any;
+  asm volatile(
+      "{.reg .pred own, all; setp.ne.b32 own, %3, 0;\n"
+      "bar.red.or.pred all, %1, %2, own;\n"
+      "selp.b32 %0, 1, 0, all;}\n"
+      : "=r"(any)
+      : "r"(number), "r"(threads), "r"(int{condition})
+      : "memory");
+  return any != 0;
+}
 
 /// Registers of each thread of a warpgroup from here on.
 template <int kCount>

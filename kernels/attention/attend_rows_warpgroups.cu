@@ -30,8 +30,9 @@ __device__ void pass_turn() {
   arrive_at(1 + (group_of_thread() + 1) % T::kGroups, 2 * kGroupThreads);
 }
 
-/// Tells, for the whole warp, that it has finished reading.
+/// Tells, for the whole warp, that all its lanes have finished reading.
 __device__ inline void let_go(Barrier& barrier) {
+  __syncwarp();
   if (threadIdx.x % kWarp == 0) arrive(barrier);
 }
 

@@ -13,7 +13,7 @@ struct CopiedPiece {
   int live;
 };
 
-/// Lane p finds piece p of a stage, and notes for the masks what they need.
+/// Lane p of each warp finds piece p of a stage. The first warp notes for the masks what they need.
 template <class T>
 __device__ CopiedPiece find_piece(const RowsWork& work, const TilePlace& place, int stage, typename T::Shared& shared,
                                   int at) {
@@ -37,8 +37,10 @@ __device__ CopiedPiece find_piece(const RowsWork& work, const TilePlace& place, 
     piece.live = min(max(place.visible - own, 0), kTileSlots);
   }
   const bool complete = __all_sync(0xFFFFFFFFu, piece.live == kTileSlots && visible_from == 0);
-  if (lane < T::kPieces) shared.pieces[at][lane] = {piece.live, visible_from};
-  if (lane == 0) shared.complete[at] = complete;
+  if (static_cast<int>(threadIdx.x) / kWarp % kRowsWarps == 0) {
+    if (lane < T::kPieces) shared.pieces[at][lane] = {piece.live, visible_from};
+    if (lane == 0) shared.complete[at] = complete;
+  }
   return piece;
 }
 
