@@ -1,6 +1,7 @@
 // Weights of a warpgroup's rows, computed while the product with the values of the stage before runs.
 #pragma once
 
+#include "kernels/attention/attend_barriers.cuh"
 #include "kernels/attention/attend_rows_scores.cuh"
 #include "kernels/attention/attend_warpgroup.cuh"
 
