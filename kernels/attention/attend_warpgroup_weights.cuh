@@ -33,8 +33,8 @@ __device__ void weigh(float scale, TileRows<T>& rows, TileScores<T>& scores) {
 /// Waits for the product with the values before, and rescales its sums where bases have moved.
 template <class T>
 __device__ void await_values(bool moved, const float (&rescale)[1][2], TileRows<T>& rows, TileScores<T>& scores) {
-  // All warps of a group wait at the same instruction. Sums are never negative: the test keeps the compiler from waiting
-  // for the products before the weights are computed.
+  // All warps of a group wait at the same instruction. Sums are never negative: the test keeps the compiler from
+  // waiting for the products before the weights are computed.
   const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
   if (any_at(1 + T::kGroups + group, kGroupThreads, moved || fminf(rows.sum[0][0], rows.sum[0][1]) < 0)) {
     wait_for_products<0>();

@@ -8,6 +8,7 @@
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/family_goldens.h"
 #include "tests/support/loaded_engine.h"
+#include "tests/support/small_run.h"
 
 namespace ocellus {
 namespace {
@@ -46,9 +47,11 @@ TEST_CASE("answers with drafts are those without, bit by bit, greedy or sampled,
   Session& plain = open_session(*plain_engine);
   Session& session = open_session(*engine);
   int64_t accepted = 0;
+  uint64_t number = 0;
   for (const float temperature : {0.0f, 0.8f, 2.0f})
     for (const ocellus_draft kind : kKinds)
       for (const int id : {0, 0, 5, 0, 2, 3, 5, 5}) {
+        if (test::is_slow_run() && ++number % 3 != 1) continue;
         CAPTURE(temperature);
         CAPTURE(id);
         const Answer answer = ask(session, id, params_of(kind, temperature));
@@ -56,7 +59,7 @@ TEST_CASE("answers with drafts are those without, bit by bit, greedy or sampled,
         accepted += answer.stats.accepted_tokens;
         if (kind == OCELLUS_DRAFT_OFF) CHECK(answer.stats.drafted_tokens == 0);
       }
-  CHECK(accepted > 100);
+  CHECK(accepted > (test::is_slow_run() ? 20 : 100));
 }
 
 TEST_CASE("an answer that was given before takes as many steps as its rows need") {
