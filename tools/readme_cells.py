@@ -138,6 +138,20 @@ def families_beside_the_peer(results):
                   for weights in ("F16", "Q8_0", "Q4_K")])
 
 
+def beside_the_peer(results):
+    """Ours / llama.cpp's, from tools/bench/peer.sh."""
+    rows = {(row["shape"], row["format"], row["test"]): row for row in results["peer_h100"]["rows"]}
+
+    def cell(shape, weights, test, text=three_digits):
+        row = rows.get((shape, weights, test))
+        return f"{text(row['ocellus'])} / {text(row['llama.cpp'])}" if row else "-"
+
+    tests = {"pp512": three_digits, "tg128": whole, "tg128 b16": three_digits, "image encode": whole}
+    return table(["", "prompt of 512, tokens/s", "decode, tokens/s", "16 sessions", "encode 640 x 480, ms"],
+                 [[f"{shape}, {weights}", *(cell(shape, weights, test, text) for test, text in tests.items())]
+                  for shape in ("SmolVLM2-2.2B", "InternVL2.5-8B") for weights in ("F16", "Q8_0", "Q4_K", "Q6_K")])
+
+
 def families_in_memory(results):
     plans = results["families_memory"]["plans"]
 
@@ -379,6 +393,6 @@ def time_to_first_token(results):
                   ["nothing reused", *(cell(row, place) for place in places)] for row in rows], right=True)
 
 
-TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
