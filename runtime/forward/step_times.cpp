@@ -6,7 +6,7 @@ namespace ocellus {
 
 void StepTimes::note(int64_t rows, float ms) {
   if (rows > kMostDraftRows) return;
-  constexpr float kNewest = 0.125f, kForgotten = 0.002f;
+  constexpr float kNewest = 0.125f, kForgotten = 0.0005f;
   for (float& other : ms_) other *= 1 - kForgotten;
   float& own = ms_[rows];
   own = own == 0 ? ms : own + kNewest * (ms - own);

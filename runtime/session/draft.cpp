@@ -100,8 +100,9 @@ int32_t Draft::guess(int32_t most, TokenId* out) const {
 int32_t Draft::worth_trying(int32_t most, int64_t rows, const StepTimes& times) const {
   const float alone = times.of(rows);
   if (!weighs_ || alone == 0) return most;
+  constexpr float kWorthIt = 1.15f;  // times and chances are estimates, and trying costs
   int32_t best = 0;
-  float best_rate = 1 / alone, expected = 1, reached = 1;
+  float best_rate = kWorthIt / alone, expected = 1, reached = 1;
   for (int32_t i = 1; i <= most; ++i) {
     const Chance& chance = chances_[chance_after(right_ + i - 1)];
     reached *= chance.right / chance.tried;
