@@ -41,7 +41,7 @@ class Draft {
   /// Writes what may follow the newest token, at most `most` tokens; returns their number.
   int32_t guess(int32_t most, TokenId* out) const;
   /// Returns how many of `most` guesses are worth trying in a step that has `rows` rows without them: all of them, if a
-  /// source was named.
+  /// source was named, else those that promise 15 % more tokens in the same time.
   int32_t worth_trying(int32_t most, int64_t rows, const StepTimes& times) const;
 
  private:
