@@ -44,6 +44,7 @@
   OP(evict_step, EvictStepArgs)             \
   OP(attend_step, AttendStepArgs)           \
   OP(sample_tokens, SampleTokensArgs)       \
+  OP(guess_rows, GuessRowsArgs)             \
   OP(cut_patches, CutPatchesArgs)           \
   OP(shuffle_pixels, JoinPatchesArgs)       \
   OP(average_patches, JoinPatchesArgs)      \

@@ -18,7 +18,7 @@ Status MatmulLibrary::create(CudaDevice&, std::unique_ptr<MatmulLibrary>*) {
 }
 MatmulLibrary::~MatmulLibrary() = default;
 void MatmulLibrary::freeze() {}
-bool cuda::few_rows_fits(int64_t, const WeightView*, int, bool, bool) { return false; }
+bool cuda::few_rows_fits(int64_t, const WeightView*, int, bool, const DeviceTraits&) { return false; }
 const char* cuda::few_rows_plan_name(int64_t, const WeightView&, const CudaFacts&) { return "none"; }
 
 }  // namespace ocellus

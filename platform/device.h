@@ -24,6 +24,10 @@ struct DeviceTraits {
   bool shares_memory = true;  // the device reads host rows directly: the CPU itself, usually GPUs on the same chip
   bool maps_weights = false;  // weights are host rows, too; GPUs on the same chip do not cache those: not usual
   bool lean = false;          // less scratch and more time
+  /// A row of a decode step, of at most kInvariantRows, has the same bits whatever the others: "batch invariance". It
+  /// takes time; steps of a few rows on the CPU are so anyway.
+  bool batch_invariant = false;
+  static constexpr int64_t kInvariantRows = 64;
 
   DeviceTraits() = default;
   /// The CPU with this many threads.

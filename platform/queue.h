@@ -62,6 +62,8 @@ class Queue {
   DeviceTraits traits() const;
   /// Makes later ops use little scratch; see DeviceTraits.
   void set_lean(bool lean) { lean_ = lean; }
+  /// Ops of decode steps are so; see DeviceTraits.
+  void set_batch_invariant(bool invariant) { batch_invariant_ = invariant; }
   /// After use_cuda(), which takes what is usual for the GPU; see DeviceTraits.
   void set_shares_memory(bool shares) { shares_memory_ = shares; }
   int thread_count() const { return pool_->thread_count(); }
@@ -162,6 +164,7 @@ class Queue {
   CudaDevice* cuda_ = nullptr;
   OpMemory* op_memory_ = nullptr;
   bool lean_ = false;
+  bool batch_invariant_ = false;
   bool shares_memory_ = true;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;

@@ -94,6 +94,7 @@ class Bench {
   void measure_everything_else(BenchReport* report) {
     measure_text(0, report);
     if (options_.depth > 0) measure_text(options_.depth, report);
+    if (running_.limits.draft_rows > 1 && options_.generated_tokens > 0) measure_draft(report);
     if (options_.batch > 1) measure_batch(report);
     if (options_.batch > 1 && options_.depth > 0) measure_conversations(options_.depth, report);
     if (library_)
@@ -134,6 +135,19 @@ class Bench {
     const double bytes_per_s = static_cast<double>(bytes) / (step_ms * 1e-3);
     report->add(name + " reads", "GB/s", bytes_per_s * 1e-9);
     if (copy_bytes_per_s_ > 0) report->add(name + " of copy rate", "%", 100.0 * bytes_per_s / copy_bytes_per_s_);
+  }
+
+  // An answer that was given before: every guess of its draft is right.
+  void measure_draft(BenchReport* report) {
+    ocellus_generate_stats stats = {};
+    for (int i = 0; i < 2; ++i) {
+      check(ocellus_session_reset(session_));
+      check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
+      stats = generate(0, options_.generated_tokens + 1);
+    }
+    const std::string name = "tg" + std::to_string(options_.generated_tokens) + " said before";
+    report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
+    report->add(name + ", a step", "tokens", 1 + 1.0 * stats.accepted_tokens / std::max(1, stats.decode_steps));
   }
 
   void measure_batch(BenchReport* report) {

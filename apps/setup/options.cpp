@@ -150,6 +150,10 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
       ->option_text("auto|device|shared|mapped")
       ->group(group);
   command->add_flag("--lean", options->lean, "Use less scratch memory, at lower speed")->group(group);
+  command
+      ->add_flag("--batch-invariant", options->batch_invariant,
+                 "The same answer, bit by bit, whatever is decoded beside it, at lower speed")
+      ->group(group);
 }
 
 void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
@@ -175,7 +179,7 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
       ->add_option_function<std::string>(
           "--draft", [options](const std::string& name) { set_draft(options, name); },
           "Guess what an answer goes on with, and read that at once: the last answer to the same prompt, what followed "
-          "the same words before, or both as far as it pays (auto). Answers stay the same; on the CPU only")
+          "the same words before, or both as far as it pays (auto). Answers stay the same")
       ->option_text("auto|last|lookup|off")
       ->group("Answers");
   command

@@ -37,6 +37,7 @@ struct CommonOptions {
   int32_t threads = 0;
   int32_t gpu_memory = OCELLUS_GPU_MEMORY_AUTO;
   bool lean = false;
+  bool batch_invariant = false;
   RealTimeOptions real_time;
   std::shared_ptr<TraceFile> trace;  // null: none. Shared by all engines of a command; the first opens it
   CacheOptions cache;

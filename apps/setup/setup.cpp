@@ -146,10 +146,11 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
                                      " positions" + limit + ": give fewer pictures or less text.");
 }
 
-// Drafts are planned as asked for, or for some commands where the library can try them and the budget has room.
+// Drafts are planned as asked for, or for some commands where the library can try them and the budget has room. On a
+// GPU they cost something even where no guess is right.
 int32_t planned_draft_rows(const Model& model, const CommonOptions& options, ocellus_limits limits) {
   if (options.draft) return *options.draft == OCELLUS_DRAFT_OFF ? 0 : options.draft_rows;
-  if (!options.drafts_if_possible) return 0;
+  if (!options.drafts_if_possible || runs_on_gpu(options)) return 0;
   limits.draft_rows = options.draft_rows;
   ocellus_plan plan;
   return ocellus_plan_memory(model.get(), &limits, &plan) == OCELLUS_OK && plan.fits ? options.draft_rows : 0;
@@ -187,6 +188,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
       options.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
   limits.max_prompt_rows = options.prompt_rows;
   limits.lean = options.lean ? 1 : 0;
+  limits.batch_invariant = options.batch_invariant ? 1 : 0;
   limits.synthetic_tokens = options.synthetic_tokens;
   // 0 means no budget to the library, but no bytes to a user.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;

@@ -9,6 +9,7 @@
 //   f16_tile.cuh           up to 16 f16 slots in the fragments of matrix products: scores, weights, sums
 //   token_scaled_tile.cuh  the same for slots packed with scales by token
 //   rotate_queries.cuh     queries for tiles that have moved
+//   store_new_slots.cuh    new slots beforehand, if other rows of the call see them
 //   combine.cuh            the end of every kernel: results of warps, then of pieces
 //
 // Tiles packed with scales by channel have kernels of their own there:
@@ -29,6 +30,7 @@
 #include "kernels/attention/step/fill_params.cuh"
 #include "kernels/attention/step/plan.h"
 #include "kernels/attention/step/rotate_queries.cuh"
+#include "kernels/attention/step/store_new_slots.cuh"
 #include "kernels/attention/step/token_scaled_tile.cuh"
 #include "kernels/backends.h"
 #include "kernels/base/device_limits.cuh"
@@ -255,15 +257,20 @@ void launch_chunks(const StepParams& params, const AttendStepArgs& args, const A
 void attend_step(const AttendStepArgs& args, Queue& queue) {
   const int64_t rows = args.query.rows, dim = args.heads.dim;
   if (!queue.ok() || rows == 0) return;
+  const bool invariant = queue.traits().batch_invariant;
   const AttendStepPlan plan = plan_attend_step(rows, args.tiles.most, args.heads.query, args.heads.kv, dim,
-                                               queue.cuda()->facts().multiprocessors, args.layer.format);
+                                               queue.cuda()->facts().multiprocessors, args.layer.format, invariant);
   const int64_t given = args.scratch.rows * args.scratch.cols;
   const int64_t needed = AttendStepScratch::bytes(plan, rows, args.heads.kv, dim, args.layer.format);
   if (given < needed) {
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "attend_step got %lld bytes of scratch instead of %lld",
                                    static_cast<long long>(given), static_cast<long long>(needed)));
   }
-  const StepParams params = step_params(args, plan);
+  StepParams params = step_params(args, plan, invariant);
+  if (args.tiles.together && rows > 1 && !args.tiles.stored) {
+    launch<store_new_slots>(queue, "attend_step", {.grid = step_store_grid(args), .threads = kStepThreads}, params);
+    params.tiles.stored = true;
+  }
   if (!is_packed(args.layer.format)) return launch_chunks<TileSlots>(params, args, plan, queue);
   if (args.layer.scales == KvScaleForm::kByToken) return launch_chunks<TokenTileSlots>(params, args, plan, queue);
   attend_step_packed(params, args, plan, queue);

@@ -22,12 +22,14 @@ namespace ocellus {
 /// Window      tiles.window: see step_tiles.h; only without packed tiles
 /// Stored      tiles.stored: an earlier call, with the same arguments but for query and output, has stored key and
 ///             value; they are as it left them, and the query alone is new (layers that share keys and values)
+/// Together    tiles.together: rows may continue each other, and see each other's new slots; not with cache_settled
 /// Moved       the query is rotated back by a tile's position shift before it reads it; new_tile is not shifted
 /// Types       query, key, value, out activations; cache f16 or codes. CPU: all arithmetic in f32. CUDA: products of
 ///             f16 (of a query, times the steps of packed keys, and of weights, all rounded to f16) and softmax and
 ///             sums in f32
 /// Work        split over (row, key/value head, piece of the slots); the pieces are combined in a fixed order, so the
-///             same inputs give the same bits. On CUDA the number of pieces follows from B, most_tiles and the device
+///             same inputs give the same bits. On CUDA the number of pieces follows from B, most_tiles and the device,
+///             unless rows are batch-invariant (DeviceTraits)
 /// Scratch     attend_step_scratch_bytes(...), zeroed once before the first call; a call leaves the part that must be
 ///             zero (AttendStepScratch::counters_bytes) at zero
 /// Divisible   E by 8, E <= kMaxHeadDim; with scales by token and, on CUDA, with packed tiles E by 32; H by G,

@@ -99,7 +99,8 @@ HWY_EXPORT(store_new_slots);
 int64_t attend_step_scratch_bytes(int64_t rows, int64_t slots, int64_t tiles, int32_t query_heads, int32_t kv_heads,
                                   int32_t head_dim, KvFormat packed_format, const DeviceTraits& device) {
   if (device.is_cuda())
-    return AttendStepScratch::most_bytes(rows, tiles, query_heads, kv_heads, head_dim, packed_format);
+    return AttendStepScratch::most_bytes(rows, tiles, query_heads, kv_heads, head_dim, packed_format,
+                                         device.batch_invariant);
   return ListBytes(rows * tiles, rows).total() +
          attend_one_scratch_bytes(rows, slots, rows * tiles, query_heads, head_dim, is_packed(packed_format));
 }

@@ -37,6 +37,7 @@ struct BasicStepTiles {
   int32_t window = 0;
   const int32_t* ring_starts = nullptr;  // [B] with a window
   bool stored = false;                   // the new slot holds the token's key and value
+  bool together = false;                 // a row's live slots may be new ones of other rows
 
   OCELLUS_EVERYWHERE Run& at(int64_t row, int32_t tile) const {
     if (window == 0) return runs[row * per_row + tile];

@@ -16,7 +16,7 @@ namespace cuda {
 namespace {
 
 // Blocks of lean devices are multiplied by weights in their file format.
-static_assert(DeviceTraits::kLeanRows <= kFewRows);
+static_assert(DeviceTraits::kLeanRows <= kFewRows && DeviceTraits::kInvariantRows <= kFewRows);
 
 constexpr int kThreads = 256;
 constexpr int64_t kWeightAlignment = 8;  // minimum alignment in files
@@ -282,6 +282,11 @@ void multiply_many_rows(const MatmulArgs& args, int64_t largest, Queue& queue) {
   }
 }
 
+/// Multiplies by weights that the kernels for few rows cannot read.
+void multiply_each_row(const MatmulArgs& args, int64_t largest, Queue& queue) {
+  for (int64_t t = 0; t < args.input.rows; ++t) multiply_many_rows(args.slice_rows(t, 1), largest, queue);
+}
+
 void multiply_few_rows(const MatmulArgs& args, Queue& queue) {
   FewRowsArgs few;
   few.input = args.input;
@@ -326,10 +331,13 @@ void matmul(const MatmulArgs& args, Queue& queue) {
   int64_t largest = 0;
   for (int i = 0; i < args.count; ++i) largest = std::max(largest, args.weights[i].rows);
   if (!is_sound(args, largest, queue)) return;
-  if (few_rows_fits(args.input.rows, args.weights, args.count, false, queue.traits().lean))
+  if (few_rows_fits(args.input.rows, args.weights, args.count, false, queue.traits())) {
     multiply_few_rows(args, queue);
-  else
+  } else if (queue.traits().batch_invariant && args.input.rows <= DeviceTraits::kInvariantRows) {
+    multiply_each_row(args, largest, queue);
+  } else {
     multiply_many_rows(args, largest, queue);
+  }
 }
 
 }  // namespace cuda

@@ -6,7 +6,8 @@
 
 namespace ocellus {
 
-/// CPU: number of input rows up to which each gets the outputs that it has alone, bit by bit.
+/// CPU: number of input rows up to which each gets the outputs that it has alone, bit by bit; batch-invariant calls are
+/// cut into parts of that size.
 inline constexpr int64_t kMostRowsAlike = 7;
 
 enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu };
@@ -21,7 +22,7 @@ enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu 
 ///             CPU, 8 rows and more, where it is faster (matmul_pairs.h): F16/BF16 weights and x as bf16, sums in f32;
 ///             with AMX block formats, too.
 ///             CUDA, few rows: as on the CPU, except that for F32/F16/BF16 weights x and the weights are taken as f16;
-///             three to eight rows: x as f16 for all formats.
+///             three to eight rows, and all few rows if they are batch-invariant: x as f16 for all formats.
 ///             CUDA, many rows, weights not aligned to 16 bytes, K that 8 does not divide: x and decoded weights as
 ///             f16, sums in f32; biases are rounded to the type of their outputs.
 /// Divisible   K by the block size of the format, and by 32 for block formats; T, N any >= 1
@@ -29,7 +30,8 @@ enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu 
 /// Aliasing    outputs must not overlap the input or each other; `accumulate` adds into the outputs, which then are
 ///             f32 (residual stream)
 /// Scratch     matmul_scratch_bytes(T, K, largest N_i, traits), aligned to 64
-/// Determinism same inputs give the same bits, whatever the number of threads
+/// Determinism same inputs give the same bits, whatever the number of threads; batch-invariant: rows of at most
+///             DeviceTraits::kInvariantRows those that they have alone
 /// Errors      kInternal in the queue if scratch is too small or not aligned, or if there is `accumulate` together
 ///             with an activation or with outputs that are not f32
 struct MatmulArgs {
@@ -41,6 +43,14 @@ struct MatmulArgs {
   bool accumulate = false;
   Activation activation = Activation::kNone;
   DeviceView<std::byte> scratch;
+
+  /// The call for rows [first, first + rows) alone.
+  MatmulArgs slice_rows(int64_t first, int64_t rows) const {
+    MatmulArgs some = *this;
+    some.input = input.slice_rows(first, rows);
+    for (int i = 0; i < count; ++i) some.outputs[i] = outputs[i].slice_rows(first, rows);
+    return some;
+  }
 };
 
 /// Maximum scratch of any call with at most `rows` rows, inner dimension at most `cols` and matrices of at most

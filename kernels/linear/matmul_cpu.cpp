@@ -388,7 +388,10 @@ void cpu::matmul(const MatmulArgs& args, Queue& queue) {
   for (int i = 0; i < args.count; ++i)
     if (args.accumulate && args.outputs[i].type != ActivationType::kF32)
       return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul accumulates into f32 outputs only"));
-  HWY_DYNAMIC_DISPATCH(multiply)(args, queue);
+  const bool in_parts = queue.traits().batch_invariant && args.input.rows <= DeviceTraits::kInvariantRows;
+  const int64_t step = in_parts ? kMostRowsAlike : args.input.rows;
+  for (int64_t t = 0; t < args.input.rows; t += step)
+    HWY_DYNAMIC_DISPATCH(multiply)(args.slice_rows(t, std::min(step, args.input.rows - t)), queue);
   for (int i = 0; activated && i < args.count; ++i)
     cpu::activate({.values = args.outputs[i], .activation = args.activation}, queue);
 }

@@ -319,7 +319,9 @@ void multiply_format(const FewRowsArgs& args, int first, Rounded& rounded, Queue
   if (args.gated) weight_rows = args.weights[first].rows;
   if (weight_rows == 0) return;
   const CudaFacts& device = queue.cuda()->facts();
-  const FewRowsPlan plan = choose_plan(facts, args.input.rows, args.input.cols, device);
+  const FewRowsPlan plan = queue.traits().batch_invariant
+                               ? FewRowsPlan::kTiles
+                               : choose_plan(facts, args.input.rows, args.input.cols, device);
   LaunchShape shape;
   if (plan == FewRowsPlan::kPerWarp) {
     shape = shape_per_warp(facts, weight_rows, work, device);
@@ -334,12 +336,22 @@ void multiply_format(const FewRowsArgs& args, int first, Rounded& rounded, Queue
   facts.launch(plan, shape, work, queue);
 }
 
+void multiply_rows(const FewRowsArgs& args, Queue& queue) {
+  Rounded rounded = Rounded::kNothing;
+  for (int i = 0; i < args.count; ++i) {
+    bool done = false;
+    for (int earlier = 0; earlier < i; ++earlier) done = done || args.weights[earlier].format == args.weights[i].format;
+    if (!done) multiply_format(args, i, rounded, queue);
+  }
+}
+
 }  // namespace
 
-bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean) {
+bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, const DeviceTraits& device) {
   if (rows < 1 || rows > kFewRows) return false;
+  const bool no_library = device.lean || device.batch_invariant;
   for (int i = 0; i < count; ++i) {
-    if (is_plain(weights[i].format) && rows > kMaxPlainRows && !lean) return false;
+    if (is_plain(weights[i].format) && rows > kMaxPlainRows && !no_library) return false;
     if (weights[i].cols % 8 != 0 || reinterpret_cast<uintptr_t>(weights[i].data) % 16 != 0) return false;
   }
   return !gated || (count == 2 && weights[0].format == weights[1].format && weights[0].rows == weights[1].rows);
@@ -356,11 +368,14 @@ void multiply_few_rows(const FewRowsArgs& args, Queue& queue) {
   if (got < needed || reinterpret_cast<uintptr_t>(args.scratch.data) % 64 != 0)
     return queue.fail(OCELLUS_FAIL(Code::kInternal, "matmul needs %lld bytes of scratch aligned to 64 and got %lld",
                                    static_cast<long long>(needed), static_cast<long long>(got)));
-  Rounded rounded = Rounded::kNothing;
-  for (int i = 0; i < args.count; ++i) {
-    bool done = false;
-    for (int earlier = 0; earlier < i; ++earlier) done = done || args.weights[earlier].format == args.weights[i].format;
-    if (!done) multiply_format(args, i, rounded, queue);
+  const int64_t step = queue.traits().batch_invariant ? kMaxTileRows : args.input.rows;
+  for (int64_t t = 0; t < args.input.rows; t += step) {
+    FewRowsArgs some = args;
+    const int64_t count = std::min(step, args.input.rows - t);
+    some.input = args.input.slice_rows(t, count);
+    for (ActivationView& out : some.outputs)
+      if (out.data != nullptr) out = out.slice_rows(t, count);
+    multiply_rows(some, queue);
   }
 }
 

@@ -23,14 +23,15 @@ struct FewRowsArgs {
   DeviceView<std::byte> scratch;
 };
 
-/// True if multiply_few_rows should be used for this many rows and these matrices. Lean: also where cuBLASLt would be
-/// faster, because it needs scratch.
-bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, bool lean);
+/// True if multiply_few_rows should be used for this many rows and these matrices. Lean and batch-invariant: also where
+/// cuBLASLt would be faster, because it needs scratch and sums by the number of rows.
+bool few_rows_fits(int64_t rows, const WeightView* weights, int count, bool gated, const DeviceTraits& device);
 
 /// Name of the plan, for benchmarks.
 const char* few_rows_plan_name(int64_t rows, const WeightView& weights, const CudaFacts& device);
 
-/// Requires few_rows_fits. kInternal in the queue if scratch is less than few_rows_scratch_bytes or not aligned to 64.
+/// Requires few_rows_fits. Batch-invariant: eight rows at a time, all by FewRowsPlan::kTiles. kInternal in the queue if
+/// scratch is less than few_rows_scratch_bytes or not aligned to 64.
 void multiply_few_rows(const FewRowsArgs& args, Queue& queue);
 
 }  // namespace ocellus::cuda

@@ -7,7 +7,7 @@ namespace cuda {
 
 void norm_matmul(const NormMatmulArgs& args, Queue& queue) {
   if (!queue.ok() || args.input.rows == 0) return;
-  if (!few_rows_fits(args.input.rows, args.weights, args.count, false, queue.traits().lean))
+  if (!few_rows_fits(args.input.rows, args.weights, args.count, false, queue.traits()))
     return norm_matmul_in_parts(args, queue);
   multiply_few_rows({.input = args.input,
                      .norm_weight = args.norm_weight,
@@ -23,7 +23,7 @@ void norm_matmul(const NormMatmulArgs& args, Queue& queue) {
 void gated_matmul(const GatedMatmulArgs& args, Queue& queue) {
   if (!queue.ok() || args.input.rows == 0) return;
   const WeightView weights[] = {args.gate_weight, args.up_weight};
-  if (!few_rows_fits(args.input.rows, weights, 2, true, queue.traits().lean)) return gated_matmul_in_parts(args, queue);
+  if (!few_rows_fits(args.input.rows, weights, 2, true, queue.traits())) return gated_matmul_in_parts(args, queue);
   multiply_few_rows({.input = args.input,
                      .norm_weight = args.norm_weight,
                      .epsilon = args.epsilon,

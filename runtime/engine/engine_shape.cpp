@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/linear/matmul.h"
+#include "kernels/sampling/guess_rows.h"
 #include "platform/round_up.h"
 #include "platform/threads.h"
 #include "runtime/engine/check_limits.h"
@@ -45,6 +46,17 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   s->device.shares_memory = memory == OCELLUS_GPU_MEMORY_AUTO ? facts.integrated : memory != OCELLUS_GPU_MEMORY_DEVICE;
   s->device.maps_weights = memory == OCELLUS_GPU_MEMORY_MAPPED;
   return {};
+}
+
+/// Guesses need rows with the bits that they would have alone, and the CPU's few ones have them.
+Status make_batch_invariant(const ocellus_limits& limits, EngineShape* s) {
+  const bool for_drafts = limits.draft_rows > 1 && s->device.is_cuda();
+  s->device.batch_invariant = limits.batch_invariant != 0 || for_drafts;
+  if (!s->device.batch_invariant || limits.max_sessions <= DeviceTraits::kInvariantRows) return {};
+  return OCELLUS_FAIL(
+      Code::kBadArgument, "the answers of at most %d sessions can be independent of each other%s: plan fewer than %d",
+      static_cast<int>(DeviceTraits::kInvariantRows),
+      for_drafts ? ", which drafts (draft_rows) need on a GPU" : " (batch_invariant)", limits.max_sessions);
 }
 
 /// One view at a time on devices that take rows in blocks: more would take memory and save nothing. A view of any size
@@ -356,19 +368,20 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
       bytes / 1e9);
 }
 
-/// Sizes a decode step. Rows of a draft must have the outputs that they have alone.
+/// Sizes a decode step. Rows of a draft must have the outputs that they have alone: on a GPU that takes batch
+/// invariance.
 Status size_steps(const ocellus_limits& limits, EngineShape* s) {
   s->step_rows = most_step_rows(s->sessions, s->device);
   if (limits.draft_rows < 2) return {};
-  if (s->device.is_cuda())
-    return OCELLUS_FAIL(Code::kUnsupported, "drafts are tried on the CPU only: plan none (draft_rows) on a GPU");
   if (s->policy.evicts_answers() || s->policy.packs_oldest())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "guessed tokens are dropped if they are wrong, and %s changes the cache by every token: plan "
                         "another method, or no drafts (draft_rows)",
                         s->policy.evicts_answers() ? s->policy.evict->method().name : "kivi");
-  s->draft_rows = std::min<int64_t>(limits.draft_rows, kMostRowsAlike);
-  s->step_rows = std::max(s->step_rows, std::min(s->sessions * s->draft_rows, kMostRowsAlike));
+  s->guessing_rows = s->device.is_cuda() ? kMostGuessingRows : kMostRowsAlike;
+  s->draft_rows = std::min<int64_t>(limits.draft_rows, s->guessing_rows);
+  const int64_t rows = std::min(s->sessions * s->draft_rows, s->guessing_rows);
+  s->step_rows = std::max(s->step_rows, recorded_rows(rows, s->guessing_rows, s->device));
   return {};
 }
 
@@ -434,6 +447,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   EngineShape s;
   s.sessions = limits.max_sessions;
   OCELLUS_TRY(resolve_device(limits, &s));
+  OCELLUS_TRY(make_batch_invariant(limits, &s));
   OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
   resolve_pictures(model, limits, s.device, &s.pictures);
   OCELLUS_TRY(resolve_tokens(model, limits, &s));

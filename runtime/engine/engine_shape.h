@@ -88,12 +88,13 @@ struct EngineShape {
   DeviceTraits device;
   int32_t device_index = 0;
   int32_t sessions = 1;
-  int64_t step_rows = 1;     // maximum rows of a decode step
-  int64_t draft_rows = 0;    // maximum rows of one session among them, guessed tokens included; 0: no drafts
-  int64_t prompt_rows = 0;   // rows of the chunk: they wait to be read, and compete with each other
-  int64_t stored_rows = 0;   // maximum of rows stored with a chunk: prompt_rows, or more with staged pictures
-  int64_t rows_at_once = 0;  // maximum of rows that a GPU takes through a layer together; at most prompt_rows
-  SessionShape session;      // each of them
+  int64_t step_rows = 1;      // maximum rows of a decode step
+  int64_t draft_rows = 0;     // maximum rows of one session among them, guessed tokens included; 0: no drafts
+  int64_t guessing_rows = 0;  // maximum rows of a step that has guesses
+  int64_t prompt_rows = 0;    // rows of the chunk: they wait to be read, and compete with each other
+  int64_t stored_rows = 0;    // maximum of rows stored with a chunk: prompt_rows, or more with staged pictures
+  int64_t rows_at_once = 0;   // maximum of rows that a GPU takes through a layer together; at most prompt_rows
+  SessionShape session;       // each of them
   PictureShape pictures;
   ReuseShape reuse;
   LibraryShape library;

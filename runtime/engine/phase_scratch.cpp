@@ -75,6 +75,8 @@ Status PhaseScratch::take(PrefillScratch* out) const {
 
 Status PhaseScratch::take(StepScratch* out) const {
   out->ledger = memory_.pools.ledger;
+  out->guesses = shape_.draft_rows > 0;
+  out->batch_invariant = shape_.device.batch_invariant;
   return out->lay_out(model_.text(),
                       {.rows = shape_.step_rows,
                        .tiles_per_session = shape_.tiles_per_session(),

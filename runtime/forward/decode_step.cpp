@@ -20,6 +20,18 @@ int64_t power_of_two(int64_t rows) { return static_cast<int64_t>(std::bit_ceil(s
 constexpr int64_t kStepStride = sizeof(StepRow) / sizeof(int32_t);
 static_assert(sizeof(StepRow) % sizeof(int32_t) == 0);
 
+/// Makes a queue's ops batch-invariant, if the step is, while it lives: prompts do without.
+class InvariantOps {
+ public:
+  InvariantOps(Queue& queue, bool on) : queue_(queue) { queue_.set_batch_invariant(on); }
+  ~InvariantOps() { queue_.set_batch_invariant(false); }
+  InvariantOps(const InvariantOps&) = delete;
+  InvariantOps& operator=(const InvariantOps&) = delete;
+
+ private:
+  Queue& queue_;
+};
+
 /// Enqueues logits of the rows and the tokens sampled from them.
 void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
   enqueue_logits(m, rows, s, q);
@@ -43,7 +55,8 @@ StepTiles tiles_of(const TextConfig& c, const StepShape& shape, const StepScratc
                      .runs = s.tiles.device.data,
                      .per_row = s.tiles.device.cols,
                      .most = shape.most_tiles,
-                     .stored = c.shares(layer)};
+                     .stored = c.shares(layer),
+                     .together = s.guesses && shape.rows > 1};
   if (!c.local.has(layer)) return tiles;
   tiles.runs = s.local_tiles.device.data;
   tiles.per_row = s.local_tiles.device.cols;
@@ -92,7 +105,11 @@ int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
 }
 
 int64_t step_rows(int64_t rows, int64_t sessions, const DeviceTraits& device) {
-  return device.is_cuda() ? std::min(power_of_two(rows), most_step_rows(sessions, device)) : rows;
+  return recorded_rows(rows, most_step_rows(sessions, device), device);
+}
+
+int64_t recorded_rows(int64_t rows, int64_t most, const DeviceTraits& device) {
+  return device.is_cuda() ? std::min(power_of_two(rows), most) : rows;
 }
 
 Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {
@@ -176,6 +193,7 @@ void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queu
 
 Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
                            Queue& q) {
+  const InvariantOps invariant(q, s.batch_invariant);
   const TextConfig& c = m.config;
   const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
   const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
@@ -207,18 +225,19 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
     const LayerRows rows = s.rows_of(c, layer, shape.rows);
     project_qkv(c, layer, w, hidden, rows, q);
     if (s.ledger.kept() && !is_local && !c.shares(layer)) evict(c, shape, s, rows, angles, layer, q);
+    const StepTiles tiles = tiles_of(c, shape, s, layer);
     attend_step({.query = rows.query,
                  .key = rows.key,
                  .value = rows.value,
                  .heads = heads_of(c, layer),
                  .rope = c.rope_of(layer),
                  .angles = is_local ? local_angles : angles,
-                 .tiles = tiles_of(c, shape, s, layer),
+                 .tiles = tiles,
                  .layer = cached_layer(c, s, layer),
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
-                 // with eviction during answers.
-                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept(),
+                 // with eviction during answers, nor with guesses.
+                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept() && !tiles.together,
                  .calibration = s.calibration,
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},
@@ -242,6 +261,7 @@ Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepSc
 }
 
 Status enqueue_first_token(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
+  const InvariantOps invariant(q, s.batch_invariant);
   enqueue_tokens(m, rows, false, s, q);
   return q.status();
 }

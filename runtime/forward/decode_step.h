@@ -32,6 +32,8 @@ struct StepShape {
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device);
 /// Rows of a step with `rows` active rows: on CUDA a power of two, or the largest step.
 int64_t step_rows(int64_t rows, int64_t sessions, const DeviceTraits& device);
+/// The same for a step whose largest has `most` rows.
+int64_t recorded_rows(int64_t rows, int64_t most, const DeviceTraits& device);
 
 /// Sizes of a step, for the plan.
 struct StepLimits {
@@ -64,6 +66,9 @@ struct StepScratch {
   AnswerPacking packing;  // KIVI only
   SlotLedger ledger;      // ledger of evictions during answers; set by the code that lays this out
   TraceSink trace;        // set by the code that takes this
+  // Set by the code that lays this out.
+  bool guesses = false;  // rows may continue each other
+  bool batch_invariant = false;
   KvShape kv;
   KvCalibration calibration;
 

@@ -31,7 +31,7 @@ void Draft::keep_answer(int64_t begin, int64_t count, TokenId last) {
 }
 
 void Draft::note(int64_t count, TokenId token) {
-  if (!uses_said_ && !uses_history_) return;
+  if (!is_on()) return;
   history_end_ = count;
   const TokenId guessed = at(next_);
   if (guessed == kNoToken) return align(count, token);

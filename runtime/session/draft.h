@@ -27,6 +27,8 @@ class Draft {
  public:
   void attach(const DraftMemory& memory) { memory_ = memory; }
   bool is_planned() const { return memory_.said != nullptr; }
+  /// True if the present answer may have guesses.
+  bool is_on() const { return uses_said_ || uses_history_; }
 
   /// Remembers token number `count` of the conversation.
   void remember(int64_t count, TokenId token) {

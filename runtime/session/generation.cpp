@@ -203,14 +203,14 @@ Status Generation::run_step() {
     Part& part = parts_[i];
     if (!part.on_device || (started_ == 0 && !part.goes_on)) continue;
     part.last_step = started_;
-    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, part.next.new_tile + 1);
+    StepPlace last = part.next;
+    for (int32_t k = 0; k < part.guesses.count; ++k) move_place(last, kPageSlots);
+    shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, last.new_tile + 1);
     move_place(part.next, kPageSlots);
   }
   const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
   StepShape shape = shape_;
   shape.rows += guessed_rows_;
-  for (int64_t row = shape_.rows; row < shape.rows; ++row)
-    shape.most_tiles = std::max<int64_t>(shape.most_tiles, scratch_.steps.host.data[row].new_tile + 1);
   return engine_.run_step(shape, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
 }
 
@@ -251,7 +251,7 @@ Status Generation::answer() {
     // Nor is one when the host writes the token of the next step around a thought.
     const bool may_write = std::any_of(
         parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write ? 2 : 1;
+    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write && !tries_drafts_ ? 2 : 1;
     while (active_count() > 0 && started_ - step < ahead && start_step()) {
     }
     OCELLUS_TRY(queue.status());
@@ -282,17 +282,17 @@ Status Generation::accept_results(int64_t step, int32_t* tokens) {
     Part& part = parts_[i];
     if (!active(i)) continue;
     OCELLUS_TRY(accept_result(i, step, step < part.moved_at ? part.row_before : part.row));
-    const Guesses& guesses = part.guesses;
+    const GuessedRows& guesses = part.guesses;
     int32_t right = 0;
     while (right < guesses.count && active(i)) {
-      const int32_t row = guesses.first_row + right;
+      const int32_t row = guesses.first + right;
       if (conversation(i).state().unread_token != guessed_tokens_[row]) break;
       ++right;
       ++part.gained;
       move_place(part.next, kPageSlots);
       OCELLUS_TRY(accept_result(i, step, row));
     }
-    if (right > 0) move_step_row(scratch_, guesses.first_row + right - 1, part.row, engine_.queue());
+    if (right > 0) move_step_row(scratch_, guesses.first + right - 1, part.row, engine_.queue());
     if (step > 0) ++stats_[i].decode_steps;
     stats_[i].accepted_tokens += right;
     *tokens = std::max(*tokens, right + 1);

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 
-#include "kernels/linear/matmul.h"
+#include "kernels/sampling/guess_rows.h"
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
 #include "runtime/session/answer_thought.h"
-#include "runtime/session/guesses.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
@@ -65,7 +64,7 @@ class Generation {
     AnswerThought thought;   // its bound in this call
     StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
-    Guesses guesses;         // tried in the step that is under way
+    GuessedRows guesses;     // tried in the step that is under way
     int32_t gained = 0;      // number of right ones: tokens besides one a step
   };
 
@@ -107,9 +106,10 @@ class Generation {
   const ForcedAnswer* forced_;
   Engine& engine_;
   StepScratch scratch_;
-  StepShape shape_;                         // without guesses
-  int64_t guessed_rows_ = 0;                // rows of guesses, after those of the shape
-  TokenId guessed_tokens_[kMostRowsAlike];  // a token a row of them
+  StepShape shape_;                            // without guesses
+  bool tries_drafts_ = false;                  // every step must follow the token before it: there may be a guess
+  int32_t guessed_rows_ = 0;                   // rows of guesses, after those of the shape
+  int32_t guessed_tokens_[kMostGuessingRows];  // a token a row of them
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
   Status result_;        // the first failure of any session

@@ -6,6 +6,22 @@
 #include "runtime/session/generation.h"
 
 namespace ocellus {
+namespace {
+
+/// Without guesses; their rows follow the first `begin`.
+GuessRowsArgs guess_args(const StepScratch& s, int64_t begin) {
+  GuessRowsArgs args;
+  args.steps = s.steps.device.data;
+  args.tiles = s.tiles.device.data;
+  args.tiles_per_row = s.tiles.device.cols;
+  args.local_tiles = s.local_tiles.device.data;
+  args.local_tiles_per_row = s.local_tiles.device.cols;
+  args.ring_starts = args.local_tiles_per_row > 0 ? s.ring_starts.device.data : nullptr;
+  args.begin = static_cast<int32_t>(begin);
+  return args;
+}
+
+}  // namespace
 
 /// Fills session i's row of the step: its position, its limits, its sampler.
 Status Generation::place_row(int32_t i) {
@@ -108,6 +124,7 @@ Status Generation::place_rows() {
     if (!active(i)) continue;
     parts_[i].row = rows++;
     OCELLUS_TRY(place_row(i));
+    tries_drafts_ = tries_drafts_ || (forced_ == nullptr && conversation(i).draft().is_on());
   }
   shape_.rows = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
@@ -148,15 +165,15 @@ void Generation::give_up_rows() {
   shape_.rows = needed;
 }
 
-/// Places what drafts go on with, as much as there is room for in the session and in the step: more rows than
-/// kMostRowsAlike, of all sessions together, would round differently.
+/// Places what drafts go on with, as much as there is room for in the session and in the step: more rows, of all
+/// sessions together, would round differently.
 void Generation::place_guesses() {
   guessed_rows_ = 0;
-  for (int32_t i = 0; i < count_; ++i) parts_[i].guesses.count = 0;
+  for (int32_t i = 0; i < count_; ++i) parts_[i].guesses = {};
+  if (!tries_drafts_) return;
   const EngineShape& shape = engine_.shape();
-  if (shape.draft_rows == 0 || forced_ != nullptr) return;
-  const int64_t sessions = active_count();
-  const int64_t share = std::min((kMostRowsAlike - shape_.rows) / sessions, shape.draft_rows - 1);
+  const int64_t share = std::min((shape.guessing_rows - shape_.rows) / active_count(), shape.draft_rows - 1);
+  GuessRowsArgs args = guess_args(scratch_, shape_.rows);
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
     if (!part.on_device || !part.thought.is_past()) continue;
@@ -166,14 +183,18 @@ void Generation::place_guesses() {
     if (most == 0) continue;
     const Draft& draft = conversation(i).draft();
     const int64_t rows = shape_.rows + guessed_rows_;
-    Guesses& guesses = part.guesses;
-    guesses.first_row = static_cast<int32_t>(rows);
-    guesses.count = draft.worth_trying(draft.guess(most, &guessed_tokens_[rows]), rows, engine_.memory().step_times);
-    guesses.place(part.row, guessed_tokens_, scratch_, engine_.queue());
+    GuessedRows& guesses = part.guesses;
+    guesses = {.of = part.row, .first = static_cast<int32_t>(rows)};
+    guesses.count = draft.worth_trying(draft.guess(most, &args.tokens[rows]), rows, engine_.memory().step_times);
     guessed_rows_ += guesses.count;
     stats_[i].drafted_tokens += guesses.count;
     if (shape.kv.local.window > 0) conversation(i).cache().ring().reserve(1 + guesses.count);
+    if (guesses.count > 0) args.guesses[args.sessions++] = guesses;
   }
+  if (guessed_rows_ == 0) return;
+  args.end = static_cast<int32_t>(recorded_rows(shape_.rows + guessed_rows_, shape.step_rows, shape.device));
+  std::copy(std::begin(args.tokens), std::end(args.tokens), guessed_tokens_);
+  guess_rows(args, engine_.queue());
 }
 
 }  // namespace ocellus

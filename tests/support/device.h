@@ -36,6 +36,18 @@ class Lean {
   Queue& queue_;
 };
 
+/// Makes rows of a queue's ops batch-invariant for a while.
+class BatchInvariant {
+ public:
+  explicit BatchInvariant(Queue& queue) : queue_(queue) { queue_.set_batch_invariant(true); }
+  ~BatchInvariant() { queue_.set_batch_invariant(false); }
+  BatchInvariant(const BatchInvariant&) = delete;
+  BatchInvariant& operator=(const BatchInvariant&) = delete;
+
+ private:
+  Queue& queue_;
+};
+
 /// Calls body(queue) for the CPU and, where there is one, the GPU; in small runs for the GPU only, if there is one.
 void for_each_backend(const std::function<void(Queue&)>& body);
 

@@ -171,8 +171,8 @@ const char* plan_of(Part part, const Rows& r, WeightFormat format, const CudaFac
   if (part == Part::kLayer) return "";
   const bool down = part == Part::kDown;
   const WeightView weights{nullptr, format, r.layer.width, down ? r.layer.hidden : r.layer.width};
-  return cuda::few_rows_fits(r.rows, &weights, 1, false, false) ? cuda::few_rows_plan_name(r.rows, weights, facts)
-                                                                : "library";
+  return cuda::few_rows_fits(r.rows, &weights, 1, false, {}) ? cuda::few_rows_plan_name(r.rows, weights, facts)
+                                                             : "library";
 }
 
 void measure(Part part, Rows& rows, WeightFormat format, Pool& pool, double copy_rate, Queue& queue) {

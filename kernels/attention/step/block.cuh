@@ -21,6 +21,13 @@ struct StepPiece {
   int warps;               // number of warps that have tiles
 };
 
+/// The slot of a row's new token.
+__device__ inline StepSlot newest_slot(const StepParams& p, int row) {
+  const StepRow& step = p.tiles.steps[row];
+  if (p.tiles.window == 0) return {__ldcg(&step.new_tile), __ldcg(&step.new_slot)};
+  return ring_slot(__ldcg(&step.position) - __ldcg(p.tiles.ring_starts + row));
+}
+
 /// May run before wait_for_inputs(): it does not read stale data of an earlier launch from the L1 cache.
 __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   StepPiece piece;
@@ -33,14 +40,15 @@ __device__ inline StepPiece find_piece(const StepParams& p, int warps) {
   piece.stores = head_tile == 0;
   const StepRow& step = p.tiles.steps[piece.row];
   piece.active = __ldcg(&step.active) != 0;
-  const StepSlot newest = p.tiles.window == 0
-                              ? StepSlot{__ldcg(&step.new_tile), __ldcg(&step.new_slot)}
-                              : ring_slot(__ldcg(&step.position) - __ldcg(p.tiles.ring_starts + piece.row));
+  const StepSlot newest = newest_slot(p, piece.row);
   piece.new_tile = newest.tile;
   piece.new_slot = newest.slot;
   piece.start = window_start(p.tiles.window, newest);
   const int live = piece.new_tile + 1 - piece.start.tile, index = static_cast<int>(blockIdx.x);
-  piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), divide_up(live, warps));
+  if (p.batch_invariant)
+    piece.pieces = static_cast<int>(attend_step_invariant_pieces(live));
+  else
+    piece.pieces = live <= kAttendStepAlone ? 1 : min(static_cast<int>(gridDim.x), divide_up(live, warps));
   const int share = live / piece.pieces, longer = live % piece.pieces;  // the first `longer` pieces have one tile more
   piece.begin = piece.start.tile + index * share + min(index, longer);
   piece.end = piece.begin + share + (index < longer);
@@ -68,6 +76,11 @@ struct alignas(16) StepRoom {
   float maxima[kStepWarps][kStepHeads], sums[kStepWarps][kStepHeads];
   int is_last;
 };
+
+/// Rotates a pair of channels; the same bits in every kernel that does.
+__device__ inline float2 turn_pair(const float2& pair, const float2& turn) {
+  return {fmaf(pair.x, turn.x, -__fmul_rn(pair.y, turn.y)), fmaf(pair.x, turn.y, __fmul_rn(pair.y, turn.x))};
+}
 
 /// A thread's two channels, which rotate together (or are adjacent and stay), and the source of their values.
 template <int kChunks>
@@ -97,9 +110,9 @@ struct StepPair {
   }
   /// Stores the channels' values, rotated (turn: cosine and sine) and scaled.
   __device__ void store(const __half (&values)[2], float2 turn, float scale, __half* to) const {
-    const float x = __half2float(values[0]), y = __half2float(values[1]);
-    to[first] = round_half((turns ? x * turn.x - y * turn.y : x) * scale);
-    to[second] = round_half((turns ? x * turn.y + y * turn.x : y) * scale);
+    const float2 pair{__half2float(values[0]), __half2float(values[1])}, turned = turns ? turn_pair(pair, turn) : pair;
+    to[first] = round_half(turned.x * scale);
+    to[second] = round_half(turned.y * scale);
   }
 };
 
@@ -123,7 +136,7 @@ struct NewStepSlot {
 
   NewStepSlot() = default;
   __device__ NewStepSlot(const StepParams& p, const StepPiece& piece) {
-    if (!piece.stores || piece.end <= piece.new_tile) return;
+    if (!piece.stores || p.tiles.stored || piece.end <= piece.new_tile) return;
     const KvRun& tile = p.tiles.at(piece.row, piece.new_tile);
     std::byte* keys = keys_of(tile, p.layer.index, piece.kv_head);
     const int64_t slot = int64_t{piece.new_slot} * p.heads.dim;

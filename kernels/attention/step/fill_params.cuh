@@ -7,7 +7,7 @@
 
 namespace ocellus::cuda {
 
-inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& plan) {
+inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& plan, bool batch_invariant) {
   const int64_t dim = args.heads.dim, groups = plan.groups(args.query.rows, args.heads.kv);
   const int64_t blocks = groups * plan.pieces;
   StepParams p{};
@@ -44,6 +44,7 @@ inline StepParams step_params(const AttendStepArgs& args, const AttendStepPlan& 
       .format = args.layer.format,
       .offset = args.layer.offset};
   p.cache_settled = args.cache_settled;
+  p.batch_invariant = batch_invariant;
   p.rope = {.rotated = args.rope.rotated,
             .pairing = args.rope.pairing,
             .octaves_per_pair = -2.0 * std::log2(static_cast<double>(args.rope.base)) / args.rope.rotated,

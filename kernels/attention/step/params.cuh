@@ -69,6 +69,7 @@ struct StepParams {
   StepHeads heads;
   StepStorage layer;
   bool cache_settled;
+  bool batch_invariant;
   StepRotation rope;
   StepCalibrationParams calibration;
 };

@@ -24,6 +24,8 @@ constexpr int64_t attend_step_heads(int64_t head_dim) {
 inline constexpr int64_t kAttendStepAlone = 16;
 /// Maximum tiles of a piece, so that long rows next to short ones do not keep a few blocks busy alone.
 inline constexpr int64_t kAttendStepMostTiles = 256;
+/// Batch-invariant: pieces of a row are enough for one row to use a device, and no more than their results are worth.
+inline constexpr int64_t kAttendStepInvariantPieces = 32;
 /// Scratch is planned before the device is known: larger devices are used as if they had this many multiprocessors.
 inline constexpr int64_t kAttendStepMostMultiprocessors = 192;
 /// Maximum blocks per resident block.
@@ -42,8 +44,14 @@ struct AttendStepPlan {
   constexpr int64_t groups(int64_t rows, int64_t kv_heads) const { return rows * kv_heads * head_tiles; }
 };
 
-constexpr int64_t attend_step_fewest_pieces(int64_t most_tiles) {
-  return std::max<int64_t>(1, divide_up(most_tiles, kAttendStepMostTiles));
+constexpr OCELLUS_EVERYWHERE int64_t attend_step_fewest_pieces(int64_t most_tiles) {
+  return most_tiles <= kAttendStepMostTiles ? 1 : divide_up(most_tiles, kAttendStepMostTiles);
+}
+/// Batch-invariant: the pieces of a row with this many tiles, which depend on nothing else.
+constexpr OCELLUS_EVERYWHERE int64_t attend_step_invariant_pieces(int64_t tiles) {
+  const int64_t wanted = divide_up(tiles, kAttendStepAlone), fewest = attend_step_fewest_pieces(tiles);
+  const int64_t pieces = wanted < kAttendStepInvariantPieces ? wanted : kAttendStepInvariantPieces;
+  return pieces < fewest ? fewest : pieces;
 }
 
 /// The number of pieces whose blocks, `resident` at a time, finish first if every row has most_tiles tiles: rounds of
@@ -67,11 +75,15 @@ constexpr int64_t attend_step_pieces(int64_t groups, int64_t most_tiles, int64_t
 
 constexpr AttendStepPlan plan_attend_step(int64_t rows, int64_t most_tiles, int64_t query_heads, int64_t kv_heads,
                                           int64_t head_dim, int64_t multiprocessors,
-                                          KvFormat packed_format = KvFormat::kF16) {
+                                          KvFormat packed_format = KvFormat::kF16, bool batch_invariant = false) {
   AttendStepPlan plan;
   const int64_t group = query_heads / kv_heads;
   plan.heads = std::min(group, attend_step_heads(head_dim));
   plan.head_tiles = divide_up(group, attend_step_heads(head_dim));
+  if (batch_invariant) {
+    plan.pieces = attend_step_invariant_pieces(most_tiles);
+    return plan;
+  }
   const int64_t resident =
       std::min(multiprocessors, kAttendStepMostMultiprocessors) * attend_step_residents(head_dim, packed_format);
   plan.pieces = attend_step_pieces(plan.groups(rows, kv_heads), most_tiles, kAttendStepWarps, resident);
@@ -103,9 +115,12 @@ struct AttendStepScratch {
   }
   /// Enough for any device, for any smaller number of rows and tiles, and for calls without packed tiles.
   static constexpr int64_t most_bytes(int64_t rows, int64_t most_tiles, int64_t query_heads, int64_t kv_heads,
-                                      int64_t head_dim, KvFormat packed_format = KvFormat::kF16) {
-    const AttendStepPlan plan = plan_attend_step(rows, most_tiles, query_heads, kv_heads, head_dim, 1, packed_format);
+                                      int64_t head_dim, KvFormat packed_format = KvFormat::kF16,
+                                      bool batch_invariant = false) {
+    const AttendStepPlan plan =
+        plan_attend_step(rows, most_tiles, query_heads, kv_heads, head_dim, 1, packed_format, batch_invariant);
     const int64_t groups = plan.groups(rows, kv_heads);
+    if (batch_invariant) return bytes(plan, rows, kv_heads, head_dim, packed_format);
     const int64_t resident = kAttendStepMostMultiprocessors * attend_step_residents(head_dim, packed_format);
     const int64_t blocks =
         std::min(groups * std::max<int64_t>(1, divide_up(most_tiles, kAttendStepWarps)),

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kernels/attention/attend_step.h"
+#include "kernels/attention/step/plan.h"
+#include "tests/support/device.h"
 #include "tests/support/kv_cache.h"
 #include "tests/support/random.h"
 #include "tests/support/reference.h"
@@ -21,6 +23,29 @@ struct Session {
   std::vector<int32_t> pages;
   int32_t new_slot = 0;
   bool active = true;
+};
+
+/// Zeros, as the op wants it before the first call, where it says so; NaN where it does not.
+class Scratch {
+ public:
+  Scratch(int64_t bytes, int64_t groups, Queue& queue)
+      : bytes_(1, bytes), counters_(queue.on_cuda() ? AttendStepScratch::counters_bytes(groups) : 0) {
+    std::memset(bytes_.data(), 0xFF, static_cast<size_t>(bytes));
+    std::memset(bytes_.data() + bytes - counters_, 0, static_cast<size_t>(counters_));
+  }
+  DeviceView<std::byte> view() { return bytes_.view(); }
+  bool intact() const {
+    const std::byte* counters = &bytes_.at(0, bytes_count() - counters_);
+    for (int64_t i = 0; i < counters_; ++i)
+      if (counters[i] != std::byte{0}) return false;
+    return bytes_.intact();
+  }
+
+ private:
+  int64_t bytes_count() const { return const_cast<test::Guarded<std::byte>&>(bytes_).view().cols; }
+
+  test::Guarded<std::byte> bytes_;
+  int64_t counters_;
 };
 
 struct Shape {

@@ -20,34 +20,12 @@ namespace {
 
 using step_test::Cache;
 using step_test::kLayer;
+using step_test::Scratch;
 using step_test::Session;
 using step_test::Shape;
 using test::Activations;
 using test::Guarded;
 using test::Random;
-
-/// Zeros, as the op wants it before the first call, where it says so; NaN where it does not.
-class Scratch {
- public:
-  Scratch(int64_t bytes, int64_t groups, Queue& queue)
-      : bytes_(1, bytes), counters_(queue.on_cuda() ? AttendStepScratch::counters_bytes(groups) : 0) {
-    std::memset(bytes_.data(), 0xFF, static_cast<size_t>(bytes));
-    std::memset(bytes_.data() + bytes - counters_, 0, static_cast<size_t>(counters_));
-  }
-  DeviceView<std::byte> view() { return bytes_.view(); }
-  bool intact() const {
-    const std::byte* counters = &bytes_.at(0, bytes_count() - counters_);
-    for (int64_t i = 0; i < counters_; ++i)
-      if (counters[i] != std::byte{0}) return false;
-    return bytes_.intact();
-  }
-
- private:
-  int64_t bytes_count() const { return const_cast<Guarded<std::byte>&>(bytes_).view().cols; }
-
-  Guarded<std::byte> bytes_;
-  int64_t counters_;
-};
 
 constexpr int32_t kRingStart = 1000;
 
@@ -440,6 +418,12 @@ TEST_CASE("scratch planned for the most rows and tiles is enough for fewer, on a
     REQUIRE(plan.heads * plan.head_tiles >= heads / kv_heads);
     REQUIRE(plan.pieces >= 1);
     REQUIRE(AttendStepScratch::bytes(plan, some_rows, kv_heads, dim) <= planned);
+    const auto planned_alike = [&](int64_t r, int64_t t) {
+      return plan_attend_step(r, t, heads, kv_heads, dim, 1, KvFormat::kF16, true);
+    };
+    REQUIRE(AttendStepScratch::bytes(planned_alike(some_rows, some_tiles), some_rows, kv_heads, dim) <=
+            AttendStepScratch::most_bytes(rows, tiles, heads, kv_heads, dim, KvFormat::kF16, true));
+    REQUIRE(divide_up(some_tiles, planned_alike(some_rows, some_tiles).pieces) <= kAttendStepMostTiles);
   }
 }
 

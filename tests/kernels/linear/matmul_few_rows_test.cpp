@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +14,10 @@ namespace ocellus {
 namespace {
 
 // matmul with all its options, where blocks take one row and where they take many.
-void check_few_rows(const test::MatmulCase& c, Queue& queue) {
+void check_few_rows(const test::MatmulCase& c, Queue& queue, std::optional<test::Taken> of_blocks = {}) {
   const std::vector<float> actual = c.run(queue);
-  const test::Taken how = test::how_taken(c.weights[0].format, c.rows, true);
+  const WeightFormat format = c.weights[0].format;
+  const test::Taken how = of_blocks && is_block_format(format) ? *of_blocks : test::how_taken(format, c.rows, true);
   const test::TakenInput x = test::take_input(c.input, c.cols, how, 0.0);
   test::Comparison comparison;
   size_t at = 0;
@@ -88,6 +91,42 @@ TEST_CASE("products of up to four rows on CUDA agree with the reference wherever
                                                          : std::vector<int64_t>{1, 9000, 7};
         check_few_rows(test::MatmulCase(test::make_weights(format, sizes, cols, seed), rows, options, seed + 1),
                        *queue);
+      }
+  }
+}
+
+TEST_CASE("batch-invariant products agree with the reference, and every row with itself alone, bit by bit") {
+  Queue* queue = test::cuda_queue();
+  if (queue == nullptr) return;
+  const test::BatchInvariant invariant(*queue);
+  uint64_t seed = 2000;
+  for (int i = 0; i < kWeightFormatCount; ++i) {
+    const auto format = static_cast<WeightFormat>(i);
+    for (const int64_t cols : {256, 2304})
+      for (const int64_t rows : {2, 8, 9, 33, 64}) {
+        if (test::skip(++seed)) continue;
+        CAPTURE(std::string(format_info(format).name));
+        CAPTURE(rows);
+        CAPTURE(cols);
+        test::MatmulOptions options{.bias = seed % 2 == 0, .accumulate = seed % 3 == 0};
+        options.input_activations = seed % 7 < 3;
+        options.output_activations = !options.accumulate;
+        options.weight_offset = seed % 4 == 0 ? 8 : 0;  // those the kernels for few rows cannot read
+        const int64_t outputs = 300;
+        const test::MatmulCase all(test::make_weights(format, {outputs}, cols, seed), rows, options, seed + 1);
+        if (options.weight_offset == 0) check_few_rows(all, *queue, test::Taken::kHalfInput);
+        const std::vector<float> together = all.run(*queue);
+        for (const int64_t t : {int64_t{0}, rows / 2, rows - 1}) {
+          CAPTURE(t);
+          test::MatmulCase one(all.weights, 1, options, 1);
+          one.input.assign(&all.input[static_cast<size_t>(t * cols)], &all.input[static_cast<size_t>(t * cols)] + cols);
+          one.biases = all.biases;
+          one.before[0].assign(&all.before[0][static_cast<size_t>(t * outputs)],
+                               &all.before[0][static_cast<size_t>(t * outputs)] + outputs);
+          const std::vector<float> alone = one.run(*queue);
+          CHECK(std::memcmp(alone.data(), &together[static_cast<size_t>(t * outputs)], alone.size() * sizeof(float)) ==
+                0);
+        }
       }
   }
 }

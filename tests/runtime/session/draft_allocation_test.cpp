@@ -8,7 +8,6 @@ namespace ocellus {
 
 TEST_CASE("drafts allocate nothing") {
   ocellus_limits limits = test::board_limits(1, 120);
-  limits.device = OCELLUS_DEVICE_CPU;
   limits.draft_rows = 7;
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session* session = &test::open_session(*engine);
