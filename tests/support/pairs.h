@@ -7,10 +7,11 @@
 #include "kernels/base/highway_targets.h"
 #include "kernels/linear/matmul_pairs.h"
 #include "platform/queue.h"
+#include "tests/support/test_queue.h"
 
 namespace ocellus::test {
 
-inline bool uses_best_target() { return (hwy::SupportedTargets() & HWY_AVX3_DL) != 0; }
+inline bool uses_best_target() { return (supported_targets() & HWY_AVX3_DL) != 0; }
 /// True if the CPU target in use multiplies such pairs in attention.
 inline bool attends_pairs() { return has_pair_products() && uses_best_target(); }
 /// True if it does in products of `rows` rows with weights of the format.

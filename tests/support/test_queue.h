@@ -1,6 +1,7 @@
 // Queues for op tests, and repeating a test on every vector target this machine can run.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "platform/queue.h"
@@ -21,6 +22,10 @@ class TestQueue {
   Status started_;
   Queue queue_;
 };
+
+/// Vector targets that kernels may use, as bits of Highway's, and a choice of them; 0: all of this machine's.
+int64_t supported_targets();
+void hold_targets(int64_t targets);
 
 /// Calls body() with the kernels held to each target in turn, from the widest vectors to none; in small
 /// runs to the widest only.

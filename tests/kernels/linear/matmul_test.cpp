@@ -160,8 +160,8 @@ std::vector<int64_t> targets() {
 }
 
 struct OnlyTarget {
-  explicit OnlyTarget(int64_t bit) { hwy::SetSupportedTargetsForTest(bit); }
-  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(0); }
+  explicit OnlyTarget(int64_t bit) { test::hold_targets(bit); }
+  ~OnlyTarget() { test::hold_targets(0); }
 };
 
 }  // namespace
