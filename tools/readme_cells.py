@@ -152,6 +152,19 @@ def beside_the_peer(results):
                   for shape in ("SmolVLM2-2.2B", "InternVL2.5-8B") for weights in ("F16", "Q8_0", "Q4_K", "Q6_K")])
 
 
+def beside_the_peer_on_two_cores(results):
+    rows = {(row["shape"], row["format"], row["test"]): row for row in results["peer_xeon_2_cores"]["rows"]}
+
+    def cell(shape, weights, test):
+        row = rows[shape, weights, test]
+        return " / ".join(f"{float(f'{row[program]:.3g}'):,g}" for program in ("ocellus", "llama.cpp"))
+
+    tests = [("SmolVLM-256M", "pp512"), ("SmolVLM-256M", "tg64"), ("SmolVLM2-2.2B", "pp128"), ("SmolVLM2-2.2B", "tg32")]
+    return table(["", "256M: prompt of 512", "decode", "2.2B: prompt of 128", "decode"],
+                 [[weights, *(cell(shape, weights, test) for shape, test in tests)]
+                  for weights in ("Q4_K", "Q5_K", "Q6_K", "Q4_0", "IQ4_NL", "Q8_0", "F16")])
+
+
 def families_in_memory(results):
     plans = results["families_memory"]["plans"]
 
@@ -393,6 +406,6 @@ def time_to_first_token(results):
                   ["nothing reused", *(cell(row, place) for place in places)] for row in rows], right=True)
 
 
-TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "beside llama.cpp on two cores": beside_the_peer_on_two_cores, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
