@@ -57,7 +57,8 @@ TEST_CASE("rows see no more and no less than their listed bounds on every backen
     uint64_t seed = 2000;
     for (const Shape& shape : listed_shapes()) {
       OCELLUS_CAPTURE_SHAPE(shape);
-      Case instance(shape, ++seed, queue);
+      if (test::skip(++seed, 4)) continue;
+      Case instance(shape, seed, queue);
       const Activations out = instance.attend(queue);
       instance.check_numbers(out);
       CHECK(same_bits(out, instance.attend(queue), shape));

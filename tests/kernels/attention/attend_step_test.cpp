@@ -290,8 +290,9 @@ TEST_CASE("attend_step takes heads that are longer than the tiles of prefill") {
     uint64_t seed = 0;
     for (const int32_t dim : {264, 320, 512})
       for (const int32_t group : {1, 3, 4, 5, 8, 9})
-        check_twice({2 * group, 2, dim, dim, RopePairing::kHalves, {{}, some, {{}, {}, 1, false}, many}}, ++seed,
-                    queue);
+        if (!test::skip(++seed, 5))
+          check_twice({2 * group, 2, dim, dim, RopePairing::kHalves, {{}, some, {{}, {}, 1, false}, many}}, seed,
+                      queue);
     const Session pages{{}, std::vector<int32_t>(60, 16), 15};
     check_twice({8, 1, 512, 64, RopePairing::kAdjacent, {{}, pages}, 33}, ++seed, queue);
   });
