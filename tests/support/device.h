@@ -24,29 +24,20 @@ namespace ocellus::test {
 /// A queue on the first GPU, opened once; null if there is none.
 Queue* cuda_queue();
 
-/// Makes a queue a lean device's for a while.
-class Lean {
+/// Switches a setting of a queue on for a while.
+template <void (Queue::*kSet)(bool)>
+class WhileSet {
  public:
-  explicit Lean(Queue& queue) : queue_(queue) { queue_.set_lean(true); }
-  ~Lean() { queue_.set_lean(false); }
-  Lean(const Lean&) = delete;
-  Lean& operator=(const Lean&) = delete;
+  explicit WhileSet(Queue& queue) : queue_(queue) { (queue_.*kSet)(true); }
+  ~WhileSet() { (queue_.*kSet)(false); }
+  WhileSet(const WhileSet&) = delete;
+  WhileSet& operator=(const WhileSet&) = delete;
 
  private:
   Queue& queue_;
 };
-
-/// Makes rows of a queue's ops batch-invariant for a while.
-class BatchInvariant {
- public:
-  explicit BatchInvariant(Queue& queue) : queue_(queue) { queue_.set_batch_invariant(true); }
-  ~BatchInvariant() { queue_.set_batch_invariant(false); }
-  BatchInvariant(const BatchInvariant&) = delete;
-  BatchInvariant& operator=(const BatchInvariant&) = delete;
-
- private:
-  Queue& queue_;
-};
+using Lean = WhileSet<&Queue::set_lean>;
+using BatchInvariant = WhileSet<&Queue::set_batch_invariant>;
 
 /// Calls body(queue) for the CPU and, where there is one, the GPU; in small runs for the GPU only, if there is one.
 void for_each_backend(const std::function<void(Queue&)>& body);
