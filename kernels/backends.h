@@ -56,6 +56,7 @@
   OP(convert_pixels, ConvertPixelsArgs)     \
   OP(resample_picture, ResamplePictureArgs) \
   OP(normalise_tiles, NormaliseTilesArgs)   \
+  OP(describe_views, DescribeViewsArgs)     \
   OP(fill_weights, FillWeightsArgs)
 
 namespace ocellus {

@@ -33,6 +33,10 @@ struct TypeName<int64_t> {
   static constexpr const char* value = "i64";
 };
 template <>
+struct TypeName<uint64_t> {
+  static constexpr const char* value = "u64";
+};
+template <>
 struct TypeName<uint8_t> {
   static constexpr const char* value = "u8";
 };

@@ -239,13 +239,19 @@ typedef struct ocellus_limits {
                                   needed, the least recently used first. Needs `reuse`; CARRY changes images, so that
                                   its sessions copy them: then they are held besides their copies, as a faster tier of
                                   a library. 0: every session holds its own */
-  int32_t draft_rows;          /* maximum rows of a session in a decode step: its newest token and guessed ones, see
-                                  ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
-                                  0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
-                                  GPU as if batch_invariant */
-  int32_t batch_invariant;     /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
-                                  64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
-                                  longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+  int32_t kept_views;          /* views of pictures whose rows stay on the device after they were encoded, the latest
+                                  used: a view with the same pixels, in whoever's session, is not encoded again; 4096 at
+                                  most; 0: none */
+  float view_change;       /* of kept views, for cameras with noise: no mean of a patch differs by more than this share
+                              of the pixels' range, 0 to 1, from that of the view that was encoded, which is then
+                              taken for the same; 0: the pixels are equal */
+  int32_t draft_rows;      /* maximum rows of a session in a decode step: its newest token and guessed ones, see
+                              ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
+                              0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
+                              GPU as if batch_invariant */
+  int32_t batch_invariant; /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
+                              64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
+                              longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
@@ -397,6 +403,14 @@ OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_
 OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
 OCELLUS_API void ocellus_session_close(ocellus_session* session);
 
+/* Reads all that was added, and marks its end: what many prompts begin with is read once. A later mark replaces it, a
+ * reset drops it. OCELLUS_UNSUPPORTED with eviction, calibquant, kivi and rolling contexts, in which the beginning
+ * changes later. */
+OCELLUS_API ocellus_status ocellus_session_mark(ocellus_session* session);
+/* Returns to the mark: what was added and answered since is dropped, and the random numbers begin again. *found is 0 if
+ * there is none, or if layers with a window have lost what was read before it: the session is then as after a reset. */
+OCELLUS_API ocellus_status ocellus_session_rewind(ocellus_session* session, int32_t* found);
+
 #define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
 #define OCELLUS_TEXT_START 2u         /* begins with the beginning-of-text token, if the model has one */
 #define OCELLUS_TEXT_ANSWER 4u /* an answer after end_turn: with the space before it and the end token after it */
@@ -526,6 +540,8 @@ typedef struct ocellus_generate_stats {
   int32_t generated_tokens;    /* of the answer, not counting its thought */
   int32_t thought_tokens;      /* of the thought, without its marks */
   int32_t thought_mark_tokens; /* <think>, </think> and the line breaks written around them */
+  int32_t encoded_views;       /* of the images since the last generate */
+  int32_t known_views;         /* those that were not encoded, as their rows were kept (limits.kept_views) */
   int32_t decode_steps;        /* steps that gave the tokens after the first */
   int32_t drafted_tokens;      /* guessed tokens that were tried in them */
   int32_t accepted_tokens;     /* those that were right */

@@ -433,6 +433,13 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     return {status, Session(session)};
   }
   Status forget_all() { return ocellus_session_reset(get()); }
+  Status mark() { return ocellus_session_mark(get()); }
+  /// False: as after forget_all().
+  Result<bool> rewind() {
+    int32_t found = 0;
+    const ocellus_status status = ocellus_session_rewind(get(), &found);
+    return {status, found != 0};
+  }
 
   Status add_system(std::string_view text) {
     return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));

@@ -194,7 +194,7 @@ int run_watch(CommandOptions options) {
   CommonOptions& common = watch.narrator.common;
   apply_size(options.size, &watch.capture.source);
   watch.capture.source.seed = common.seed;
-  common.drafts_if_possible = true;
+  common.is_stream = true;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   std::error_code ignored;  // errors are reported where it is opened
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
@@ -250,6 +250,7 @@ void add_watch_command(CLI::App* program, Action* action) {
   add_output_options(command, options.get());
   add_common_options(command, &options->watch.narrator.common);
   add_thought_options(command, &options->watch.narrator.common);
+  add_kept_view_options(command, &options->watch.narrator.common);
   CLI::Option* const compress_at = command->get_option("--compress-at");
   std::string meaning = compress_at->get_description();
   compress_at->description(meaning.insert(meaning.size() - 1, "; with --memory rolling image-end"));

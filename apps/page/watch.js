@@ -772,7 +772,7 @@ function draw_more({details, more, record, count, first_id}) {
     return `${label} ${format_ms(record[name])}`;
   });
   const facts = [`first word after ${format_ms(record.ttft_ms)}`, `age ${format_ms(record.age_ms)}`,
-                 `${record.tokens} tokens`,
+                 `${record.tokens} tokens`, `${record.encoded_views} of ${record.encoded_views + record.known_views} views encoded`,
                  `changed ${format_percent(record.changed ?? 0)}`, `keys and values ${format_bytes(record.kv_bytes)}`,
                  `frame ${format_count(record.sequence)}, ${format_count(record.dropped)} dropped before it`,
                  count > 1 ? `captions ${first_id} to ${record.id}` : `caption ${record.id}`];

@@ -261,6 +261,8 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"accepted_tokens", stats.accepted_tokens},
           {"preprocess_ms", stats.preprocess_ms},
           {"encode_ms", stats.encode_ms},
+          {"encoded_views", stats.encoded_views},
+          {"known_views", stats.known_views},
           {"prefill_ms", stats.prefill_ms},
           {"ttft_ms", stats.first_token_ms},
           {"decode_ms", stats.decode_ms},

@@ -237,6 +237,24 @@ void add_thought_options(CLI::App* command, CommonOptions* options) {
       ->group("Answers");
 }
 
+void add_kept_view_options(CLI::App* command, CommonOptions* options) {
+  command
+      ->add_option("--kept-views", options->kept_views,
+                   "Views of pictures that are not encoded again while their pixels stay the same; 0: none (default: "
+                   "those of all pictures in a prompt, if the budget has room, else of one)")
+      ->option_text("N")
+      ->check(number_between(0, 4096))
+      ->group("Memory");
+  command
+      ->add_option(
+          "--view-change", options->view_change,
+          "For cameras with noise: nor while no patch's mean brightness differs from the encoded view's by more "
+          "than this share, 0 to 1 (default: 0)")
+      ->option_text("X")
+      ->check(number_between(0, 1))
+      ->group("Memory");
+}
+
 void add_show_thoughts_option(CLI::App* command, CommonOptions* options) {
   command->add_flag("--show-thoughts", options->shows_thoughts, "Print thoughts on stderr (--json has them anyway)")
       ->group("Output");

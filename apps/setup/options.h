@@ -50,9 +50,11 @@ struct CommonOptions {
   float min_p = 0.0f;
   float repeat_penalty = 1.0f;
   uint64_t seed = 0;
-  std::optional<ocellus_draft> draft;  // nullopt: off, unless `drafts_if_possible`
-  bool drafts_if_possible = false;     // drafts are planned where they can be tried, and fit the budget
+  bool is_stream = false;  // of a camera: drafts and kept views are planned where they are tried and fit the budget
+  std::optional<ocellus_draft> draft;  // nullopt: off, unless `is_stream`
   int32_t draft_rows = 7;
+  std::optional<int32_t> kept_views;  // nullopt: none, unless `is_stream`
+  float view_change = 0;
   bool json = false;
   bool quiet = false;
 };
@@ -71,6 +73,8 @@ void add_shape_options(CLI::App* command, CommonOptions* options);
 // Adds, after the common options, the bound of a thinking model's thoughts, for commands whose answers may have them;
 // others answer without.
 void add_thought_options(CLI::App* command, CommonOptions* options);
+// Adds, after the common options, the views that are not encoded again, for commands that read a camera's pictures.
+void add_kept_view_options(CLI::App* command, CommonOptions* options);
 // Adds --show-thoughts for commands that print single answers.
 void add_show_thoughts_option(CLI::App* command, CommonOptions* options);
 

@@ -9,6 +9,7 @@
 #include "apps/base/terminal.h"
 #include "apps/setup/bundled_models.h"
 #include "apps/setup/known_models.h"
+#include "apps/setup/repeat_limits.h"
 
 namespace ocellus::app {
 namespace {
@@ -146,16 +147,6 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
                                      " positions" + limit + ": give fewer pictures or less text.");
 }
 
-// Drafts are planned as asked for, or for some commands where the library can try them and the budget has room. On a
-// GPU they cost something even where no guess is right.
-int32_t planned_draft_rows(const Model& model, const CommonOptions& options, ocellus_limits limits) {
-  if (options.draft) return *options.draft == OCELLUS_DRAFT_OFF ? 0 : options.draft_rows;
-  if (!options.drafts_if_possible || runs_on_gpu(options)) return 0;
-  limits.draft_rows = options.draft_rows;
-  ocellus_plan plan;
-  return ocellus_plan_memory(model.get(), &limits, &plan) == OCELLUS_OK && plan.fits ? options.draft_rows : 0;
-}
-
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
   if (needs.images + needs.clip_frames > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
@@ -205,7 +196,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
-  limits.draft_rows = planned_draft_rows(model, options, limits);
+  set_repeat_limits(model, options, &limits);
   return limits;
 }
 

@@ -76,16 +76,37 @@ Narrator::Narrator(const Model& model, const NarratorOptions& options, const Wat
   memory_ = std::make_unique<FrameMemory>(session, options.memory, settings.frames);
 }
 
+// Begins a turn with the text before the picture, which is read once while it stays the same; takes it out of `parts`.
+// Returns OCELLUS_OK or OCELLUS_CANCELLED.
+ocellus_status Narrator::begin_turn(std::vector<TurnPart>* parts) {
+  ocellus_session* session = running_.session.get();
+  const bool has_text = !parts->front().text.empty();
+  const std::string beginning = has_text ? parts->front().text : "";
+  int32_t found = 0;
+  if (beginning == beginning_) check(ocellus_session_rewind(session, &found));
+  if (found == 0) {
+    beginning_ = beginning;
+    check(ocellus_session_reset(session));
+    check(ocellus_session_begin_turn(session));
+    if (has_text) check(ocellus_session_add_text(session, beginning.data(), std::ssize(beginning), 0));
+    const ocellus_status status = ocellus_session_mark(session);
+    if (status == OCELLUS_CANCELLED) return status;
+    if (status != OCELLUS_UNSUPPORTED) check(status);
+  }
+  if (has_text) parts->erase(parts->begin());
+  return OCELLUS_OK;
+}
+
 TurnAnswer Narrator::caption(const TurnPart& shown, const std::string& prompt, int64_t deadline_ns,
                              const TextSink& sink) {
   ocellus_session* session = running_.session.get();
   const StoppableWork work(session);
-  check(ocellus_session_reset(session));
-  check(ocellus_session_begin_turn(session));
-  ocellus_session_set_deadline(session, deadline_ns);
+  std::vector<TurnPart> parts = place_in_prompt(prompt, shown);
   TurnAnswer answer;
   try {
-    answer.status = add_turn_parts(session, place_in_prompt(prompt, shown));
+    answer.status = begin_turn(&parts);
+    ocellus_session_set_deadline(session, deadline_ns);
+    if (answer.status == OCELLUS_OK) answer.status = add_turn_parts(session, parts);
     if (answer.status == OCELLUS_OK) answer = answer_frames(session, common_, sink);
   } catch (const Failure&) {
     ocellus_session_set_deadline(session, 0);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "apps/camera/recent_frames.h"
 #include "apps/setup/setup.h"
@@ -35,10 +37,13 @@ class Narrator {
   const CommonOptions& options() const { return common_; }
 
  private:
+  ocellus_status begin_turn(std::vector<TurnPart>* parts);
+
   CommonOptions common_;
   Running running_;
   std::unique_ptr<ocellus_session, SessionCloser> rolling_session_;
   std::unique_ptr<FrameMemory> memory_;
+  std::string beginning_;  // text before the picture of the last caption
 };
 
 }  // namespace ocellus::app

@@ -34,6 +34,8 @@ nlohmann::ordered_json caption_json(const Record& record) {
                                    {"total_ms", record.total_ms},
                                    {"preprocess_ms", stats.preprocess_ms},
                                    {"encode_ms", stats.encode_ms},
+                                   {"encoded_views", stats.encoded_views},
+                                   {"known_views", stats.known_views},
                                    {"prefill_ms", stats.prefill_ms},
                                    {"ttft_ms", stats.first_token_ms},
                                    {"decode_ms", stats.decode_ms},

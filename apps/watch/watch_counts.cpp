@@ -28,6 +28,8 @@ void WatchCounts::add(int64_t dropped, Record* record) {
   const int32_t tokens = written_tokens(record->stats);
   tokens_ += tokens;
   drafts_.add(record->stats);
+  encoded_views_ += record->stats.encoded_views;
+  known_views_ += record->stats.known_views;
   if (!record->error.empty()) return;
   last_stats_ = record->stats;
   latencies_ms_.push_back(record->total_ms);
@@ -114,6 +116,11 @@ void WatchCounts::add_metrics(const CaptureStatus& source, PrometheusText* text)
   text->add_counter("ocellus_engine_restarts_total", "After failures of the device.", static_cast<double>(restarts_));
   text->add_counter("ocellus_generation_tokens_total", "Tokens of captions.", static_cast<double>(tokens_));
   drafts_.write(text);
+  for (const auto& [state, count] :
+       std::initializer_list<std::pair<const char*, int64_t>>{{"encoded", encoded_views_}, {"known", known_views_}}) {
+    text->add_counter("ocellus_views_total", "Views of frames by whether they were encoded or their rows were kept.",
+                      static_cast<double>(count), std::string("state=\"") + state + "\"");
+  }
   text->add_histogram("ocellus_time_to_first_token_seconds",
                       "From a frame's preprocessing to its caption's first token.", first_token_);
   text->add_histogram("ocellus_inter_token_latency_seconds", "Mean of a caption's tokens after the first.", token_);

@@ -32,7 +32,7 @@ class WatchCounts {
  private:
   mutable std::mutex mutex_;  // guards all of the members
   int64_t answered_ = 0, failed_ = 0, unchanged_ = 0, deadline_missed_ = 0;
-  int64_t questions_ = 0, tokens_ = 0;
+  int64_t questions_ = 0, tokens_ = 0, encoded_views_ = 0, known_views_ = 0;
   DraftCounts drafts_;
   int64_t seen_dropped_ = 0;  // CaptureStatus::dropped at the last record
   int64_t restarts_ = 0;      // engines created again after device failures

@@ -72,7 +72,7 @@ struct StepPlace {
 struct StepResult {
   int32_t token = kNoTokenSampled;  // kNoTokenSampled: all logits are NaN
   float log_probability = 0;        // natural logarithm for the forced token; 0 in other rows
-  uint64_t logits_hash = 0;         // see hash_logit
+  uint64_t logits_hash = 0;         // see hash_term
 };
 
 /// Number of steps whose results are kept, so that the host can read one while the device computes the next.

@@ -5,6 +5,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/base/device_math.cuh"
+#include "kernels/base/hash_term.h"
 #include "kernels/base/launch.cuh"
 #include "kernels/sampling/sample.h"
 #include "kernels/sampling/sample_weights.cuh"
@@ -54,7 +55,7 @@ __device__ uint64_t penalise_repetition(const StepRow& row, float* logits, int b
   const float after = before > 0 ? __fdiv_rn(before, penalty) : __fmul_rn(before, penalty);
   logits[token] = after;
   const uint32_t index = static_cast<uint32_t>(token);
-  return hash_logit(index, __float_as_uint(before)) - hash_logit(index, __float_as_uint(after));
+  return hash_term(index, __float_as_uint(before)) - hash_term(index, __float_as_uint(after));
 }
 
 /// Block (part, row): penalises and hashes its part of the logits, finds the best.
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kFindThreads) find_best(float* all_logits, int
 #pragma unroll 4
   for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += kFindThreads) {
     const float logit = logits[i];
-    hash += hash_logit(static_cast<uint32_t>(i), __float_as_uint(logit));
+    hash += hash_term(static_cast<uint32_t>(i), __float_as_uint(logit));
     const uint32_t key = key_of(logit);
     if (key > best_key) {
       best_key = key;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/backends.h"
+#include "kernels/base/hash_term.h"
 #include "kernels/sampling/sample.h"
 
 namespace ocellus {
@@ -24,7 +25,7 @@ uint64_t hash_logits(const float* logits, int64_t vocabulary) {
   for (int64_t i = 0; i < vocabulary; ++i) {
     uint32_t bits;
     std::memcpy(&bits, logits + i, sizeof bits);
-    hash += hash_logit(static_cast<uint32_t>(i), bits);
+    hash += hash_term(static_cast<uint32_t>(i), bits);
   }
   return hash;
 }

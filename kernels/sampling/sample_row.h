@@ -1,5 +1,5 @@
-// Shared by the backends' samplers, so that they are bit-equal: hashes, random numbers, and advancing a row. Compiled
-// for the device too.
+// Shared by the backends' samplers, so that they are bit-equal: random numbers, and advancing a row. Compiled for the
+// device too.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,6 @@
 #include "platform/round_up.h"
 
 namespace ocellus {
-
-/// One term of a row's logits hash: the hash is the sum of all terms modulo 2^64, so that it may be added up in any
-/// order. Equal logits give equal hashes; -0 and 0 differ. splitmix64's finaliser over index and bits.
-OCELLUS_EVERYWHERE constexpr uint64_t hash_logit(uint32_t index, uint32_t bits) {
-  uint64_t x = (uint64_t{index} << 32 | bits) + 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 /// The first word of Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): a pure function
 /// of seed and counter, so that every backend draws the same numbers.

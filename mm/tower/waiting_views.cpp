@@ -4,9 +4,11 @@
 
 namespace ocellus {
 
-Status WaitingViews::lay_out(const ViewBatch& most, const DeviceTraits& device, RowSink& sink) {
+Status WaitingViews::lay_out(const VisionConfig& config, const ViewBatch& most, const KeptViewsShape& kept,
+                             const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
   OCELLUS_TRY(take_rows(sink, "waiting views", kLife, Phase::kNone, 1, most.views, &views_));
+  if (kept.count > 0) OCELLUS_TRY(kept_.lay_out(kept, config, most, sink));
   if (device.in_blocks()) return {};
   return take_rows(sink, "pixels of waiting views", kLife, Phase::kNone, 1, most.pixel_values(), &pixels_);
 }
@@ -72,8 +74,34 @@ Status WaitingViews::encode_recorded(const VisionModel& model, DeviceView<float>
   return any_size_graphs_.project(model, batch, out, queue);
 }
 
+Status WaitingViews::drop_known(const VisionConfig& config, const VisionScratch& scratch, DeviceView<float> hidden,
+                                Queue& queue) {
+  if (!kept_.planned() || described_ == count_) return {};
+  const auto batch_of = [&](int64_t views) {
+    return ViewBatch(config, views, views_.data[0].size, views_.data[0].frames);
+  };
+  const ViewBatch batch = batch_of(count_ - described_);
+  const int64_t values = batch_of(1).pixel_values();
+  float* const pixels = first_pixels(scratch);
+  OCELLUS_TRY(kept_.describe(batch.pixels_at(pixels + described_ * values), batch, described_, queue));
+  int64_t left = described_;
+  for (int64_t i = described_; i < count_; ++i) {
+    if (kept_.give(i, views_.data[i], hidden, queue)) continue;
+    if (left < i) {
+      queue.copy(pixels + left * values, pixels + i * values, values * static_cast<int64_t>(sizeof(float)));
+      kept_.renumber(i, left);
+      views_.data[left] = views_.data[i];
+    }
+    ++left;
+  }
+  counts_.known += static_cast<int32_t>(count_ - left);
+  count_ = described_ = left;
+  return queue.status();
+}
+
 Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                             const StopSignal* stop, Queue& queue) {
+  OCELLUS_TRY(drop_known(model.config, scratch, hidden, queue));
   if (count_ == 0) return {};
   const TraceRange range(trace_, "encode");
   if (queue.on_cuda() && !model.config.any_size) {
@@ -86,7 +114,11 @@ Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scrat
   } else {
     OCELLUS_TRY(encode_in_place(model, scratch, hidden, stop, queue));
   }
-  count_ = 0;
+  OCELLUS_TRY(queue.status());
+  if (kept_.planned())
+    for (int64_t i = 0; i < count_; ++i) kept_.keep(i, views_.data[i], hidden, queue);
+  counts_.encoded += static_cast<int32_t>(count_);
+  clear();
   return queue.status();
 }
 

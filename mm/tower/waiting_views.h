@@ -3,7 +3,11 @@
 // devices have a batch of one, and so have views of any size.
 #pragma once
 
+#include <algorithm>
+#include <utility>
+
 #include "mm/tower/any_size_graphs.h"
+#include "mm/tower/kept_views.h"
 #include "mm/tower/vision_graphs.h"
 #include "mm/tower/vision_tower.h"
 #include "platform/arena.h"
@@ -12,33 +16,33 @@
 
 namespace ocellus {
 
-struct WaitingView {
-  RowPlace place;      // its rows in the chunk
-  Size size;           // in pixels
-  int32_t frames = 1;  // see ViewBatch
-};
-
-template <>
-struct TypeName<WaitingView> {
-  static constexpr const char* value = "view";
+/// Views by what became of them.
+struct ViewCounts {
+  int32_t encoded = 0;
+  int32_t known = 0;  // their rows were kept
 };
 
 class WaitingViews {
  public:
   /// Lays out room for the views of the largest batch. If they are encoded one by one on the CPU or a lean device, the
   /// pixels lie in the scratch of the tower.
-  Status lay_out(const ViewBatch& most, const DeviceTraits& device, RowSink& sink);
+  Status lay_out(const VisionConfig& config, const ViewBatch& most, const KeptViewsShape& kept,
+                 const DeviceTraits& device, RowSink& sink);
 
   void set_trace(const TraceSink& trace) { trace_ = trace; }
 
   int64_t count() const { return count_; }
   bool full() const { return count_ == views_.cols; }
   int64_t room() const { return views_.cols - count_; }
-  void clear() { count_ = 0; }
+  void clear() { count_ = described_ = 0; }
   /// Drops views whose rows begin at `first_row` or later.
   void forget_from(int64_t first_row) {
     while (count_ > 0 && views_.data[count_ - 1].place.first >= first_row) --count_;
+    described_ = std::min(described_, count_);
   }
+  KeptViews& kept() { return kept_; }
+  /// Counts since the last call.
+  ViewCounts take_counts() { return std::exchange(counts_, {}); }
 
   /// Returns the place for the pixels of the next views: [views * frames * 3 * height, width].
   DeviceView<float> next_pixels(const ViewBatch& next, const VisionScratch& scratch) const;
@@ -49,6 +53,10 @@ class WaitingViews {
   /// magnitude, after which no size is new, and records the encoding of some sizes unless the device is lean. `rows`:
   /// room for the largest.
   Status record(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> rows, Queue& queue);
+
+  /// Copies the rows of waiting views that are known to their places in `hidden`: they no longer wait. Waits for the
+  /// queue if views are kept.
+  Status drop_known(const VisionConfig& config, const VisionScratch& scratch, DeviceView<float> hidden, Queue& queue);
 
   /// Encodes and projects all waiting views into their rows of `hidden`. After a failure they still wait.
   Status encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
@@ -63,9 +71,11 @@ class WaitingViews {
                          const StopSignal* stop, Queue& queue);
   Status encode_recorded(const VisionModel& model, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
 
-  DeviceView<float> pixels_;     // [1, values of all views]; none if they lie in the tower's scratch
-  HostView<WaitingView> views_;  // [1, capacity]
-  int64_t count_ = 0;
+  DeviceView<float> pixels_;           // [1, values of all views]; none if they lie in the tower's scratch
+  HostView<WaitingView> views_;        // [1, capacity]
+  int64_t count_ = 0, described_ = 0;  // those that are described are not known
+  KeptViews kept_;
+  ViewCounts counts_;
   VisionGraphs graphs_;            // views of one size
   AnySizeGraphs any_size_graphs_;  // views of any size
   TraceSink trace_;

@@ -168,6 +168,18 @@ ocellus_status ocellus_session_reset(ocellus_session* session) {
   });
 }
 
+ocellus_status ocellus_session_mark(ocellus_session* session) {
+  return on_session(session, __func__, [](Session& s) { return s.mark(); });
+}
+
+ocellus_status ocellus_session_rewind(ocellus_session* session, int32_t* found) {
+  OCELLUS_REQUIRE(found);
+  return on_session(session, __func__, [&](Session& s) {
+    *found = s.rewind() ? 1 : 0;
+    return Status();
+  });
+}
+
 void ocellus_session_close(ocellus_session* session) {
   if (check_session(session, __func__).ok()) unwrap(session)->close();
 }

@@ -69,7 +69,9 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
   if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
-  if (shape.pictures.planned()) OCELLUS_TRY(waiting_views.lay_out(shape.pictures.batch, shape.device, sink));
+  if (shape.pictures.planned())
+    OCELLUS_TRY(
+        waiting_views.lay_out(model.vision(), shape.pictures.batch, shape.pictures.kept_views, shape.device, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));

@@ -85,6 +85,7 @@ void resolve_pictures(const Model& model, const ocellus_limits& limits, const De
   // Entries of a library are to fit whatever size of pictures is planned.
   p->rows = limits.library != 0 ? max_row_count(p->preprocess) : bounds.rows;
   p->delimiters = model.delimiter_tokens(bounds);
+  p->kept_views = {.count = limits.kept_views, .change = limits.view_change};
   p->batch = largest_batch(model.vision(), limits, device, *p);
 }
 

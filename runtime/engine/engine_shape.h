@@ -1,6 +1,7 @@
 // EngineShape: the limits resolved against a model. Every count that sizes a buffer is computed here, once.
 #pragma once
 
+#include "mm/tower/kept_views.h"
 #include "platform/device.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/models/model.h"
@@ -35,6 +36,7 @@ struct PictureShape {
   ImageLimits limits;
   ImageLimits device_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
   PreprocessConfig preprocess;
+  KeptViewsShape kept_views;
   ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
 
   bool planned() const { return per_session > 0; }

@@ -101,8 +101,12 @@ Status rehearse_images(Engine& e) {
   ViewPlan plan;
   plan.view_rows = vision.any_size ? 1 : vision.tokens_per_view();
   const Size size = vision.any_size ? Size{vision.row_side(), vision.row_side()} : vision.view_size();
-  e.memory().waiting_views.add({plan.whole_view(), size});
-  return e.memory().waiting_views.encode(e.vision(), scratch, e.memory().chunk.inputs, nullptr, e.queue());
+  WaitingViews& waiting = e.memory().waiting_views;
+  waiting.add({plan.whole_view(), size});
+  OCELLUS_TRY(waiting.encode(e.vision(), scratch, e.memory().chunk.inputs, nullptr, e.queue()));
+  waiting.kept().clear();
+  (void)waiting.take_counts();
+  return {};
 }
 
 /// Runs all regular operations of an engine once, so that the driver has seen every kind of call.

@@ -15,6 +15,8 @@ void PromptStats::report(ocellus_generate_stats* out) const {
   out->shared_image_hits = shared_image_hits;
   out->library_bytes_read = library_bytes;
   out->library_saved_ms = library_saved_ms;
+  out->encoded_views = views.encoded;
+  out->known_views = views.known;
   out->preprocess_ms = preprocess_ms;
   out->encode_ms = encode_ms;
   out->prefill_ms = prefill_ms;
@@ -33,7 +35,7 @@ void Conversation::open(Engine& engine, int32_t slot) {
 void Conversation::reset() {
   cache().reset();
   state_ = {};
-  has_ncar_ = false;
+  has_ncar_ = has_mark_ = false;
   drawn_count_ = 0;
   stats_ = {};
   characters_.finish();
@@ -89,10 +91,30 @@ void Conversation::set_checkpoint() {
   checkpoint_ = {.state = state_, .cache = cache().mark()};
 }
 
+void Conversation::set_mark() {
+  set_checkpoint();
+  mark_ = checkpoint_;
+  has_mark_ = true;
+}
+
+bool Conversation::go_to_mark() {
+  if (!has_mark_ || !cache().can_rewind(mark_.cache)) return false;
+  checkpoint_ = mark_;
+  go_back();
+  drawn_count_ = 0;
+  stats_ = {};
+  characters_.finish();
+  forget_late_cancel();
+  return true;
+}
+
 void Conversation::go_back() {
   // The last hidden row is still the checkpoint's if nothing was read since.
   const bool was_read = state_.next_position != checkpoint_.state.next_position;
-  if (!cache().can_rewind(checkpoint_.cache)) checkpoint_ = {};
+  if (!cache().can_rewind(checkpoint_.cache)) {
+    checkpoint_ = {};
+    has_mark_ = false;
+  }
   cache().rewind(checkpoint_.cache);
   restore(checkpoint_.state);
   state_.is_answerable = state_.is_answerable && !was_read;

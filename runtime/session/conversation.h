@@ -93,6 +93,9 @@ class Conversation {
   /// Returns to the checkpoint: all that was read since is dropped. If layers with a window do not have what the next
   /// row sees from there, as more than a window was read since, to the beginning of the conversation.
   void go_back();
+  /// Marks all that was read; returns to that. False if it is not there any more: reset() then.
+  void set_mark();
+  bool go_to_mark();
   /// Returns to a state since which nothing was read.
   void restore(const ConversationState& state);
 
@@ -101,7 +104,8 @@ class Conversation {
   int32_t slot_ = 0;
   StopSignal stop_;
   ConversationState state_;
-  Checkpoint checkpoint_;
+  Checkpoint checkpoint_, mark_;
+  bool has_mark_ = false;
   bool has_prompt_ = false;  // something was added since the last answer
   bool has_ncar_ = false;
   uint64_t drawn_count_ = 0;

@@ -75,6 +75,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
       OCELLUS_TRY(render(view, waiting.next_pixels(next, scratch.vision)));
       place.first += first;
       waiting.add({place, next.size, next.frames});
+      if (waiting.full()) OCELLUS_TRY(waiting.drop_known(vision, scratch.vision, engine.memory().chunk.inputs, queue));
     }
     // A clip's block: its first line and column are those of the pictures before.
     const PositionSpan span = picture.time.count > 1 ? PositionSpan::of_grid(chunk.position_count - plan.earlier,
@@ -102,16 +103,22 @@ Status PictureRows::encode_waiting(const VisionScratch& scratch) {
 
 Status PictureRows::encode() {
   Engine& engine = conversation_.engine();
-  if (engine.memory().waiting_views.count() == 0) return {};
-  const ArenaScope scope(engine.arena());
-  VisionScratch scratch;
-  OCELLUS_TRY(engine.take_scratch(&scratch));
-  return encode_waiting(scratch);
+  WaitingViews& waiting = engine.memory().waiting_views;
+  if (waiting.count() > 0) {
+    const ArenaScope scope(engine.arena());
+    VisionScratch scratch;
+    OCELLUS_TRY(engine.take_scratch(&scratch));
+    OCELLUS_TRY(encode_waiting(scratch));
+  }
+  conversation_.stats().note_views(waiting.take_counts());
+  return {};
 }
 
 void PictureRows::forget_from(int64_t first_row) {
+  WaitingViews& waiting = conversation_.engine().memory().waiting_views;
   conversation_.engine().queue().clear();
-  conversation_.engine().memory().waiting_views.forget_from(first_row);
+  waiting.forget_from(first_row);
+  (void)waiting.take_counts();
   timed_ = false;
 }
 

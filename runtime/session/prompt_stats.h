@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "mm/tower/waiting_views.h"
 #include "platform/queue.h"
 #include "runtime/ocellus.h"
 
@@ -14,6 +15,7 @@ inline constexpr Queue::Timer kEncodeTimer{0}, kPrefillTimer{1};
 struct PromptStats {
   int32_t image_rows = 0;
   int32_t rows = 0;
+  ViewCounts views;
   double preprocess_ms = 0;
   double encode_ms = 0;
   double prefill_ms = 0;
@@ -24,6 +26,10 @@ struct PromptStats {
   int64_t library_bytes = 0;  // read from files
   double library_saved_ms = 0;
 
+  void note_views(const ViewCounts& counts) {
+    views.encoded += counts.encoded;
+    views.known += counts.known;
+  }
   void note_search(bool found) { (found ? library_hits : library_misses) += 1; }
   /// `bytes`: read from a file; 0: the entry was in memory.
   void note_hit(int64_t bytes, double saved_ms) {

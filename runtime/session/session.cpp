@@ -25,6 +25,26 @@ void Session::reset() {
   conversation_.reset();
 }
 
+Status Session::mark() {
+  const CachePolicy& policy = engine().shape().policy;
+  if (policy.lists_chunks() || policy.waits_for_prompt() || policy.packs_oldest() || policy.evicts_answers() ||
+      room_.is_rolling())
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "the beginning of this conversation changes when more is read: plan no eviction, calibquant or "
+                        "kivi (evict, kv_scheme) and no rolling context, or read it again");
+  OCELLUS_TRY(prompt_.start());
+  OCELLUS_TRY(prompt_.read());
+  conversation_.set_mark();
+  return {};
+}
+
+bool Session::rewind() {
+  prompt_.reset();
+  const bool found = !room_.is_rolling() && conversation_.go_to_mark();
+  if (!found) reset();
+  return found;
+}
+
 Status Session::acknowledge_cancel(Status status) {
   if (status.code() == Code::kCancelled) stop_signal().acknowledge();
   return status;

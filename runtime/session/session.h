@@ -28,6 +28,10 @@ class Session : public SetUpObject {
   void close();
   /// Clears the conversation.
   void reset();
+  /// See ocellus_session_mark.
+  Status mark();
+  /// Returns to the mark; false if there is none to return to, and the conversation was cleared.
+  bool rewind();
 
   Status add_system(std::string_view text);
   Status begin_turn();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/base/hash_term.h"
 #include "kernels/sampling/sample.h"
 #include "tests/support/device.h"
 
@@ -74,7 +75,7 @@ inline uint64_t hash_of(const std::vector<float>& logits) {
   for (size_t i = 0; i < logits.size(); ++i) {
     uint32_t bits;
     std::memcpy(&bits, &logits[i], sizeof bits);
-    hash += hash_logit(static_cast<uint32_t>(i), bits);
+    hash += hash_term(static_cast<uint32_t>(i), bits);
   }
   return hash;
 }

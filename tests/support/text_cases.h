@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/hash_term.h"
 #include "kernels/sampling/sample.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/pairs.h"
@@ -37,7 +38,7 @@ inline TokenId most_likely(const std::vector<float>& logits) {
 inline uint64_t hash_of(const std::vector<float>& logits) {
   uint64_t sum = 0;
   for (size_t i = 0; i < logits.size(); ++i)
-    sum += hash_logit(static_cast<uint32_t>(i), std::bit_cast<uint32_t>(logits[i]));
+    sum += hash_term(static_cast<uint32_t>(i), std::bit_cast<uint32_t>(logits[i]));
   return sum;
 }
 

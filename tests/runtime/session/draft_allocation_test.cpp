@@ -1,4 +1,4 @@
-// Drafts allocate nothing. The program counts calls: it is that of allocation_test.cpp.
+// Drafts and kept views allocate nothing. The program counts calls: it is that of allocation_test.cpp.
 #include <doctest/doctest.h>
 
 #include "tests/support/call_counter.h"
@@ -6,9 +6,11 @@
 
 namespace ocellus {
 
-TEST_CASE("drafts allocate nothing") {
+TEST_CASE("drafts and kept views allocate nothing") {
   ocellus_limits limits = test::board_limits(1, 120);
   limits.draft_rows = 7;
+  limits.kept_views = 20;
+  limits.view_change = 0.01f;
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session* session = &test::open_session(*engine);
   const std::vector<uint8_t> picture = test::board_bytes("images/115.png");
@@ -30,6 +32,8 @@ TEST_CASE("drafts allocate nothing") {
   CHECK(test::report_calls() == 0);
   CHECK(failures == 0);
   CHECK(stats.accepted_tokens > 30);
+  CHECK(stats.known_views > 0);
+  CHECK(stats.encoded_views == 0);
 }
 
 }  // namespace ocellus

@@ -1,0 +1,49 @@
+#include "apps/setup/repeat_limits.h"
+
+#include <algorithm>
+
+namespace ocellus::app {
+namespace {
+
+constexpr int64_t kMostKeptViews = 4096;  // the library's own bound
+
+bool fits(const Model& model, const ocellus_limits& limits) {
+  ocellus_plan plan;
+  return ocellus_plan_memory(model.get(), &limits, &plan) == OCELLUS_OK && plan.fits;
+}
+
+// On a GPU drafts cost something even where no guess is right.
+int32_t planned_draft_rows(const Model& model, const CommonOptions& options, ocellus_limits limits) {
+  if (options.draft) return *options.draft == OCELLUS_DRAFT_OFF ? 0 : options.draft_rows;
+  if (!options.is_stream || runs_on_gpu(options)) return 0;
+  limits.draft_rows = options.draft_rows;
+  return fits(model, limits) ? options.draft_rows : 0;
+}
+
+int64_t views_of_picture(const Model& model, const ocellus_limits& limits) {
+  if (model.facts.any_image_size != 0 || limits.max_clip_frames > 0) return 1;
+  return limits.max_tiles > 0 ? std::min(limits.max_tiles + 1, model.facts.max_views) : model.facts.max_views;
+}
+
+// Enough for all pictures that are read at once, so that a question about them encodes none again, else for one.
+int32_t planned_kept_views(const Model& model, const CommonOptions& options, ocellus_limits limits) {
+  if (options.kept_views) return *options.kept_views;
+  if (!options.is_stream) return 0;
+  const int64_t one = views_of_picture(model, limits);
+  const int64_t pictures = limits.max_images + clip_pictures(model, limits.max_clip_frames);
+  for (const int64_t views : {pictures * one, one}) {
+    limits.kept_views = static_cast<int32_t>(std::min(views, kMostKeptViews));
+    if (fits(model, limits)) return limits.kept_views;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void set_repeat_limits(const Model& model, const CommonOptions& options, ocellus_limits* limits) {
+  limits->draft_rows = planned_draft_rows(model, options, *limits);
+  limits->kept_views = planned_kept_views(model, options, *limits);
+  limits->view_change = options.view_change;
+}
+
+}  // namespace ocellus::app
