@@ -59,7 +59,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(cache.lay_out(shape.kv, session_limits(shape), sink));
     cache.set_sinks(sink_slots(shape.policy));
   }
-  OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, shape.sessions, kRecentTokens, &recent_tokens));
+  OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, 2 * shape.sessions, kRecentTokens, &recent_tokens));
   if (shape.draft_rows > 0) {
     const int64_t tokens = shape.session.text_tokens;
     OCELLUS_TRY(take_rows(sink, "last answers", kLife, Phase::kNone, shape.sessions, tokens, &said));

@@ -40,7 +40,7 @@ struct EngineMemory {
   Tokenizer tokenizer;
   KvPools pools;
   Buffer<SessionCache> caches;      // one per session
-  HostView<int32_t> recent_tokens;  // [sessions, kRecentTokens] ring
+  HostView<int32_t> recent_tokens;  // [2 sessions, kRecentTokens] rings, then those at the marks
   HostView<TokenId> said, history;  // [sessions, text tokens] see DraftMemory; none without drafts
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;

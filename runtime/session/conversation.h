@@ -100,6 +100,8 @@ class Conversation {
   void restore(const ConversationState& state);
 
  private:
+  int32_t* marked_tokens() const;
+
   Engine* engine_ = nullptr;
   int32_t slot_ = 0;
   StopSignal stop_;

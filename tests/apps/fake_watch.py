@@ -123,8 +123,8 @@ class FakeWatch:
         total = changes.get("total_ms", 41.2)
         record = {"id": number, "sequence": 3 * number, "at_ms": now_ms(), "prompt": self.state["settings"]["prompt"],
                   "text": text, "stop": "end", "error": "", "age_ms": total + 6.8, "total_ms": total,
-                  "preprocess_ms": total * .04, "encode_ms": total * .45, "encoded_views": 2, "known_views": 11, "prefill_ms": total * .2,
-                  "ttft_ms": total * .7, "decode_ms": total * .29, "tokens": len(text.split()), "dropped": 1,
+                  "preprocess_ms": total * .04, "encode_ms": total * .45, "prefill_ms": total * .2,
+                  "encoded_views": 2, "known_views": 11, "ttft_ms": total * .7, "decode_ms": total * .29, "tokens": len(text.split()), "dropped": 1,
                   "deadline_missed": False,
                   "kv_bytes": 700416, "changed": 0.4, "thumbnail": f"/history/{number}.jpg", **changes}
         self.records.append(record)

@@ -114,6 +114,8 @@ void* mmap(void* address, size_t bytes, int protection, int flags, int file, off
   }
 
 OCELLUS_WATCHED(ocellus_session_reset, (ocellus_session * session), session)
+OCELLUS_WATCHED(ocellus_session_mark, (ocellus_session * session), session)
+OCELLUS_WATCHED(ocellus_session_rewind, (ocellus_session * session, int32_t* found), session, found)
 OCELLUS_WATCHED(ocellus_session_begin_turn, (ocellus_session * session), session)
 OCELLUS_WATCHED(ocellus_session_end_turn, (ocellus_session * session), session)
 OCELLUS_WATCHED(ocellus_session_add_text, (ocellus_session * session, const char* text, int64_t bytes, uint32_t flags),

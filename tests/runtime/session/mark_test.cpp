@@ -87,7 +87,7 @@ TEST_CASE("every family returns to its mark, or says that it cannot") {
 TEST_CASE("a sampled answer and its penalties are repeated after a rewind") {
   const auto engine = test::make_bundled_engine(board_limits(1, 200));
   Session& session = open_session(*engine);
-  ocellus_generate_params params = default_params(30);
+  ocellus_generate_params params = default_params(80);
   params.temperature = 1.5f;
   params.repetition_penalty = 1.3f;
   params.ignore_end = 1;
