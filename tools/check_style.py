@@ -49,6 +49,7 @@ WIDE_TYPES = {
 NO_OP = {
     "attend_rows_plan": "tile choice of attend_rows, tested with it",
     "backends": "the list of ops",
+    "hash_term": "arithmetic that the hashes of logits and of views share, tested with both",
     "highway_targets": "which instruction sets are compiled",
     "kv_run": "a struct that the attention ops share",
     "matmul_codes": "the int8 half of matmul, tested with it",

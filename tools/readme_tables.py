@@ -30,6 +30,13 @@ class Fault(Exception):
     """A sentence that says what is wrong and how to mend it."""
 
 
+def with_named_cells(value):
+    """Long lists of cells name their columns once: {"columns": [...], "rows": [[...]]}, null where a cell has none."""
+    if value.keys() != {"columns", "rows"}:
+        return value
+    return [{name: cell for name, cell in zip(value["columns"], row) if cell is not None} for row in value["rows"]]
+
+
 class Results:
     """The result files of a folder, by name without .json, each read once."""
 
@@ -40,7 +47,8 @@ class Results:
     def __getitem__(self, name):
         if name not in self.files:
             try:
-                self.files[name] = json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8"))
+                text = (self.folder / f"{name}.json").read_text(encoding="utf-8")
+                self.files[name] = json.loads(text, object_hook=with_named_cells)
             except (OSError, ValueError) as error:
                 raise Fault(f"tools/bench/results/{name}.json cannot be read: {error}") from error
         return self.files[name]

@@ -50,7 +50,7 @@ struct CommonOptions {
   float min_p = 0.0f;
   float repeat_penalty = 1.0f;
   uint64_t seed = 0;
-  bool is_stream = false;  // of a camera: drafts and kept views are planned where they are tried and fit the budget
+  bool is_stream = false;  // frames of a camera: drafts and kept views are planned where they are tried and fit
   std::optional<ocellus_draft> draft;  // nullopt: off, unless `is_stream`
   int32_t draft_rows = 7;
   std::optional<int32_t> kept_views;  // nullopt: none, unless `is_stream`

@@ -73,7 +73,7 @@ class WaitingViews {
 
   DeviceView<float> pixels_;           // [1, values of all views]; none if they lie in the tower's scratch
   HostView<WaitingView> views_;        // [1, capacity]
-  int64_t count_ = 0, described_ = 0;  // those that are described are not known
+  int64_t count_ = 0, described_ = 0;  // views that are described are not known
   KeptViews kept_;
   ViewCounts counts_;
   VisionGraphs graphs_;            // views of one size

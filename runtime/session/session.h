@@ -48,9 +48,6 @@ class Session : public SetUpObject {
   Status set_library(ImageLibrary* library, std::string_view owner) { return reuse_.set_library(library, owner); }
   /// See ocellus_session_set_rolling.
   Status set_rolling(int32_t images, int32_t sink_tokens) { return room_.set_rolling(images, sink_tokens); }
-  /// Reads the waiting rows. On failure everything added since the last answer is dropped, and the earlier conversation
-  /// stays.
-  Status read_chunk() { return prompt_.read(); }
 
   /// A cancellation stays set until a call has reported it, see acknowledge_cancel(), or a prompt begins.
   StopSignal& stop_signal() { return conversation_.stop(); }

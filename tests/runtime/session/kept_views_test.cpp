@@ -28,7 +28,7 @@ template <class Add>
 Reading read(Session& session, Add add) {
   session.reset();
   add();
-  REQUIRE_MESSAGE(session.read_chunk().ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(session.prompt().read().ok(), last_failure().sentence);
   const ViewCounts views = session.conversation().stats().views;
   return {.logits = test::first_logits(session), .encoded = views.encoded, .known = views.known};
 }
