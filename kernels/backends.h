@@ -15,6 +15,7 @@
   OP(cap_rows, CapRowsArgs)                 \
   OP(convert_rows, ConvertRowsArgs)         \
   OP(gather_rows, GatherRowsArgs)           \
+  OP(compact_rows, CompactRowsArgs)         \
   OP(spread_rows, SpreadRowsArgs)           \
   OP(carry_change, CarryChangeArgs)         \
   OP(value_change, ValueChangeArgs)         \

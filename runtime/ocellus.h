@@ -252,6 +252,10 @@ typedef struct ocellus_limits {
   int32_t batch_invariant; /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
                               64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
                               longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+  char reduce[OCELLUS_METHOD_TEXT]; /* method that chooses the rows of a picture that are read, before they cost time or
+                                       slots (OCELLUS_METHOD_REDUCE); they keep their positions. "none" or empty: all
+                                       are read. Not with `reuse` */
+  float reduce_keep;                /* the share of a picture's rows that it chooses, in (0, 1]; 1: all, bit for bit */
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
@@ -628,8 +632,9 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
  * images are planned (text models), eviction acts on text only, in pieces of 128 tokens or more that are read together;
  * per-image and calibquant then pack nothing. Planning refuses combinations that a method does not support. */
 typedef enum ocellus_method_kind {
-  OCELLUS_METHOD_EVICT = 0,    /* for ocellus_cache_policy.evict */
-  OCELLUS_METHOD_KV_SCHEME = 1 /* for ocellus_cache_policy.kv_scheme */
+  OCELLUS_METHOD_EVICT = 0,     /* for ocellus_cache_policy.evict */
+  OCELLUS_METHOD_KV_SCHEME = 1, /* for ocellus_cache_policy.kv_scheme */
+  OCELLUS_METHOD_REDUCE = 2     /* for ocellus_limits.reduce */
 } ocellus_method_kind;
 
 /* An option of a method, "key=value": a number or, if `words` is not NULL, one of them. */

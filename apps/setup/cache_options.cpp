@@ -209,6 +209,16 @@ void add_method_options(CLI::App* command, CacheOptions* options, MethodNames sh
       ->check(number_between(0, 1))
       ->group(kGroup);
   command
+      ->add_option("--reduce", options->reduce,
+                   "Method that chooses the rows of a picture that are read, before they cost anything (default: none)")
+      ->option_text("none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown) + "[:KEY=VALUE,...]")
+      ->check(method_of(OCELLUS_METHOD_REDUCE))
+      ->group(kGroup);
+  command->add_option("--reduce-keep", options->reduce_keep, "Fraction of a picture's rows that it keeps (default: 1)")
+      ->option_text("FRACTION")
+      ->check(number_between(0, 1))
+      ->group(kGroup);
+  command
       ->add_option("--kv-scheme", options->scheme,
                    "Packing scheme, with options as in per-image:scales=6; per-image: a range per picture and channel, "
                    "calibquant: one for all pictures of a prompt, kivi: packs text, too (default: per-image)")
@@ -400,6 +410,14 @@ void add_layer_bits(const ocellus_cache_policy& policy, nlohmann::ordered_json* 
 
 }  // namespace
 
+void set_reduction(const CacheOptions& options, ocellus_limits* limits, std::vector<std::string>* notes) {
+  set_method("--reduce", options.reduce, limits->reduce);
+  limits->reduce_keep = options.reduce_keep;
+  if (options.reduce_keep == 1 && options.reduce != "none")
+    notes->push_back("--reduce " + options.reduce +
+                     " drops nothing without --reduce-keep; --reduce-keep 0.5 keeps half.");
+}
+
 nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   const ocellus_cache_policy& policy = limits.cache;
   const bool packs = policy.kv_bits < 16;
@@ -412,6 +430,8 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
                         : nlohmann::ordered_json("none");
   object["evict"] = method_name(policy.evict);
   object["keep"] = decimal(policy.keep);
+  object["reduce"] = method_name(limits.reduce);
+  object["reduce_keep"] = decimal(limits.reduce_keep);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
   object["reuse"] = reuse_text(limits);
   if (packs) {

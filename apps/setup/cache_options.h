@@ -23,6 +23,8 @@ struct CacheOptions {
   std::string scheme = "per-image";  // as ocellus_cache_policy.kv_scheme
   std::string evict = "none";        // as ocellus_cache_policy.evict
   float keep = 1.0f;
+  std::string reduce = "none";  // as ocellus_limits.reduce
+  float reduce_keep = 1.0f;
   std::optional<std::string> compress_at;  // nullopt: the command's own default
   std::string reuse;                       // "none", "carry:16", "mpic:all"; empty: as the library needs it
   std::string library_path;
@@ -61,6 +63,9 @@ bool can_share_images(const CacheOptions& options);
 void set_reuse(const CacheOptions& options, ocellus_limits* limits);
 
 // The policy in the words of the flags, for reports.
+// Sets which rows of pictures are read. `notes`: receives remarks.
+void set_reduction(const CacheOptions& options, ocellus_limits* limits, std::vector<std::string>* notes);
+
 nlohmann::ordered_json policy_json(const ocellus_limits& limits);
 std::string describe_policy(const ocellus_cache_policy& policy);
 

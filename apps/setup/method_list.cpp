@@ -85,7 +85,7 @@ nlohmann::ordered_json list_json(ocellus_method_kind kind) {
 
 const ocellus_method& find_method(const std::string& name) {
   std::string names;
-  for (const ocellus_method_kind kind : {OCELLUS_METHOD_EVICT, OCELLUS_METHOD_KV_SCHEME})
+  for (const ocellus_method_kind kind : {OCELLUS_METHOD_EVICT, OCELLUS_METHOD_KV_SCHEME, OCELLUS_METHOD_REDUCE})
     for (const ocellus_method* method : methods_of(kind)) {
       if (name == method->name) return *method;
       names += (names.empty() ? "" : ", ") + std::string(method->name);
@@ -136,6 +136,10 @@ std::string methods_text() {
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_EVICT)) text += method_paragraph(*method);
   text += "\nPacking schemes, for --kv-scheme NAME or --kv-scheme NAME:key=value,key=value, with --kv-bits.\n";
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_KV_SCHEME)) text += method_paragraph(*method);
+  text +=
+      "\nReductions of pictures, for --reduce NAME, with --reduce-keep: which rows are read, chosen between the vision "
+      "part and\nthe language model.\n";
+  for (const ocellus_method* method : methods_of(OCELLUS_METHOD_REDUCE)) text += method_paragraph(*method);
   return text;
 }
 
@@ -146,7 +150,8 @@ nlohmann::ordered_json method_page_json(const std::string& name) { return object
 nlohmann::ordered_json methods_json() {
   return {{"command", "methods"},
           {"evict", list_json(OCELLUS_METHOD_EVICT)},
-          {"kv_scheme", list_json(OCELLUS_METHOD_KV_SCHEME)}};
+          {"kv_scheme", list_json(OCELLUS_METHOD_KV_SCHEME)},
+          {"reduce", list_json(OCELLUS_METHOD_REDUCE)}};
 }
 
 }  // namespace ocellus::app

@@ -187,6 +187,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
   set_reuse(options.cache, &limits);
+  set_reduction(options.cache, &limits, &notes);
   if (options.image_tiles > 0 && model.facts.max_views <= 1)
     notes.push_back("--image-tiles has no effect: this model has no tiles.");
   if (options.image_rows > 0 && model.facts.any_image_size == 0)

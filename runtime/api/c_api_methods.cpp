@@ -2,6 +2,7 @@
 #include "runtime/ocellus.h"
 #include "runtime/policy/cache_policy.h"
 #include "runtime/policy/packing_scheme.h"
+#include "runtime/policy/reduction_rule.h"
 
 namespace {
 
@@ -16,8 +17,10 @@ Status check_method(int32_t kind, const char* text) {
   ocellus::MethodValues options;
   const ocellus::EvictionRule* rule = nullptr;
   const ocellus::PackingScheme* scheme = nullptr;
+  const ocellus::ReductionRule* reduction = nullptr;
   switch (kind) {
     case OCELLUS_METHOD_EVICT: return parse_eviction(field, &rule, &options);
+    case OCELLUS_METHOD_REDUCE: return ocellus::parse_reduction(field, &reduction, &options);
     case OCELLUS_METHOD_KV_SCHEME: return parse_packing(field, &scheme, &options);
   }
   return OCELLUS_FAIL(Code::kBadArgument, "ocellus_method_check: there is no kind %d of methods", kind);
@@ -29,6 +32,10 @@ const ocellus_method* ocellus_method_get(int32_t kind, int32_t index) {
   if (kind == OCELLUS_METHOD_EVICT) {
     const ocellus::EvictionRule* const rule = ocellus::eviction_rule_at(index);
     return rule == nullptr ? nullptr : &rule->method();
+  }
+  if (kind == OCELLUS_METHOD_REDUCE) {
+    const ocellus::ReductionRule* const rule = ocellus::reduction_rule_at(index);
+    return rule == nullptr ? nullptr : &rule->method;
   }
   const ocellus::PackingScheme* const scheme =
       kind == OCELLUS_METHOD_KV_SCHEME ? ocellus::packing_scheme_at(index) : nullptr;

@@ -177,6 +177,8 @@ void ocellus_limits_init(ocellus_limits* limits) {
   limits->max_images = 1;
   limits->max_text_tokens = 512;
   limits->max_image_pixels = int64_t{1920} * 1080;
+  limits->reduce_keep = 1.0f;
+  std::snprintf(limits->reduce, sizeof limits->reduce, "none");
   limits->cache.kv_bits = 16;
   limits->cache.keep = 1.0f;
   std::snprintf(limits->cache.kv_scheme, sizeof limits->cache.kv_scheme, "per-image");
@@ -209,8 +211,9 @@ ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const 
   pictures.preprocess = ocellus::preprocess_config(model->model.vision(), *limits);
   ocellus::ViewPlan plan;
   Status status = check_limits(model->model, *limits);
+  if (status.ok()) status = plan_reduction(*limits, &pictures.reduction);
   if (status.ok()) status = plan_picture(pictures, {.width = width, .height = height}, &plan);
   if (!status.ok()) return result(status);
-  *rows = static_cast<int32_t>(plan.row_count());
+  *rows = static_cast<int32_t>(pictures.reduction.kept_of(plan.row_count()));
   return OCELLUS_OK;
 }

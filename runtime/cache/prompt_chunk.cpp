@@ -83,6 +83,31 @@ void PromptChunk::add_link(int32_t image, int32_t first_slot, int32_t slots, con
   linked_slots += slots;
 }
 
+/// Builds the new pieces at the end of their memory, from the last one on: there is room for one a row, so that they
+/// never reach the old ones that are still to be read.
+void PromptChunk::keep_rows(const int32_t* kept, int64_t count) {
+  int64_t next = pieces.cols, end = count;
+  text_count = 0;
+  for (int64_t p = piece_count; p-- > 0;) {
+    const Piece piece = pieces.data[p];
+    while (end > 0 && kept[end - 1] >= piece.first_row) {
+      int64_t begin = end - 1;
+      while (begin > 0 && kept[begin - 1] == kept[begin] - 1 && kept[begin - 1] >= piece.first_row) --begin;
+      Piece& part = pieces.data[--next];
+      part = piece;
+      part.first_row = static_cast<int32_t>(begin);
+      part.row_count = end - begin;
+      part.span = piece.span.from(kept[begin] - piece.first_row);
+      if (piece.kind != RowKind::kImage) text_count += part.row_count;
+      end = begin;
+    }
+  }
+  piece_count = pieces.cols - next;
+  std::copy_n(pieces.data + next, piece_count, pieces.data);
+  for (int64_t i = 0; i < count; ++i) token_ids.host.data[i] = token_ids.host.data[kept[i]];
+  row_count = count;
+}
+
 void PromptChunk::clear_rows() {
   const int64_t images = linked_image_count;
   clear();

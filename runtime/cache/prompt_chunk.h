@@ -104,6 +104,9 @@ struct PromptChunk {
   void add_linked_rows(int32_t image, int64_t count, int64_t source_row, const PositionSpan& span);
   /// Adds slots of a linked image of the chunk after the rows so far. The caller counts its positions.
   void add_link(int32_t image, int32_t first_slot, int32_t slots, const PositionSpan& span);
+  /// Drops all rows but these, ascending; those that stay keep their positions. There are no links. The caller moves
+  /// the rows' inputs.
+  void keep_rows(const int32_t* kept, int64_t count);
   /// Drops all rows and links, but not the linked images.
   void clear_rows();
   bool is_text(int64_t row) const;

@@ -60,6 +60,7 @@ struct EngineMemory {
   TrafficMemory library_traffic;
   HostView<std::byte> pictures_ahead;
   WaitingViews waiting_views;
+  ReductionMemory reduction;
   // CUDA only: host memory of pictures being uploaded. Not scratch, because other phases would write to it while it is
   // still being read.
   HostView<std::byte> picture_staging;

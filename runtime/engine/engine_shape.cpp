@@ -64,7 +64,7 @@ Status make_batch_invariant(const ocellus_limits& limits, EngineShape* s) {
 ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits, const DeviceTraits& device,
                         const PictureShape& pictures) {
   if (vision.any_size) {
-    const Size line = {static_cast<int32_t>(pictures.rows) * vision.row_side(), vision.row_side()};
+    const Size line = {static_cast<int32_t>(pictures.reduction.encoded_rows) * vision.row_side(), vision.row_side()};
     return {vision, 1, line, pictures.clip_frames > 1 ? pictures.clip_group : 1};
   }
   const int64_t all = int64_t{pictures.per_session} * pictures.views;
@@ -72,9 +72,11 @@ ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits
   return {vision, device.in_blocks() ? 1 : std::min(wanted, all), vision.view_size()};
 }
 
-void resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {
+Status resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {
+  Reduction& reduction = p->reduction;
+  OCELLUS_TRY(plan_reduction(limits, &reduction));
   p->per_session = planned_images(model, limits);
-  if (!p->planned()) return;
+  if (!p->planned()) return {};
   p->clip_frames = limits.max_clip_frames;
   p->clip_group = clips_of(model.vision()).group;
   p->limits = image_limits(limits);
@@ -83,10 +85,12 @@ void resolve_pictures(const Model& model, const ocellus_limits& limits, const De
   const ViewBounds bounds = view_bounds(p->preprocess, p->limits);
   p->views = bounds.tiles + 1;
   // Entries of a library are to fit whatever size of pictures is planned.
-  p->rows = limits.library != 0 ? max_row_count(p->preprocess) : bounds.rows;
+  reduction.encoded_rows = limits.library != 0 ? max_row_count(p->preprocess) : bounds.rows;
+  p->rows = reduction.kept_of(reduction.encoded_rows);
   p->delimiters = model.delimiter_tokens(bounds);
   p->kept_views = {.count = limits.kept_views, .change = limits.view_change};
   p->batch = largest_batch(model.vision(), limits, device, *p);
+  return {};
 }
 
 /// The text around pictures and the frames of one clip is added to what was asked for.
@@ -151,13 +155,14 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 /// images with one range.
 void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const PictureShape& p = s->pictures;
-  const int64_t whole_session = s->session.text_tokens + p.per_session * p.rows;
+  const int64_t encoded = p.reduction.encoded_rows;  // they wait before some of them are dropped
+  const int64_t whole_session = s->session.text_tokens + p.per_session * encoded;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
-  s->rows_at_once = std::max({std::min(wanted, whole_session), p.rows + p.delimiters, s->reuse.alone_rows});
+  s->rows_at_once = std::max({std::min(wanted, whole_session), encoded + p.delimiters, s->reuse.alone_rows});
   s->prompt_rows = s->rows_at_once;
   if (!s->policy.waits_for_prompt()) return;
   // Whole multiples, so that a GPU can pad the last rows.
-  const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : p.rows);
+  const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : encoded);
   s->prompt_rows = s->device.is_cuda() ? round_up(rows, s->rows_at_once) : std::max(rows, s->rows_at_once);
 }
 
@@ -450,7 +455,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_device(limits, &s));
   OCELLUS_TRY(make_batch_invariant(limits, &s));
   OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
-  resolve_pictures(model, limits, s.device, &s.pictures);
+  OCELLUS_TRY(resolve_pictures(model, limits, s.device, &s.pictures));
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
   if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
   // Only visual slots are packed.

@@ -6,6 +6,7 @@
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/models/model.h"
 #include "runtime/policy/cache_policy.h"
+#include "runtime/policy/reduction_rule.h"
 
 namespace ocellus {
 
@@ -31,12 +32,13 @@ struct PictureShape {
   int32_t clip_frames = 0;  // frames among them
   int32_t clip_group = 1;   // frames that are one picture
   int32_t views = 0;        // maximum of a picture
-  int64_t rows = 0;         // rows of these views
+  int64_t rows = 0;         // rows of these views that are read
   int64_t delimiters = 0;   // text tokens around them
   ImageLimits limits;
   ImageLimits device_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
   PreprocessConfig preprocess;
   KeptViewsShape kept_views;
+  Reduction reduction;
   ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
 
   bool planned() const { return per_session > 0; }

@@ -68,18 +68,6 @@ Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
   return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
 }
 
-/// Formats the names of a table for a sentence: "none, snapkv, david".
-struct Names {
-  char text[400] = "";
-  template <class NameAt>
-  explicit Names(NameAt name_at) {
-    size_t length = 0;
-    for (int32_t i = 0; name_at(i) != nullptr && length < sizeof text; ++i)
-      length += static_cast<size_t>(
-          std::snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "", name_at(i)));
-  }
-};
-
 /// Checks rules that choose after all layers: they need all rows.
 Status check_late(const CachePolicy& policy) {
   if (!policy.is_late()) return {};
@@ -174,7 +162,7 @@ Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRul
   if (*rule != nullptr) return parse_method_options((*rule)->method(), parts.options, options);
   if (is_none && parts.options.empty()) return {};
   const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
-  const Names names([](int32_t i) {
+  const MethodNameList names([](int32_t i) {
     const EvictionRule* const known = eviction_rule_at(i);
     return known == nullptr ? nullptr : known->method().name;
   });
@@ -189,7 +177,7 @@ Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingSchem
   *scheme = parts.name.empty() && parts.options.empty() ? packing_scheme_at(0) : find_packing_scheme(parts.name);
   if (*scheme != nullptr) return parse_method_options((*scheme)->method, parts.options, options);
   const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
-  const Names names([](int32_t i) {
+  const MethodNameList names([](int32_t i) {
     const PackingScheme* const known = packing_scheme_at(i);
     return known == nullptr ? nullptr : known->method.name;
   });

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <string_view>
 
@@ -66,5 +67,17 @@ Status split_method_text(const char* what, const char (&field)[OCELLUS_METHOD_TE
 
 /// Parses "key=value,key=value". kBadArgument names the method, the key and the allowed values.
 Status parse_method_options(const ocellus_method& method, std::string_view options, MethodValues* out);
+
+/// The names of all methods, separated by commas. `name_at` returns null after the last.
+struct MethodNameList {
+  char text[400] = "";
+  template <class NameAt>
+  explicit MethodNameList(NameAt name_at) {
+    size_t length = 0;
+    for (int32_t i = 0; name_at(i) != nullptr && length < sizeof text; ++i)
+      length += static_cast<size_t>(
+          std::snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "", name_at(i)));
+  }
+};
 
 }  // namespace ocellus

@@ -4,6 +4,7 @@
 
 #include "kernels/rows/convert_rows.h"
 #include "runtime/engine/engine.h"
+#include "runtime/session/reduce_pictures.h"
 
 namespace ocellus {
 namespace {
@@ -251,6 +252,7 @@ Status Prompt::read() {
   ++reads_;
   Status status = conversation_.stop().check();
   if (status.ok()) status = pictures_.encode();
+  if (status.ok()) status = reduce_pictures(engine);
   if (status.ok()) status = read_rows(conversation_, reuse_);
   if (!status.ok()) {
     pictures_.forget_from(0);

@@ -1,16 +1,19 @@
-// Drafts and kept views allocate nothing. The program counts calls: it is that of allocation_test.cpp.
+// Drafts, kept views and reductions allocate nothing. The program counts calls: it is that of allocation_test.cpp.
 #include <doctest/doctest.h>
 
+#include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {
 
-TEST_CASE("drafts and kept views allocate nothing") {
+TEST_CASE("drafts, kept views and reductions allocate nothing") {
   ocellus_limits limits = test::board_limits(1, 120);
   limits.draft_rows = 7;
   limits.kept_views = 20;
   limits.view_change = 0.01f;
+  test::set_text(limits.reduce, "spread-rows");
+  limits.reduce_keep = 0.75f;
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session* session = &test::open_session(*engine);
   const std::vector<uint8_t> picture = test::board_bytes("images/115.png");

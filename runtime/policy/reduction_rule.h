@@ -1,0 +1,59 @@
+// ReductionRule: which rows of a picture are read, chosen between the vision part and the language model, so that the
+// others cost neither time nor slots. Rows keep their positions. A rule has a name, a paper and a table of options; a
+// new one is a row in reduction_rule.cpp.
+#pragma once
+
+#include "platform/arena.h"
+#include "platform/queue.h"
+#include "runtime/policy/method_text.h"
+
+namespace ocellus {
+
+/// A picture's rows in a chunk, between which text may stand.
+struct RowsToChoose {
+  DeviceView<const float> rows;  // [T, D]
+  const int32_t* ids = nullptr;  // [T] on the device: candidates are the rows whose id is kSkippedRow
+  HostView<int32_t> host_ids;    // [1, T]
+  int64_t candidates = 0;
+  int64_t keep = 0;               // 1 to `candidates`
+  uint64_t seed = 0;              // the picture's own
+  float* least = nullptr;         // [T] on the device, scratch
+  float* mean = nullptr;          // [D] on the device, scratch
+  int32_t* picks = nullptr;       // [keep] on the device: the result, in any order
+  int32_t* host_picks = nullptr;  // [keep] pinned
+};
+
+struct ReductionRule {
+  ocellus_method method;
+  void (*choose)(const RowsToChoose& picture, const MethodValues& options, Queue& queue);
+};
+
+/// Returns the index-th rule; null after the last.
+const ReductionRule* reduction_rule_at(int32_t index);
+
+/// Parses "divprune"; null for "none" or an empty text. kBadArgument names the method or the option.
+Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ReductionRule** rule, MethodValues* options);
+
+/// What is planned of it.
+struct Reduction {
+  const ReductionRule* rule = nullptr;  // null: all rows are read
+  MethodValues options;
+  float keep = 1;            // share of a picture's rows
+  int64_t encoded_rows = 0;  // maximum rows of a picture before it
+
+  bool planned() const { return rule != nullptr; }
+  /// Number of rows that are read of a picture of `rows`, one at least.
+  int64_t kept_of(int64_t rows) const;
+};
+
+/// kBadArgument names the limit that is wrong; `encoded_rows` stays 0.
+Status plan_reduction(const ocellus_limits& limits, Reduction* out);
+
+/// Buffers of a choice, for chunks of up to `rows` rows.
+struct ReductionMemory {
+  StagedRows<int32_t> picks;  // [1, rows]
+  DeviceView<float> least, mean;
+  Status lay_out(int64_t rows, int64_t width, RowSink& sink);
+};
+
+}  // namespace ocellus
