@@ -58,7 +58,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   if (limits.reduce_keep < 1 && limits.reuse != OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(
-        Code::kUnsupported,
+        Code::kBadArgument,
         "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep)");
   OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, 4096));
   if (!(limits.view_change >= 0 && limits.view_change <= 1))

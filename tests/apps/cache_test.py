@@ -9,7 +9,7 @@ from program import (BAD_INPUT, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, RUNT
                      board, long, run)
 
 DEFAULT_POLICY = {"kv_bits": 16, "calib": "none", "evict": "none", "keep": 1.0, "compress_at": "prompt-end",
-                  "reuse": "none"}
+                  "reuse": "none", "reduce": "none", "reduce_keep": 1.0}
 
 
 class Flags(ProgramTest):
@@ -106,6 +106,24 @@ class Flags(ProgramTest):
         (same,) = self.objects("caption", board("113"), "--kv-bits", 16, "--evict", "none", "--keep", 1)
         for key in ["answer", "kv_bytes", "kv_waste_bytes", "arena_bytes", "policy"]:
             self.assertEqual(same[key], answer[key], key)
+
+    def test_half_of_a_pictures_rows_take_half_of_its_slots_and_of_its_prompt(self):
+        question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 6]
+        (full,) = self.objects(*question)
+        for method in ["spread-rows", "divprune", "even-rows", "random-rows:seed=3"]:
+            (half,) = self.objects(*question, "--reduce", method, "--reduce-keep", 0.5)
+            self.assertEqual((full["image_tokens"], half["image_tokens"]), (64, 32))
+            self.assertEqual(half["kv_bytes"], full["kv_bytes"] - 32 * 8192)
+            self.assertEqual((half["policy"]["reduce"], half["policy"]["reduce_keep"]), (method.split(":")[0], 0.5))
+        self.assertEqual(self.objects(*question, "--reduce", "spread-rows", "--reduce-keep", 0.5)[0]["answer"], full["answer"])
+        (planned,) = self.objects("plan", "--images", 4, "--reduce", "divprune", "--reduce-keep", 0.25)
+        self.assertEqual(planned["kv_bytes_per_image"], 16 * 8192)
+        for flags, sentence in [(["--reduce-keep", 0.5], r"name one \(--reduce\)"),
+                                (["--reduce", "divprune", "--reduce-keep", 0], "above 0 and at most 1"),
+                                (["--reduce", "best", "--reduce-keep", 0.5], "there are none, spread-rows, divprune"),
+                                (["--reduce", "divprune", "--reduce-keep", 0.5, "--reuse", "mpic:8"], "plan no reuse")]:
+            with self.subTest(flags=flags):
+                self.assert_refused([*question, *flags], USAGE, sentence)
 
     def test_packing_shrinks_pictures_by_its_bits(self):
         (full,) = self.objects("ask", "--prompt", "What is on the left?", board("115"), "-n", 2)

@@ -332,7 +332,11 @@ TEST_CASE("a scheme's text becomes the policy, and nothing at all is the standar
 
 TEST_CASE("every method lists itself with standard values that it takes, and has a name of its own") {
   std::set<std::string> names;
-  for (const ocellus_method_kind kind : {OCELLUS_METHOD_EVICT, OCELLUS_METHOD_KV_SCHEME}) {
+  const struct {
+    ocellus_method_kind kind;
+    int32_t methods, recommended;
+  } kinds[] = {{OCELLUS_METHOD_EVICT, 18, 4}, {OCELLUS_METHOD_KV_SCHEME, 3, 0}, {OCELLUS_METHOD_REDUCE, 4, 1}};
+  for (const auto& [kind, methods, shown] : kinds) {
     int32_t count = 0, recommended = 0;
     for (; const ocellus_method* method = ocellus_method_get(kind, count); ++count) {
       CAPTURE(method->name);
@@ -351,13 +355,13 @@ TEST_CASE("every method lists itself with standard values that it takes, and has
       CHECK_MESSAGE(ocellus_method_check(kind, text.c_str()) == OCELLUS_OK, last_failure().sentence);
       CHECK(text.size() < OCELLUS_METHOD_TEXT);
     }
-    CHECK(count == (kind == OCELLUS_METHOD_EVICT ? 18 : 3));
-    CHECK(recommended == (kind == OCELLUS_METHOD_EVICT ? 4 : 0));
+    CHECK(count == methods);
+    CHECK(recommended == shown);
     CHECK(ocellus_method_get(kind, -1) == nullptr);
     CHECK(ocellus_method_get(kind, count) == nullptr);
   }
-  CHECK(ocellus_method_get(2, 0) == nullptr);
-  CHECK(ocellus_method_check(2, "david") == OCELLUS_BAD_ARGUMENT);
+  CHECK(ocellus_method_get(3, 0) == nullptr);
+  CHECK(ocellus_method_check(3, "david") == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_method_check(OCELLUS_METHOD_EVICT, nullptr) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_method_check(OCELLUS_METHOD_EVICT, std::string(5000, 'a').c_str()) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_method_check(OCELLUS_METHOD_EVICT, "david:switch=low") == OCELLUS_OK);

@@ -204,7 +204,7 @@ TEST_CASE("reductions that cannot be are refused in a sentence") {
   ocellus_limits linked = reducing(test::picture_limits(2, 60), "divprune", 0.5f);
   linked.reuse = OCELLUS_REUSE_MPIC;
   ocellus_plan plan;
-  CHECK(plan_memory(model, linked, &plan).code() == Code::kUnsupported);
+  CHECK(plan_memory(model, linked, &plan).code() == Code::kBadArgument);
   const struct {
     const char* rule;
     float keep;
