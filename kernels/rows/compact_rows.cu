@@ -10,8 +10,8 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kAtOnce = 8;
 
-/// A thread moves one column, row after row. It loads several rows before it stores them: a row that is stored never
-/// lies behind those that are loaded later, as kept[i] >= i.
+/// A thread moves one column, row after row. It loads several rows before it stores them: no row that is still to be
+/// loaded is overwritten, as kept[i] >= i.
 __global__ void move_column(const __grid_constant__ CompactRowsArgs a) {
   wait_for_inputs();
   let_next_start();

@@ -31,6 +31,22 @@ Status check_clips(const Model& model, const ocellus_limits& limits) {
   return {};
 }
 
+/// Checks what becomes of views: which are kept, and how many of their rows are read.
+Status check_views(const ocellus_limits& limits) {
+  if (limits.reduce_keep < 1 && limits.reuse != OCELLUS_REUSE_NONE)
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep)");
+  OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, 4096));
+  if (!(limits.view_change >= 0 && limits.view_change <= 1))
+    return OCELLUS_FAIL(Code::kBadArgument, "the change of a view (view_change) must be between 0 and 1, not %g",
+                        static_cast<double>(limits.view_change));
+  if (limits.view_change > 0 && limits.kept_views == 0)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "views are compared with those that are kept (view_change): plan some (kept_views)");
+  return {};
+}
+
 }  // namespace
 
 /// As if all frames were those of one clip.
@@ -56,17 +72,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));
   OCELLUS_TRY(check_range("the rows of a picture", limits.max_image_rows, 0, 1 << 16));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
-  if (limits.reduce_keep < 1 && limits.reuse != OCELLUS_REUSE_NONE)
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep)");
-  OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, 4096));
-  if (!(limits.view_change >= 0 && limits.view_change <= 1))
-    return OCELLUS_FAIL(Code::kBadArgument, "the change of a view (view_change) must be between 0 and 1, not %g",
-                        static_cast<double>(limits.view_change));
-  if (limits.view_change > 0 && limits.kept_views == 0)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "views are compared with those that are kept (view_change): plan some (kept_views)");
+  OCELLUS_TRY(check_views(limits));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
   OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
   OCELLUS_TRY(

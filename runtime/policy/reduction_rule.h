@@ -34,7 +34,7 @@ const ReductionRule* reduction_rule_at(int32_t index);
 /// Parses "divprune"; null for "none" or an empty text. kBadArgument names the method or the option.
 Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ReductionRule** rule, MethodValues* options);
 
-/// What is planned of it.
+/// The planned rule, its options and the share that it keeps.
 struct Reduction {
   const ReductionRule* rule = nullptr;  // null: all rows are read
   MethodValues options;
