@@ -31,7 +31,7 @@ Status check_clips(const Model& model, const ocellus_limits& limits) {
   return {};
 }
 
-/// Checks what becomes of views: which are kept, and how many of their rows are read.
+/// Checks which views are kept, and how many of their rows are read.
 Status check_views(const ocellus_limits& limits) {
   if (limits.reduce_keep < 1 && limits.reuse != OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(
