@@ -242,9 +242,9 @@ typedef struct ocellus_limits {
   int32_t kept_views;          /* views of pictures whose rows stay on the device after they were encoded, the latest
                                   used: a view with the same pixels, in whoever's session, is not encoded again; 4096 at
                                   most; 0: none */
-  float view_change;       /* of kept views, for cameras with noise: no mean of a patch differs by more than this share
-                              of the pixels' range, 0 to 1, from that of the view that was encoded, which is then
-                              taken for the same; 0: the pixels are equal */
+  float view_change;       /* with kept_views, for cameras with noise: a view is known, too, if no patch's mean differs
+                              by more than this share of the pixels' range, 0 to 1, from that of the view that was
+                              encoded; 0: only equal pixels are */
   int32_t draft_rows;      /* maximum rows of a session in a decode step: its newest token and guessed ones, see
                               ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
                               0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
