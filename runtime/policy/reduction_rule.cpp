@@ -1,7 +1,6 @@
 #include "runtime/policy/reduction_rule.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "kernels/base/hash_term.h"
@@ -115,7 +114,8 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
 
 int64_t Reduction::kept_of(int64_t rows) const {
   if (!planned() || rows == 0) return rows;
-  return std::clamp<int64_t>(std::llround(static_cast<double>(keep) * static_cast<double>(rows)), 1, rows);
+  const auto kept = static_cast<int64_t>(static_cast<double>(keep) * static_cast<double>(rows) + 0.5);
+  return std::clamp<int64_t>(kept, 1, rows);
 }
 
 Status ReductionMemory::lay_out(int64_t rows, int64_t width, RowSink& sink) {
