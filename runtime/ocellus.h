@@ -181,6 +181,7 @@ typedef enum ocellus_compress_at {
 
 #define OCELLUS_METHOD_TEXT 256
 #define OCELLUS_MOST_LAYER_BITS 128
+#define OCELLUS_MOST_KEPT_VIEWS 4096
 
 /* Eviction and packing of images in the cache. A method is named by a text of less than OCELLUS_METHOD_TEXT bytes,
  * "snapkv", with options after a colon: "david:rho=1,switch=3", "per-image:scales=6". ocellus_method_get lists the
@@ -240,8 +241,8 @@ typedef struct ocellus_limits {
                                   its sessions copy them: then they are held besides their copies, as a faster tier of
                                   a library. 0: every session holds its own */
   int32_t kept_views;          /* views of pictures whose rows stay on the device after they were encoded, the latest
-                                  used: a view with the same pixels, in whoever's session, is not encoded again; 4096 at
-                                  most; 0: none */
+                                  used: a view with the same pixels, in whoever's session, is not encoded again;
+                                  OCELLUS_MOST_KEPT_VIEWS at most; 0: none */
   float view_change;       /* with kept_views, for cameras with noise: a view is known, too, if no patch's mean differs
                               by more than this share of the pixels' range, 0 to 1, from that of the view that was
                               encoded; 0: only equal pixels are */

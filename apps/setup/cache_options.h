@@ -62,10 +62,10 @@ bool can_share_images(const CacheOptions& options);
 // Sets the reuse of stored images. Throws a Failure if the options contradict each other.
 void set_reuse(const CacheOptions& options, ocellus_limits* limits);
 
-// The policy in the words of the flags, for reports.
 // Sets which rows of pictures are read. `notes`: receives remarks.
 void set_reduction(const CacheOptions& options, ocellus_limits* limits, std::vector<std::string>* notes);
 
+// The policy in the words of the flags, for reports.
 nlohmann::ordered_json policy_json(const ocellus_limits& limits);
 std::string describe_policy(const ocellus_cache_policy& policy);
 

@@ -243,7 +243,7 @@ void add_kept_view_options(CLI::App* command, CommonOptions* options) {
                    "Views of pictures that are not encoded again while their pixels stay the same; 0: none (default: "
                    "those of all pictures in a prompt, if the budget has room, else of one)")
       ->option_text("N")
-      ->check(number_between(0, 4096))
+      ->check(number_between(0, OCELLUS_MOST_KEPT_VIEWS))
       ->group("Memory");
   command
       ->add_option(

@@ -5,8 +5,6 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMostKeptViews = 4096;  // the library's own bound
-
 bool fits(const Model& model, const ocellus_limits& limits) {
   ocellus_plan plan;
   return ocellus_plan_memory(model.get(), &limits, &plan) == OCELLUS_OK && plan.fits;
@@ -32,7 +30,7 @@ int32_t planned_kept_views(const Model& model, const CommonOptions& options, oce
   const int64_t one = views_of_picture(model, limits);
   const int64_t pictures = limits.max_images + clip_pictures(model, limits.max_clip_frames);
   for (const int64_t views : {pictures * one, one}) {
-    limits.kept_views = static_cast<int32_t>(std::min(views, kMostKeptViews));
+    limits.kept_views = static_cast<int32_t>(std::min<int64_t>(views, OCELLUS_MOST_KEPT_VIEWS));
     if (fits(model, limits)) return limits.kept_views;
   }
   return 0;

@@ -58,7 +58,8 @@ class WaitingViews {
   /// queue if views are kept.
   Status drop_known(const VisionConfig& config, const VisionScratch& scratch, DeviceView<float> hidden, Queue& queue);
 
-  /// Encodes and projects all waiting views into their rows of `hidden`. After a failure they still wait.
+  /// Encodes and projects the waiting views that are not known into their rows of `hidden`, and keeps these rows. After
+  /// a failure they still wait.
   Status encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                 const StopSignal* stop, Queue& queue);
 

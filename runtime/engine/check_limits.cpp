@@ -37,7 +37,7 @@ Status check_views(const ocellus_limits& limits) {
     return OCELLUS_FAIL(
         Code::kBadArgument,
         "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep)");
-  OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, 4096));
+  OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, OCELLUS_MOST_KEPT_VIEWS));
   if (!(limits.view_change >= 0 && limits.view_change <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the change of a view (view_change) must be between 0 and 1, not %g",
                         static_cast<double>(limits.view_change));

@@ -72,7 +72,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   if (shape.pictures.planned())
     OCELLUS_TRY(
         waiting_views.lay_out(model.vision(), shape.pictures.batch, shape.pictures.kept_views, shape.device, sink));
-  if (shape.pictures.reduction.planned()) OCELLUS_TRY(reduction.lay_out(shape.prompt_rows, model.text().width, sink));
+  if (shape.pictures.reduction.planned())
+    OCELLUS_TRY(spread.lay_out(shape.prompt_rows, model.text().width, shape.prompt_rows, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));

@@ -14,7 +14,7 @@
 
 namespace ocellus {
 
-/// Memory for choosing rows of an image that are far from each other: see spread_rows.
+/// Memory for choosing rows of images, as those that are far from each other: see spread_rows and ReductionRule.
 struct SpreadMemory {
   StagedRows<int32_t> picks;
   DeviceView<float> least;
@@ -60,7 +60,6 @@ struct EngineMemory {
   TrafficMemory library_traffic;
   HostView<std::byte> pictures_ahead;
   WaitingViews waiting_views;
-  ReductionMemory reduction;
   // CUDA only: host memory of pictures being uploaded. Not scratch, because other phases would write to it while it is
   // still being read.
   HostView<std::byte> picture_staging;

@@ -161,14 +161,12 @@ Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRul
   *rule = is_none ? nullptr : find_eviction_rule(parts.name);
   if (*rule != nullptr) return parse_method_options((*rule)->method(), parts.options, options);
   if (is_none && parts.options.empty()) return {};
-  const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
   const MethodNameList names([](int32_t i) {
     const EvictionRule* const known = eviction_rule_at(i);
     return known == nullptr ? nullptr : known->method().name;
   });
   if (is_none) return OCELLUS_FAIL(Code::kBadArgument, "options are for an eviction method; there are %s", names.text);
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no eviction method '%.*s'; there are none, %s", length,
-                      parts.name.data(), names.text);
+  return refuse_method("eviction method", parts.name, "none, ", names);
 }
 
 Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingScheme** scheme, MethodValues* options) {
@@ -176,13 +174,11 @@ Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingSchem
   OCELLUS_TRY(split_method_text("packing scheme", text, &parts));
   *scheme = parts.name.empty() && parts.options.empty() ? packing_scheme_at(0) : find_packing_scheme(parts.name);
   if (*scheme != nullptr) return parse_method_options((*scheme)->method, parts.options, options);
-  const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
   const MethodNameList names([](int32_t i) {
     const PackingScheme* const known = packing_scheme_at(i);
     return known == nullptr ? nullptr : known->method.name;
   });
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no packing scheme '%.*s'; there are %s", length, parts.name.data(),
-                      names.text);
+  return refuse_method("packing scheme", parts.name, "", names);
 }
 
 Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {

@@ -159,4 +159,10 @@ Status parse_method_options(const ocellus_method& method, std::string_view optio
   return {};
 }
 
+Status refuse_method(const char* what, std::string_view name, const char* first, const MethodNameList& names) {
+  const Quoted quoted(name);
+  return OCELLUS_FAIL(Code::kBadArgument, "there is no %s '%.*s'; there are %s%s", what, quoted.length, quoted.text,
+                      first, names.text);
+}
+
 }  // namespace ocellus

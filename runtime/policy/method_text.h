@@ -80,4 +80,7 @@ struct MethodNameList {
   }
 };
 
+/// kBadArgument: "there is no WHAT 'NAME'; there are FIRST" and the names.
+Status refuse_method(const char* what, std::string_view name, const char* first, const MethodNameList& names);
+
 }  // namespace ocellus

@@ -88,13 +88,11 @@ Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ReductionR
     *rule = found;
     return parse_method_options(found->method, parts.options, options);
   }
-  const int length = static_cast<int>(std::min<size_t>(parts.name.size(), 40));
   const MethodNameList names([](int32_t i) {
     const ReductionRule* const known = reduction_rule_at(i);
     return known == nullptr ? nullptr : known->method.name;
   });
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no reduction of pictures '%.*s' (reduce); there are none, %s",
-                      length, parts.name.data(), names.text);
+  return refuse_method("reduction of pictures", parts.name, "none, ", names);
 }
 
 Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
@@ -116,13 +114,6 @@ int64_t Reduction::kept_of(int64_t rows) const {
   if (!planned() || rows == 0) return rows;
   const auto kept = static_cast<int64_t>(static_cast<double>(keep) * static_cast<double>(rows) + 0.5);
   return std::clamp<int64_t>(kept, 1, rows);
-}
-
-Status ReductionMemory::lay_out(int64_t rows, int64_t width, RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(picks.lay_out(sink, "rows that are read", kLife, Phase::kNone, 1, rows));
-  OCELLUS_TRY(take_rows(sink, "distances of rows", kLife, Phase::kNone, 1, rows, &least));
-  return take_rows(sink, "mean of rows", kLife, Phase::kNone, 1, width, &mean);
 }
 
 }  // namespace ocellus

@@ -3,8 +3,8 @@
 // new one is a row in reduction_rule.cpp.
 #pragma once
 
-#include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/views.h"
 #include "runtime/policy/method_text.h"
 
 namespace ocellus {
@@ -48,12 +48,5 @@ struct Reduction {
 
 /// kBadArgument names the limit that is wrong; `encoded_rows` stays 0.
 Status plan_reduction(const ocellus_limits& limits, Reduction* out);
-
-/// Buffers of a choice, for chunks of up to `rows` rows.
-struct ReductionMemory {
-  StagedRows<int32_t> picks;  // [1, rows]
-  DeviceView<float> least, mean;
-  Status lay_out(int64_t rows, int64_t width, RowSink& sink);
-};
 
 }  // namespace ocellus

@@ -51,7 +51,7 @@ void mark_dropped(const PromptChunk& chunk, const Reduction& reduction, const in
 Status reduce_pictures(Engine& engine) {
   const Reduction& reduction = engine.shape().pictures.reduction;
   PromptChunk& chunk = engine.memory().chunk;
-  ReductionMemory& memory = engine.memory().reduction;
+  SpreadMemory& memory = engine.memory().spread;
   Queue& queue = engine.queue();
   if (!reduction.planned() || chunk.text_count == chunk.row_count) return {};
   const TraceRange range(engine.trace(), "reduce pictures");

@@ -78,7 +78,7 @@ void check_against_reference(const char* rule, float keep) {
   const int64_t all[] = {7 * 4, 4 * 4};
   int64_t count = std::count(picture_of.begin(), picture_of.end(), -1);
   for (const int64_t rows : all) count += std::llround(keep * static_cast<float>(rows));
-  const int32_t* const picks = engine->memory().reduction.picks.host.data;
+  const int32_t* const picks = engine->memory().spread.picks.host.data;
   const std::vector<int32_t> kept(picks, picks + count);
 
   CHECK(session.cache().rows() == count);
