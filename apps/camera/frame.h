@@ -24,6 +24,7 @@ struct Frame {
   int32_t color_matrix = OCELLUS_BT601;  // NV12, YUYV, I420
   int64_t sequence = 0;                  // number of the frame in the source, from 1
   int64_t captured_ns = 0;               // CLOCK_MONOTONIC
+  int64_t wall_ms = 0;                   // in ms since 1970, by sources with a clock of their own; 0: see captured_ns
   int64_t file_ns = 0;                   // files and directories: place in the video by its rate; 0: other sources
   std::vector<uint8_t> bytes;
   std::string truth;  // synthetic scenes: their caption in the words that the bundled model was trained on

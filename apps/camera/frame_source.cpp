@@ -89,6 +89,9 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
     throw Failure(kExitUsage, "A source gives 0.001 to 100000 frames a second.");
   }
   if (options.name == "synthetic") return std::make_unique<SyntheticSource>(options);
+  if (!options.scene.empty() || options.speed != 1 || !options.date.empty() || !options.truth_path.empty()) {
+    throw Failure(kExitUsage, "--scene, --speed, --date and --truth go with the source synthetic.");
+  }
   if (options.name == "browser") return std::make_unique<PostedSource>(options);
   if (options.name == "-") return std::make_unique<StreamSource>(options);
   if (options.name.find("://") != std::string::npos) {

@@ -53,11 +53,15 @@ struct SourceOptions {
   int32_t width = 0;  // size of raw frames; size to request of a camera and the synthetic scene; 0: the source's own
   int32_t height = 0;
   double frames_per_second = 0;  // rate to request of a camera; pace of directories, files and the synthetic scene; 0:
-                                 // the source's own (directory 1, synthetic scene 30)
+                                 // the source's own (directory 1, synthetic scene 30, its day 0.1)
   bool paced = true;             // false: frames of directories and files come as fast as they are read
   bool loop = false;             // directories and files start again at their end
   std::string faults = {};       // synthetic scene, for tests: see synthetic_source.h
   uint64_t seed = 0;             // synthetic scene
+  std::string scene = {};        // synthetic scene: "shapes", as does the empty text, or "day"
+  double speed = 1;              // "day": its seconds that pass in a second; 0: frames come as fast as they are taken
+  std::string date = {};         // "day": "2026-11-27"; empty: today
+  std::string truth_path = {};   // "day": write_truth() writes here; empty: nowhere
   std::shared_ptr<FrameInbox> inbox = {};             // source of the frames of "browser"
   int64_t most_posted_pixels = int64_t{1920} * 1080;  // limit for "browser"; larger frames are broken
 };

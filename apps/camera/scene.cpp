@@ -24,93 +24,121 @@ constexpr const char* kShapes[] = {"circle", "square", "triangle", "star", "cros
 constexpr const char* kPlaces[] = {"at the top left",    "at the top",    "at the top right",
                                    "on the left",        "in the center", "on the right",
                                    "at the bottom left", "at the bottom", "at the bottom right"};
-constexpr int32_t kColorCount = std::size(kColors), kBackgroundCount = std::size(kBackgrounds),
-                  kShapeCount = std::size(kShapes), kCellCount = std::size(kPlaces);
-constexpr size_t kMaxObjects = 4;
+constexpr int32_t kColorCount = std::size(kColors), kShapeCount = std::size(kShapes), kCellCount = std::size(kPlaces);
+static_assert(std::size(kBackgrounds) == kBackgroundCount);
 constexpr double kCellSide = kBoardSide / 3;
 constexpr double kFirstChange_s = 2, kLastChange_s = 5;  // time between changes
-
-std::string phrase(const SceneObject& object) {
-  return std::string("a ") + (object.large ? "large " : "small ") + kColors[object.color].name + " " +
-         kShapes[static_cast<size_t>(object.shape)] + " " + kPlaces[object.cell];
-}
 
 }  // namespace
 
 SceneColor scene_color(int32_t color) { return kColors[color].color; }
 
-Scene::Scene(uint64_t seed) : random_state_(seed) {
-  background_ = random_below(kBackgroundCount);
-  const int32_t count = 1 + random_below(3);
-  for (int32_t i = 0; i < count; ++i) add_object();
-  next_change_s_ = random_between(kFirstChange_s, kLastChange_s);
-  advance(0);
+std::string thing_name(const SceneObject& object) {
+  return std::string(kColors[object.color].name) + " " + kShapes[static_cast<size_t>(object.shape)];
 }
 
-// SplitMix64 (Steele, Lea and Flood 2014): every seed is good.
-uint64_t Scene::random() {
-  uint64_t z = (random_state_ += 0x9E3779B97F4A7C15ull);
+const char* size_name(const SceneObject& object) { return object.large ? "large" : "small"; }
+
+const char* place_name(const SceneObject& object) { return kPlaces[object.cell]; }
+
+uint64_t SceneRandom::next() {
+  uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
   return z ^ (z >> 31);
 }
 
-double Scene::random_between(double low, double high) {
-  return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53;
+double SceneRandom::between(double low, double high) {
+  return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
 }
 
-int32_t Scene::free_cell() {
+SceneColor Board::background_color() const { return kBackgrounds[background].color; }
+
+bool Board::shows(int32_t color) const { return kBackgrounds[background].color[0] >= 40 || color != kColorCount - 1; }
+
+std::string Board::caption() const {
+  std::string text;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const SceneObject& object = objects[i];
+    if (i > 0) text += i + 1 == objects.size() ? " and " : ", ";
+    text += std::string("a ") + size_name(object) + " " + thing_name(object) + " " + place_name(object);
+  }
+  text[0] = 'A';
+  return text + ", on a " + kBackgrounds[background].name + " background.";
+}
+
+void Board::sort_by_cell() {
+  std::sort(objects.begin(), objects.end(), [](const SceneObject& a, const SceneObject& b) { return a.cell < b.cell; });
+}
+
+int32_t Board::free_cell(SceneRandom* random) const {
   for (;;) {
-    const int32_t cell = random_below(kCellCount);
+    const int32_t cell = random->below(kCellCount);
     const auto there = [&](const SceneObject& object) { return object.cell == cell; };
-    if (std::none_of(objects_.begin(), objects_.end(), there)) return cell;
+    if (std::none_of(objects.begin(), objects.end(), there)) return cell;
   }
 }
 
-// Chooses size and path of an object that is new in its cell or resized, as far from the cell's edges as in the
-// pictures that the model was trained on.
-void Scene::settle(SceneObject* object) {
-  object->radius = object->large ? random_between(26, 32) : random_between(13, 16.5);
-  object->turn = random_between(-0.15, 0.15);
-  object->speed = random_between(0.5, 1.5);
-  object->phase = random_between(0, 6.28);
+void choose_thing(const Board& board, SceneRandom* random, SceneObject* object) {
+  object->shape = static_cast<SceneShape>(random->below(kShapeCount));
+  do {
+    object->color = random->below(kColorCount);
+  } while (!board.shows(object->color));
+}
+
+void settle(SceneObject* object, SceneRandom* random) {
+  object->radius = object->large ? random->between(26, 32) : random->between(13, 16.5);
+  object->turn = random->between(-0.15, 0.15);
+  object->speed = random->between(0.5, 1.5);
+  object->phase = random->between(0, 6.28);
   const double slack = 0.7 * (kCellSide / 2 - object->radius - 3);
-  object->reach_x = random_between(0.3, 1) * slack;
-  object->reach_y = random_between(0.3, 1) * slack;
+  object->reach_x = random->between(0.3, 1) * slack;
+  object->reach_y = random->between(0.3, 1) * slack;
+}
+
+void place(SceneObject* object, double angle) {
+  object->x = (object->cell % 3 + 0.5) * kCellSide + object->reach_x * std::cos(angle);
+  object->y = (object->cell / 3 + 0.5) * kCellSide + object->reach_y * std::sin(1.3 * angle);
+}
+
+Scene::Scene(uint64_t seed) : random_(seed) {
+  board_.background = random_.below(kBackgroundCount);
+  const int32_t count = 1 + random_.below(3);
+  for (int32_t i = 0; i < count; ++i) add_object();
+  next_change_s_ = random_.between(kFirstChange_s, kLastChange_s);
+  advance(0);
 }
 
 void Scene::add_object() {
   SceneObject object;
-  object.cell = free_cell();
-  object.shape = static_cast<SceneShape>(random_below(kShapeCount));
-  do {  // black on navy is hard to see
-    object.color = random_below(kColorCount);
-  } while (kBackgrounds[background_].color[0] < 40 && object.color == kColorCount - 1);
-  object.large = random_below(2) == 1;
-  settle(&object);
-  objects_.push_back(object);
+  object.cell = board_.free_cell(&random_);
+  choose_thing(board_, &random_, &object);
+  object.large = random_.below(2) == 1;
+  settle(&object, &random_);
+  board_.objects.push_back(object);
 }
 
 void Scene::change_something() {
-  SceneObject& object = objects_[static_cast<size_t>(random_below(static_cast<int32_t>(objects_.size())))];
-  const int32_t kind = random_below(12);
-  if (kind < 3 && objects_.size() < kMaxObjects) {
+  auto& objects = board_.objects;
+  SceneObject& object = objects[static_cast<size_t>(random_.below(static_cast<int32_t>(objects.size())))];
+  const int32_t kind = random_.below(12);
+  if (kind < 3 && objects.size() < kMaxObjects) {
     add_object();
-  } else if (kind < 6 && objects_.size() > 1) {
-    objects_.erase(objects_.begin() + (&object - objects_.data()));
+  } else if (kind < 6 && objects.size() > 1) {
+    objects.erase(objects.begin() + (&object - objects.data()));
   } else if (kind < 8) {
-    object.color = (object.color + 1 + random_below(kColorCount - 2)) % kColorCount;
+    object.color = (object.color + 1 + random_.below(kColorCount - 2)) % kColorCount;
   } else if (kind == 8) {
-    object.shape =
-        static_cast<SceneShape>((static_cast<int32_t>(object.shape) + 1 + random_below(kShapeCount - 1)) % kShapeCount);
+    object.shape = static_cast<SceneShape>((static_cast<int32_t>(object.shape) + 1 + random_.below(kShapeCount - 1)) %
+                                           kShapeCount);
   } else if (kind == 9) {
     object.large = !object.large;
-    settle(&object);
-  } else if (kind == 10 || objects_.size() == kMaxObjects) {
-    object.cell = free_cell();
-    settle(&object);
+    settle(&object, &random_);
+  } else if (kind == 10 || objects.size() == kMaxObjects) {
+    object.cell = board_.free_cell(&random_);
+    settle(&object, &random_);
   } else {
-    background_ = (background_ + 1 + random_below(kBackgroundCount - 1)) % kBackgroundCount;
+    board_.background = (board_.background + 1 + random_.below(kBackgroundCount - 1)) % kBackgroundCount;
   }
 }
 
@@ -118,27 +146,10 @@ void Scene::advance(double seconds) {
   while (next_change_s_ <= seconds) {
     change_something();
     ++changes_;
-    next_change_s_ += random_between(kFirstChange_s, kLastChange_s);
+    next_change_s_ += random_.between(kFirstChange_s, kLastChange_s);
   }
-  std::sort(objects_.begin(), objects_.end(),
-            [](const SceneObject& a, const SceneObject& b) { return a.cell < b.cell; });
-  for (SceneObject& object : objects_) {
-    const double angle = object.speed * seconds + object.phase;
-    object.x = (object.cell % 3 + 0.5) * kCellSide + object.reach_x * std::cos(angle);
-    object.y = (object.cell / 3 + 0.5) * kCellSide + object.reach_y * std::sin(1.3 * angle);
-  }
-}
-
-SceneColor Scene::background() const { return kBackgrounds[background_].color; }
-
-std::string Scene::caption() const {
-  std::string text;
-  for (size_t i = 0; i < objects_.size(); ++i) {
-    if (i > 0) text += i + 1 == objects_.size() ? " and " : ", ";
-    text += phrase(objects_[i]);
-  }
-  text[0] = 'A';
-  return text + ", on a " + kBackgrounds[background_].name + " background.";
+  board_.sort_by_cell();
+  for (SceneObject& object : board_.objects) place(&object, object.speed * seconds + object.phase);
 }
 
 }  // namespace ocellus::app

@@ -1,5 +1,6 @@
 // A synthetic scene: a board of 3 x 3 cells with coloured shapes, like the pictures that the bundled model was trained
-// on, but without signs. Shapes appear and disappear, move inside their cells, jump to others and change over time.
+// on, but without signs. In a Scene shapes appear and disappear, move inside their cells, jump to others and change
+// over time.
 #pragma once
 
 #include <array>
@@ -27,7 +28,48 @@ struct SceneObject {
   double reach_x = 0, reach_y = 0;  // amplitude around the cell's centre
 };
 
+// SplitMix64 (Steele, Lea and Flood 2014): every seed is good.
+class SceneRandom {
+ public:
+  explicit SceneRandom(uint64_t seed) : state_(seed) {}
+  uint64_t next();
+  int32_t below(int32_t count) { return static_cast<int32_t>(next() % static_cast<uint64_t>(count)); }
+  double between(double low, double high);
+
+ private:
+  uint64_t state_;
+};
+
+// A board with its objects, as a picture shows it.
+struct Board {
+  int32_t background = 0;            // index, below kBackgroundCount
+  std::vector<SceneObject> objects;  // ordered by cell
+
+  SceneColor background_color() const;
+  // False for black on navy, which is hard to see.
+  bool shows(int32_t color) const;
+  // Returns the caption in the words that the bundled model was trained on: "A small red circle at the top left and a
+  // large blue star in the center, on a navy background."
+  std::string caption() const;
+  void sort_by_cell();
+  int32_t free_cell(SceneRandom* random) const;
+};
+
+inline constexpr int32_t kBackgroundCount = 5;
+inline constexpr size_t kMaxObjects = 4;
+
 SceneColor scene_color(int32_t color);
+std::string thing_name(const SceneObject& object);  // "red circle"
+const char* size_name(const SceneObject& object);   // "large"
+const char* place_name(const SceneObject& object);  // "at the top left"
+
+// Chooses the shape of an object and a color that the board shows.
+void choose_thing(const Board& board, SceneRandom* random, SceneObject* object);
+// Chooses size and path of an object that is new in its cell or resized, as far from the cell's edges as in the
+// pictures that the model was trained on.
+void settle(SceneObject* object, SceneRandom* random);
+// Puts an object at this angle of its path.
+void place(SceneObject* object, double angle);
 
 class Scene {
  public:
@@ -36,28 +78,21 @@ class Scene {
   // Advances the scene to this time since its beginning; times never decrease. The same seed and times give the same
   // scene.
   void advance(double seconds);
-  const std::vector<SceneObject>& objects() const { return objects_; }
-  SceneColor background() const;
-  // Returns the caption in the words that the bundled model was trained on: "A small red circle at the top left and a
-  // large blue star in the center, on a navy background."
-  std::string caption() const;
+  const Board& board() const { return board_; }
+  const std::vector<SceneObject>& objects() const { return board_.objects; }
+  SceneColor background() const { return board_.background_color(); }
+  std::string caption() const { return board_.caption(); }
   // Number of changes of the caption since the beginning.
   int64_t changes() const { return changes_; }
 
  private:
-  uint64_t random();
-  int32_t random_below(int32_t count) { return static_cast<int32_t>(random() % static_cast<uint64_t>(count)); }
-  double random_between(double low, double high);
-  int32_t free_cell();
-  void settle(SceneObject* object);
   void add_object();
   void change_something();
 
-  uint64_t random_state_;
+  SceneRandom random_;
   double next_change_s_ = 0;
   int64_t changes_ = 0;
-  int32_t background_ = 0;
-  std::vector<SceneObject> objects_;  // ordered by cell
+  Board board_;
 };
 
 }  // namespace ocellus::app

@@ -68,14 +68,14 @@ void paint_object(const SceneObject& object, const Canvas& canvas) {
 
 }  // namespace
 
-void paint_scene(const Scene& scene, int32_t width, int32_t height, std::vector<uint8_t>* rgb) {
+void paint_scene(const Board& board, int32_t width, int32_t height, std::vector<uint8_t>* rgb) {
   const size_t row_bytes = size_t{3} * static_cast<size_t>(width);
   rgb->resize(row_bytes * static_cast<size_t>(height));
-  const SceneColor color = scene.background();
+  const SceneColor color = board.background_color();
   uint8_t* row = rgb->data();
   for (int32_t x = 0; x < width; ++x) std::memcpy(row + 3 * x, color.data(), 3);
   for (int32_t y = 1; y < height; ++y) std::memcpy(row + static_cast<size_t>(y) * row_bytes, row, row_bytes);
-  for (const SceneObject& object : scene.objects()) paint_object(object, {width, height, row});
+  for (const SceneObject& object : board.objects) paint_object(object, {width, height, row});
 }
 
 }  // namespace ocellus::app

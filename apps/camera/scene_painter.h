@@ -1,4 +1,4 @@
-// Paints scenes.
+// Paints boards.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ocellus::app {
 
-// Paints a scene over the whole picture, whatever its aspect: the board's cells fill it. Shapes have smooth edges.
-void paint_scene(const Scene& scene, int32_t width, int32_t height, std::vector<uint8_t>* rgb);
+// Paints a board over the whole picture, whatever its aspect: its cells fill it. Shapes have smooth edges.
+void paint_scene(const Board& board, int32_t width, int32_t height, std::vector<uint8_t>* rgb);
 
 }  // namespace ocellus::app

@@ -1,6 +1,8 @@
 #include "apps/camera/synthetic_source.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
@@ -14,7 +16,8 @@ namespace ocellus::app {
 namespace {
 
 constexpr int32_t kUsualWidth = 640, kUsualHeight = 480, kLeastSide = 16;
-constexpr double kUsualRate = 30, kMaxRate = 100'000;
+constexpr double kUsualRate = 30, kDayRate = 0.1, kMaxRate = 100'000;
+constexpr double kLeastSpeed = 0.001, kMaxSpeed = 1'000'000;
 
 int32_t checked_side(const char* what, int32_t side, int32_t usual) {
   if (side == 0) return usual;
@@ -23,11 +26,19 @@ int32_t checked_side(const char* what, int32_t side, int32_t usual) {
                                 std::to_string(side) + ".");
 }
 
-double checked_rate(double rate) {
-  if (rate == 0) return kUsualRate;
+double checked_rate(double rate, double usual) {
+  if (rate == 0) return usual;
   if (rate > 0 && rate <= kMaxRate) return rate;
   throw Failure(kExitUsage,
                 "The synthetic scene gives up to 100000 frames a second, not " + format_number(rate, 3) + ".");
+}
+
+double checked_speed(double speed) {
+  if (speed == 0 || (speed >= kLeastSpeed && speed <= kMaxSpeed)) return speed;
+  throw Failure(
+      kExitUsage,
+      "A day is played at 0.001 to 1000000 times its speed, or at 0, as fast as its frames are taken, not at " +
+          format_number(speed, 3) + ".");
 }
 
 }  // namespace
@@ -38,8 +49,9 @@ SyntheticSource::SyntheticSource(const SourceOptions& options)
       asked_height_(checked_side("height", options.height, kUsualHeight)),
       width_(asked_width_),
       height_(asked_height_),
-      rate_(checked_rate(options.frames_per_second)),
-      pacer_(rate_),
+      rate_(checked_rate(options.frames_per_second, options.scene == "day" ? kDayRate : kUsualRate)),
+      speed_(checked_speed(options.speed)),
+      pacer_(speed_ > 0 ? rate_ * speed_ : std::numeric_limits<double>::infinity()),
       scene_(options.seed),
       plan_(parse_faults(options.faults)) {
   if (format_name_ == "rgb24") {
@@ -54,9 +66,32 @@ SyntheticSource::SyntheticSource(const SourceOptions& options)
     throw Failure(kExitUsage,
                   "The synthetic scene comes as rgb24, nv12, yuyv422 or mjpeg, not as \"" + format_name_ + "\".");
   }
+  open_day(options);
+}
+
+void SyntheticSource::open_day(const SourceOptions& options) {
+  if (options.scene == "day") {
+    date_ = parse_date(options.date);
+    day_ = make_day(options.seed);
+    if (!options.truth_path.empty()) write_truth(options.truth_path, *day_, date_, options.seed);
+  } else if (!options.scene.empty() && options.scene != "shapes") {
+    throw Failure(kExitUsage, "The synthetic scene is \"shapes\" or \"day\", not \"" + options.scene + "\".");
+  } else if (options.speed != 1 || !options.date.empty() || !options.truth_path.empty()) {
+    throw Failure(kExitUsage, "A speed, a date and a file for the truth are for the synthetic scene \"day\".");
+  }
+}
+
+// The time of frame number_ since midnight; kDay_ms: after the day.
+int64_t SyntheticSource::day_ms() const {
+  const double ms = 1000 * static_cast<double>(number_ - 1) / rate_;
+  return static_cast<int64_t>(std::min(std::round(ms), double{kDay_ms}));
 }
 
 std::string SyntheticSource::describe() const {
+  if (day_) {
+    return size_text(width_, height_) + " " + format_name_ + " of the scripted day " + date_.text + ", a frame every " +
+           rate_text(1 / rate_) + " s of it";
+  }
   return size_text(width_, height_) + " " + format_name_ + " of a synthetic scene, " + rate_text(rate_) +
          " frames a second";
 }
@@ -125,6 +160,7 @@ SourceEvent SyntheticSource::next(Frame* frame, std::chrono::milliseconds wait) 
   }
   bool truncated = false, damaged = false;
   SourceEvent event = strike(&truncated, &damaged);
+  if (day_ && day_ms() == kDay_ms) ended_ = true;
   if (ended_) return {.kind = SourceEvent::kEnd};
   if (errors_left_ > 0) {
     --errors_left_;
@@ -152,25 +188,33 @@ SourceEvent SyntheticSource::next(Frame* frame, std::chrono::milliseconds wait) 
   return event;
 }
 
-void SyntheticSource::paint(Frame* frame) {
+// Returns what frame number_ shows.
+const Board& SyntheticSource::show_board() {
+  if (day_) return day_->board_at(day_ms());
   scene_.advance(static_cast<double>(number_) / rate_);
-  frame->truth = scene_.caption();
+  return scene_.board();
+}
+
+void SyntheticSource::paint(Frame* frame) {
+  const Board& board = show_board();
+  frame->truth = board.caption();
   frame->width = width_;
   frame->height = height_;
   frame->full_range = false;
   frame->sequence = number_;
   frame->captured_ns = monotonic_ns();
+  frame->wall_ms = day_ ? date_.midnight_ms + day_ms() : 0;
   frame->kind = format_ == Format::kMjpeg ? FrameKind::kEncoded : FrameKind::kPixels;
   frame->pixel_format = OCELLUS_RGB8;
   if (format_ == Format::kRgb) {
-    paint_scene(scene_, width_, height_, &frame->bytes);
+    paint_scene(board, width_, height_, &frame->bytes);
     return;
   }
   canvas_.kind = FrameKind::kPixels;
   canvas_.pixel_format = OCELLUS_RGB8;
   canvas_.width = width_;
   canvas_.height = height_;
-  paint_scene(scene_, width_, height_, &canvas_.bytes);
+  paint_scene(board, width_, height_, &canvas_.bytes);
   encode(frame);
 }
 

@@ -15,9 +15,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/camera/day_script.h"
 #include "apps/camera/faults.h"
 #include "apps/camera/frame_source.h"
 #include "apps/camera/pacer.h"
@@ -27,6 +29,8 @@ namespace ocellus::app {
 
 // Options: `format` ("rgb24", the default, "nv12", "yuyv422", "mjpeg"), a size of even numbers from 16 to 8192 (640 x
 // 480), `frames_per_second` up to 100,000 (30), `seed` and `faults`. Frame::truth is the scene's caption.
+// With `scene` "day" it shows the day of make_day(), from midnight on, and ends after it. `frames_per_second` (0.1)
+// then counts the day's seconds, of which `speed` pass in a second.
 class SyntheticSource : public FrameSource {
  public:
   // Throws a Failure for options that it does not have.
@@ -36,13 +40,16 @@ class SyntheticSource : public FrameSource {
   std::string describe() const override;
   bool can_reopen() const override { return true; }
   void reopen() override;
-  double frames_per_second() const override { return rate_; }
-  // The scene at the last call to next().
+  double frames_per_second() const override { return rate_ * speed_; }
+  // The scene at the last call to next(); not for days.
   const Scene& scene() const { return scene_; }
 
  private:
   enum class Format { kRgb, kNv12, kYuyv, kMjpeg };
 
+  void open_day(const SourceOptions& options);
+  int64_t day_ms() const;
+  const Board& show_board();
   bool stalls(int64_t number);
   SourceEvent strike(bool* truncated, bool* damaged);
   void paint(Frame* frame);
@@ -52,9 +59,11 @@ class SyntheticSource : public FrameSource {
   std::string format_name_;
   Format format_ = Format::kRgb;
   int32_t asked_width_, asked_height_, width_, height_;
-  double rate_;
+  double rate_, speed_;
   Pacer pacer_;
   Scene scene_;
+  std::optional<DayScript> day_;
+  Date date_;  // the day's
   FaultPlan plan_;
   int64_t number_ = 0;          // number of the last frame, delivered or not
   int64_t pass_ = 0;            // pass over the faults, with loop
