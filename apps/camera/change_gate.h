@@ -1,14 +1,15 @@
 // ChangeGate: detects frames that show something new.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "apps/camera/frame.h"
 
 namespace ocellus::app {
 
-// Compares frames with the last one that passed, as 32 x 24 grey cells of average brightness.
+// Compares frames with the last one that passed, as 32 x 24 cells of average brightness, channel by channel: a red
+// thing on a green ground may be as bright as that.
 class ChangeGate {
  public:
   static constexpr int32_t kColumns = 32, kRows = 24;
@@ -25,9 +26,8 @@ class ChangeGate {
   bool pass();
 
  private:
-  using Cells = std::array<uint8_t, kColumns * kRows>;
   double threshold_;
-  Cells kept_ = {}, seen_ = {};
+  std::vector<uint8_t> kept_, seen_;  // cells of all channels
   int32_t kept_width_ = 0, kept_height_ = 0, seen_width_ = 0, seen_height_ = 0;
   double change_ = 0;
 };

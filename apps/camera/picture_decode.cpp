@@ -70,15 +70,4 @@ bool decode_rgb(const Frame& frame, Picture* picture) {
   return decode_file(frame, picture);
 }
 
-bool decode_grey(const Frame& frame, Picture* picture) {
-  if (!decode_file(frame, picture)) return false;
-  const size_t count = picture->pixels.size() / 3;
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t* rgb = picture->pixels.data() + 3 * i;
-    picture->pixels[i] = static_cast<uint8_t>((77 * rgb[0] + 150 * rgb[1] + 29 * rgb[2]) >> 8);
-  }
-  picture->pixels.resize(count);
-  return true;
-}
-
 }  // namespace ocellus::app

@@ -24,13 +24,11 @@ std::string finish_encoded(Frame* frame);
 
 struct Picture {
   int32_t width = 0, height = 0;
-  std::vector<uint8_t> pixels;  // rows without padding, 3 bytes a pixel (RGB) or 1 (grey)
+  std::vector<uint8_t> pixels;  // RGB, rows without padding
 };
 
 // Decodes any frame, encoded or raw; transparent pixels on white. Reuses the memory of *picture. False for damaged
 // files and for raw frames whose bytes do not fit their size.
 bool decode_rgb(const Frame& frame, Picture* picture);
-// Decodes the brightness of an encoded frame.
-bool decode_grey(const Frame& frame, Picture* picture);
 
 }  // namespace ocellus::app

@@ -7,6 +7,7 @@
 #include "apps/base/number_validator.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/commands/ask_day.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/retrieve.h"
 #include "apps/setup/answer.h"
@@ -28,6 +29,7 @@ struct AskOptions {
   ClipOptions clip;
   bool boxes = false;
   std::string drawing_path;  // empty: none
+  DayTimes day;
 };
 
 // --boxes is about one picture: an answer does not say in which of several its boxes are.
@@ -52,6 +54,7 @@ nlohmann::ordered_json clip_json(const Clip& clip) {
 }
 
 int run_ask(const AskOptions& options) {
+  if (!options.day.since.empty()) return run_ask_day(options.common, options.prompt, options.day);
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const CacheOptions& cache = options.common.cache;
   std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
@@ -137,6 +140,17 @@ void add_ask_command(CLI::App* program, Action* action) {
   command->add_option("--draw", options->drawing_path, "Paint them on the picture and write it: a PNG or JPEG file")
       ->option_text("FILE")
       ->needs(boxes);
+  const auto since = command
+                         ->add_option("--since", options->day.since,
+                                      "Ask about the frames that a watch keeps in --library since a time: 90m, 2h or "
+                                      "1d ago, 09:30, or 2026-11-27")
+                         ->option_text("TIME")
+                         ->excludes("IMAGE")
+                         ->excludes(clip)
+                         ->excludes(boxes);
+  command->add_option("--until", options->day.until, "The time until which (default: now)")
+      ->option_text("TIME")
+      ->needs(since);
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
   add_show_thoughts_option(command, &options->common);

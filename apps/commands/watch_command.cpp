@@ -32,11 +32,12 @@ constexpr char kFooter[] =
     "moving scene.\n"
     "Lines typed while it runs are questions about the frames in memory (\"What changed?\", \"When did the red circle "
     "appear?\"); "
-    "/prompt TEXT, /every S, /pause, /resume, /stats and /quit act. Ctrl-C ends.";
+    "/prompt TEXT, /every S, /pause, /resume, /stats, /forget TIME and /quit act. Ctrl-C ends.";
 
 struct CommandOptions {
   WatchOptions watch;
   std::string memory = "replay";
+  std::optional<int32_t> frames;
   ClipWish clips;
   std::optional<std::string> prompt;
   std::string size;
@@ -73,6 +74,20 @@ void add_source_options(CLI::App* command, CommandOptions* options) {
       ->option_text("S")
       ->check(number_between(0.05, 3600))
       ->group("Source");
+  command->add_option("--scene", source->scene, "Synthetic scene: shapes, or a scripted day (default: shapes)")
+      ->option_text("shapes|day")
+      ->check(CLI::IsMember({"shapes", "day"}))
+      ->group("Source");
+  command->add_option("--speed", source->speed, "Seconds of the day that pass in a second; 0: as fast as answers come")
+      ->option_text("X")
+      ->check(number_between(0, 1e6))
+      ->group("Source");
+  command->add_option("--date", source->date, "Date of the day (default: today)")
+      ->option_text("YYYY-MM-DD")
+      ->group("Source");
+  command->add_option("--truth", source->truth_path, "Write the events of the day to this file, as lines of JSON")
+      ->option_text("FILE")
+      ->group("Source");
   command->add_option("--faults", source->faults, "Faults of the synthetic scene, for tests")
       ->option_text("LIST")
       ->group("Source");
@@ -104,17 +119,86 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
       ->option_text("MS")
       ->check(number_between(0, 600000))
       ->group("Watching");
-  command->add_option("--memory-frames", settings->frames, "Frames in memory for questions (default: 8)")
+  command
+      ->add_option("--memory-frames", options->frames,
+                   "Frames in memory for questions, with --memory library in a prompt (default: 8, library 4)")
       ->option_text("N")
       ->check(number_between(1, 64))
       ->group("Watching");
   command
       ->add_option(
           "--memory", options->memory,
-          "Frames in memory are read when a question comes (replay), or as they come (rolling; default: replay)")
-      ->option_text("replay|rolling")
-      ->check(CLI::IsMember({"replay", "rolling"}))
+          "Frames in memory are read when a question comes (replay), or as they come (rolling), or kept in --library "
+          "for days (library; default: replay)")
+      ->option_text("replay|rolling|library")
+      ->check(CLI::IsMember({"replay", "rolling", "library"}))
       ->group("Watching");
+}
+
+void add_day_options(CLI::App* command, DayOptions* day) {
+  const std::string group = "Memory in a library";
+  day->quota.bytes = int64_t{256} << 20;
+  command
+      ->add_option(
+          "--remember-change", day->change,
+          "Keep frames whose caption is another than that of the last kept one, or in which some place differs by "
+          "X of full brightness (default: 0.05)")
+      ->option_text("X")
+      ->check(number_between(0, 1))
+      ->group(group);
+  command
+      ->add_option_function<std::string>(
+          "--library-size",
+          [day](const std::string& text) {
+            const auto bytes = parse_bytes(text);
+            if (!bytes || *bytes <= 0)
+              throw Failure(kExitUsage, "--library-size " + text + ": write a size, as in 256M.");
+            day->quota.bytes = *bytes;
+          },
+          "Maximum bytes of the frames kept (default: 256M)")
+      ->option_text("SIZE")
+      ->group(group);
+  command
+      ->add_option_function<std::string>(
+          "--library-age",
+          [day](const std::string& text) {
+            const auto seconds = parse_seconds(text);
+            if (!seconds || *seconds <= 0) {
+              throw Failure(kExitUsage, "--library-age " + text + ": write a time, as in 90s, 30m, 12h or 7d.");
+            }
+            day->quota.age_ms = *seconds * 1000;
+          },
+          "Maximum age of the frames kept (default: none)")
+      ->option_text("TIME")
+      ->group(group);
+  command
+      ->add_option_function<std::string>(
+          "--library-drops",
+          [day](const std::string& text) {
+            day->quota.rule = text == "oldest" ? DayRule::kOldest : DayRule::kRedundant;
+          },
+          "Frames that go where the library is full (default: redundant)")
+      ->option_text("redundant|oldest")
+      ->check(CLI::IsMember({"redundant", "oldest"}))
+      ->group(group);
+}
+
+// --memory library needs a folder, and pictures that can be linked into other prompts.
+void set_day(CommandOptions* options) {
+  CacheOptions& cache = options->watch.narrator.common.cache;
+  if (cache.library_path.empty()) throw Failure(kExitUsage, "--memory library needs a folder: add --library DIR.");
+  if (options->clips.frames > 0) {
+    throw Failure(kExitUsage, "--memory library keeps pictures, and not clips: leave out --clip-frames.");
+  }
+  if (cache.reuse == "prefix") {
+    throw Failure(kExitUsage, "--memory library links frames at any place, which --reuse prefix does not.");
+  }
+  if (cache.owner.empty()) cache.owner = kCameraOwner;
+  // Several linked frames in one prompt, packed, need more rows in place than one: see tools/bench/results/day.json.
+  if (cache.reuse.empty()) cache.reuse = "spread:40";
+  options->watch.narrator.memory = MemoryKind::kLibrary;
+  options->watch.day.folder = cache.library_path;
+  options->watch.day.owner = cache.owner;
 }
 
 void add_clip_options(CLI::App* command, ClipWish* clips) {
@@ -198,10 +282,13 @@ int run_watch(CommandOptions options) {
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   std::error_code ignored;  // errors are reported where it is opened
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
+  if (watch.capture.source.scene == "day" && watch.capture.source.speed == 0) watch.capture.lossless = true;
   if (watch.capture.source.name == "browser" && !options.http.empty()) {
     watch.capture.source.inbox = std::make_shared<FrameInbox>();
   }
   watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
+  if (options.memory == "library") set_day(&options);
+  watch.settings.frames = options.frames.value_or(options.memory == "library" ? 4 : 8);
   options.clips.with_rolling_memory = options.memory == "rolling";
   if (options.clips.frames > 0) watch.narrator.memory = MemoryKind::kClip;
   watch.settings.prompt = options.prompt.value_or(options.clips.frames > 0 ? kVideoPrompt : kCaptionPrompt);
@@ -246,6 +333,7 @@ void add_watch_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("watch", "Describe what a camera sees, with a page and questions");
   add_source_options(command, options.get());
   add_watch_options(command, options.get());
+  add_day_options(command, &options->watch.day);
   add_clip_options(command, &options->clips);
   add_output_options(command, options.get());
   add_common_options(command, &options->watch.narrator.common);
@@ -255,7 +343,14 @@ void add_watch_command(CLI::App* program, Action* action) {
   std::string meaning = compress_at->get_description();
   compress_at->description(meaning.insert(meaning.size() - 1, "; with --memory rolling image-end"));
   command->footer(kFooter);
-  command->callback([=] { *action = [=] { return run_watch(*options); }; });
+  command->callback([=] {
+    for (const char* flag : {"--remember-change", "--library-size", "--library-age", "--library-drops"}) {
+      if (command->count(flag) > 0 && options->memory != "library") {
+        throw Failure(kExitUsage, std::string(flag) + " goes with --memory library.");
+      }
+    }
+    *action = [=] { return run_watch(*options); };
+  });
 }
 
 }  // namespace ocellus::app

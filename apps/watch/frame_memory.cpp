@@ -54,6 +54,7 @@ int64_t FrameMemory::frame_bytes() const {
 }
 
 void FrameMemory::remember(int64_t id, int64_t captured_ns, const Frame& frame) {
+  if (kind_ == MemoryKind::kLibrary) return;
   const int32_t label = static_cast<int32_t>(remembered_ % most_) + 1;
   if (kind_ == MemoryKind::kRolling) {
     const StoppableWork work(session_);
@@ -144,7 +145,7 @@ TurnAnswer FrameMemory::say(const std::string& text, const CommonOptions& option
   if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
   turn_is_open_ = false;
   check(ocellus_session_add_text(session_, text.data(), static_cast<int64_t>(text.size()), 0));
-  TurnAnswer answer = answer_frames(session_, options, sink);
+  TurnAnswer answer = end_turn(session_, options, sink);
   if (answer.status == OCELLUS_CANCELLED) throw Failure(kExitInterrupted, "the question was interrupted.");
   return answer;
 }

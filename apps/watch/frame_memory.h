@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/day/temporal_question.h"
 #include "apps/watch/frame_turn.h"
 #include "apps/watch/record.h"
-#include "apps/watch/temporal_question.h"
 
 namespace ocellus::app {
 
@@ -17,6 +17,7 @@ enum class MemoryKind {
   kRolling,  // frames are read as they come into a rolling session of their own; a question costs only its own text,
              // and numbers wrap around
   kClip,     // frames are kept and read as one clip, with their times, when a question is asked
+  kLibrary,  // none are kept here: see DayMemory
 };
 
 class FrameMemory {

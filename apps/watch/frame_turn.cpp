@@ -4,39 +4,11 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/stop_request.h"
-#include "apps/base/trimmed_text.h"
 #include "apps/setup/clip_part.h"
 #include "apps/setup/prompt.h"
 
 namespace ocellus::app {
 namespace {
-
-struct Receiver {
-  TrimmedText text;
-  TrimmedText thought;
-  const TextSink* sink;
-};
-
-// Must not throw: a sink that fails ends the answer.
-int receive(void* user, const char* text, int32_t text_bytes) noexcept {
-  auto* receiver = static_cast<Receiver*>(user);
-  try {
-    const std::string piece = receiver->text.add(std::string_view(text, static_cast<size_t>(text_bytes)));
-    if (!piece.empty() && *receiver->sink) (*receiver->sink)(piece);
-  } catch (...) {
-    return 1;
-  }
-  return 0;
-}
-
-int receive_thought(void* user, const char* text, int32_t text_bytes) noexcept {
-  try {
-    (void)static_cast<Receiver*>(user)->thought.add(std::string_view(text, static_cast<size_t>(text_bytes)));
-  } catch (...) {
-    return 1;
-  }
-  return 0;
-}
 
 ocellus_part text_part(const std::string& text) {
   return {.kind = OCELLUS_PART_TEXT,
@@ -45,12 +17,6 @@ ocellus_part text_part(const std::string& text) {
           .byte_count = std::ssize(text),
           .frame = nullptr,
           .clip = nullptr};
-}
-
-// Returns success, cancelling and deadlines; throws the rest as failures.
-ocellus_status check_turn(ocellus_status status) {
-  if (status != OCELLUS_CANCELLED && status != OCELLUS_DEADLINE) check(status);
-  return status;
 }
 
 }  // namespace
@@ -83,22 +49,6 @@ ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPa
     }
   }
   return check_turn(ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), nullptr));
-}
-
-TurnAnswer answer_frames(ocellus_session* session, const CommonOptions& options, const TextSink& sink) {
-  TurnAnswer answer;
-  answer.status = stop_requested() ? OCELLUS_CANCELLED : check_turn(ocellus_session_end_turn(session));
-  if (answer.status != OCELLUS_OK) return answer;
-  Receiver receiver = {.text = {}, .thought = {}, .sink = &sink};
-  ocellus_generate_params params = generate_params(options);
-  params.on_text = receive;
-  params.on_thought = receive_thought;
-  params.user = &receiver;
-  params.thought_user = &receiver;
-  answer.status = check_turn(ocellus_session_generate(session, &params, &answer.stats));
-  answer.text = receiver.text.text();
-  answer.thought = receiver.thought.text();
-  return answer;
 }
 
 }  // namespace ocellus::app

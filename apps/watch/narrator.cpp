@@ -11,10 +11,16 @@ namespace {
 // Text tokens per frame: "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its answer.
 constexpr int64_t kTokensPerFrame = 40;
 
+// Frames that are read while others are answered have sessions of their own, of a library as many as --sessions leaves.
+int32_t count_sessions(const NarratorOptions& options) {
+  if (options.memory == MemoryKind::kLibrary) return std::max(options.common.sessions.value_or(2), 2);
+  return options.memory == MemoryKind::kRolling ? 2 : 1;
+}
+
 CommonOptions apply(const NarratorOptions& options, const WatchSettings& settings) {
   CommonOptions common = options.common;
   const bool is_rolling = options.memory == MemoryKind::kRolling;
-  common.sessions = is_rolling ? 2 : 1;
+  common.sessions = count_sessions(options);
   common.images = options.clips.frames > 0 ? 0 : settings.frames;
   if (common.cache.bits != settings.kv_bits) common.cache.set_bits(settings.kv_bits);
   common.cache.keep = settings.keep;
@@ -65,15 +71,27 @@ ocellus_plan Narrator::plan(const Model& model, const NarratorOptions& options, 
 
 Narrator::Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings)
     : common_(apply(options, settings)), running_(start(model, common_, needs_of(options, settings))) {
-  ocellus_session* session = running_.session.get();
-  if (options.memory == MemoryKind::kRolling) {
+  while (std::ssize(others_) + 1 < *common_.sessions) {
+    ocellus_session* session = nullptr;
     check(ocellus_session_open(running_.engine.get(), &session));
-    rolling_session_.reset(session);
+    others_.emplace_back(session);
     if (running_.library) {
       check(ocellus_session_set_library(session, running_.library.get(), common_.cache.owner.c_str()));
     }
   }
-  memory_ = std::make_unique<FrameMemory>(session, options.memory, settings.frames);
+  if (options.memory == MemoryKind::kLibrary) {
+    // Captions are those of frames that are read where they stand; what is linked loses a little.
+    check(ocellus_session_set_library(running_.session.get(), nullptr, nullptr));
+    check(ocellus_session_set_linking(running_.session.get(), 0));
+  }
+  memory_ = std::make_unique<FrameMemory>(questions().front(), options.memory, settings.frames);
+}
+
+std::vector<ocellus_session*> Narrator::questions() const {
+  if (others_.empty()) return {running_.session.get()};
+  std::vector<ocellus_session*> sessions;
+  for (const auto& other : others_) sessions.push_back(other.get());
+  return sessions;
 }
 
 // Begins a turn with the text before the picture, which is read once while it stays the same; takes it out of `parts`.
@@ -107,7 +125,7 @@ TurnAnswer Narrator::caption(const TurnPart& shown, const std::string& prompt, i
     answer.status = begin_turn(&parts);
     ocellus_session_set_deadline(session, deadline_ns);
     if (answer.status == OCELLUS_OK) answer.status = add_turn_parts(session, parts);
-    if (answer.status == OCELLUS_OK) answer = answer_frames(session, common_, sink);
+    if (answer.status == OCELLUS_OK) answer = end_turn(session, common_, sink);
   } catch (const Failure&) {
     ocellus_session_set_deadline(session, 0);
     throw;

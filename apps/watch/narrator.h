@@ -33,6 +33,8 @@ class Narrator {
   // used.
   TurnAnswer caption(const TurnPart& shown, const std::string& prompt, int64_t deadline_ns, const TextSink& sink);
   FrameMemory& memory() { return *memory_; }
+  // The sessions for questions: that of captions, unless frames are read while others are answered.
+  std::vector<ocellus_session*> questions() const;
   const Running& running() const { return running_; }
   const CommonOptions& options() const { return common_; }
 
@@ -41,7 +43,7 @@ class Narrator {
 
   CommonOptions common_;
   Running running_;
-  std::unique_ptr<ocellus_session, SessionCloser> rolling_session_;
+  std::vector<std::unique_ptr<ocellus_session, SessionCloser>> others_;  // besides that of captions
   std::unique_ptr<FrameMemory> memory_;
   std::string beginning_;  // text before the picture of the last caption
 };

@@ -7,6 +7,7 @@
 namespace ocellus::app {
 namespace {
 
+std::string day_thumbnail_path(const std::string& key) { return "/day/" + key + ".jpg"; }
 std::string thumbnail_path(int64_t id) { return "/history/" + std::to_string(id) + ".jpg"; }
 
 }  // namespace
@@ -23,7 +24,7 @@ nlohmann::ordered_json caption_json(const Record& record) {
   const ocellus_generate_stats& stats = record.stats;
   nlohmann::ordered_json object = {{"id", record.id},
                                    {"sequence", record.sequence},
-                                   {"at_ms", wall_ms(record.captured_ns)},
+                                   {"at_ms", record.at_ms > 0 ? record.at_ms : wall_ms(record.captured_ns)},
                                    {"prompt", record.prompt},
                                    {"text", record.text},
                                    {"stop", record.error.empty() ? stop_name(stats.stop) : "failed"},
@@ -85,9 +86,10 @@ nlohmann::ordered_json record_json(const Record& record) {
 nlohmann::ordered_json question_answer_json(const QuestionAnswer& answer) {
   nlohmann::ordered_json frames = nlohmann::ordered_json::array();
   for (const AskedFrame& frame : answer.frames) {
+    const bool is_stored = !frame.key.empty();
     frames.push_back({{"id", frame.id},
-                      {"at_ms", wall_ms(frame.captured_ns)},
-                      {"thumbnail", thumbnail_path(frame.id)},
+                      {"at_ms", is_stored ? frame.at_ms : wall_ms(frame.captured_ns)},
+                      {"thumbnail", is_stored ? day_thumbnail_path(frame.key) : thumbnail_path(frame.id)},
                       {"label", frame.label},
                       {"named", frame.named}});
     if (frame.seconds) frames.back()["seconds"] = *frame.seconds;

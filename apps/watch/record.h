@@ -27,6 +27,7 @@ struct Record {
   int64_t id = 0;  // number of the answered frame, from 1
   int64_t sequence = 0;
   int64_t captured_ns = 0;
+  int64_t at_ms = 0;  // capture time since 1970
   std::string prompt;
   std::string text;
   std::string thought;  // before the text; empty: none
@@ -47,8 +48,10 @@ nlohmann::ordered_json record_json(const Record& record);
 
 // A frame that a question was about.
 struct AskedFrame {
-  int64_t id = 0;  // id of its record
+  int64_t id = 0;  // id of its record; 0: it is of the library
   int64_t captured_ns = 0;
+  int64_t at_ms = 0;                   // capture time since 1970 of a frame of the library,
+  std::string key = {};                // and its entry
   int32_t label = 0;                   // its number in the model's prompt
   bool named = false;                  // the answer names it
   std::optional<double> seconds = {};  // its time in the clip that the model read, if it was one

@@ -38,6 +38,14 @@ int64_t number_argument(const HttpRequest& request, std::string_view name, int64
   return number;
 }
 
+// A picture that never changes.
+void send_jpeg(const std::shared_ptr<HttpExchange>& exchange, const std::vector<uint8_t>& jpeg, const char* otherwise) {
+  if (jpeg.empty()) return exchange->respond(error_response(404, otherwise));
+  exchange->respond({.content_type = "image/jpeg",
+                     .body = std::string(jpeg.begin(), jpeg.end()),
+                     .headers = {{"Cache-Control", "private, max-age=3600"}}});
+}
+
 int status_of(const Failure& failure) {
   switch (failure.exit_code()) {
     case kExitUsage: return 400;
@@ -93,6 +101,18 @@ void WatchPage::add_pictures() {
     exchange->respond({.content_type = "image/jpeg", .body = std::string(picture->jpeg.begin(), picture->jpeg.end())});
   });
   server_.handle("GET", "/history/*", [this](const Exchange& exchange) { send_thumbnail(exchange); });
+  server_.handle("GET", "/day/*", [this](const Exchange& exchange) { send_preview(exchange); });
+}
+
+void WatchPage::send_preview(const Exchange& exchange) {
+  constexpr std::string_view kBefore = "/day/", kAfter = ".jpg";
+  const std::string& path = exchange->request().path;
+  const bool is_picture =
+      watcher_->day() != nullptr && path.size() > kBefore.size() + kAfter.size() && path.ends_with(kAfter);
+  const std::vector<uint8_t> jpeg =
+      is_picture ? watcher_->day()->preview(path.substr(kBefore.size(), path.size() - kBefore.size() - kAfter.size()))
+                 : std::vector<uint8_t>();
+  send_jpeg(exchange, jpeg, "The library holds no such picture.");
 }
 
 void WatchPage::send_thumbnail(const Exchange& exchange) {
@@ -103,10 +123,7 @@ void WatchPage::send_thumbnail(const Exchange& exchange) {
   const bool is_picture = path.size() > kBefore.size() + kAfter.size() && std::string_view(end, 4) == kAfter &&
                           std::from_chars(path.data() + kBefore.size(), end, id).ptr == end;
   const std::vector<uint8_t> jpeg = is_picture ? watcher_->log().thumbnail(id) : std::vector<uint8_t>();
-  if (jpeg.empty()) return exchange->respond(error_response(404, "The history holds no such picture."));
-  exchange->respond({.content_type = "image/jpeg",
-                     .body = std::string(jpeg.begin(), jpeg.end()),
-                     .headers = {{"Cache-Control", "private, max-age=3600"}}});
+  send_jpeg(exchange, jpeg, "The history holds no such picture.");
 }
 
 void WatchPage::add_reports() {
@@ -114,6 +131,7 @@ void WatchPage::add_reports() {
   server_.handle("GET", "/api/state",
                  [this](const Exchange& exchange) { exchange->respond(json_response(watcher_->state())); });
   server_.handle("GET", "/api/history", [this](const Exchange& exchange) { send_records(exchange); });
+  server_.handle("GET", "/api/day", [this](const Exchange& exchange) { send_day(exchange); });
   server_.handle("GET", "/api/answers", [this](const Exchange& exchange) {
     Json answers = Json::array();
     for (const QuestionAnswer& answer : watcher_->log().answers(WatchLog::kMaxAnswers)) {
@@ -156,6 +174,20 @@ void WatchPage::send_records(const Exchange& exchange) {
   exchange->respond(json_response({{"records", records}}));
 }
 
+// Frames of the library, newest first: `before` in ms, `words` of their captions, at most `count`.
+void WatchPage::send_day(const Exchange& exchange) {
+  const HttpRequest& request = exchange->request();
+  const int64_t count = std::clamp<int64_t>(number_argument(request, "count", 60), 1, 200);
+  Json frames = Json::array();
+  if (const DayFrames* day = watcher_->day()) {
+    const std::string words(request.argument("words"));
+    for (const DayFrame& frame : day->find(number_argument(request, "before", 0), words, static_cast<size_t>(count))) {
+      frames.push_back(day_frame_json(frame));
+    }
+  }
+  exchange->respond(json_response({{"frames", frames}}));
+}
+
 void WatchPage::add_changes() {
   const auto guarded = [](void (WatchPage::*take)(const Exchange&), WatchPage* page) {
     return [take, page](const Exchange& exchange) {
@@ -167,6 +199,7 @@ void WatchPage::add_changes() {
     };
   };
   server_.handle("POST", "/api/question", guarded(&WatchPage::take_question, this), kMaxRequestBytes);
+  server_.handle("POST", "/api/forget", guarded(&WatchPage::take_forget, this), kMaxRequestBytes);
   server_.handle("POST", "/api/settings", guarded(&WatchPage::take_settings, this), kMaxRequestBytes);
   server_.handle("POST", "/api/frame", guarded(&WatchPage::take_frame, this), FrameInbox::kMaxBytes);
 }
@@ -180,6 +213,21 @@ void WatchPage::take_question(const Exchange& exchange) {
   const std::optional<int64_t> id = watcher_->ask(data["text"].get<std::string>());
   if (!id) return exchange->respond(error_response(503, "Too many questions wait already.", "overloaded_error"));
   exchange->respond(json_response({{"id", *id}}, 202));
+}
+
+void WatchPage::take_forget(const Exchange& exchange) {
+  Json data;
+  if (!read_json_body(exchange, &data)) return;
+  const auto time = [&](const char* name) {
+    return data.contains(name) && data[name].is_number_integer() ? data[name].get<int64_t>() : int64_t{-1};
+  };
+  const TimeSpan span = {time("from_ms"), time("to_ms")};
+  if (span.begin_ms < 0 || span.end_ms <= span.begin_ms) {
+    return exchange->respond(error_response(400, "from_ms and to_ms must be whole numbers, the second the greater."));
+  }
+  if (watcher_->day() == nullptr)
+    return exchange->respond(error_response(409, "This watch keeps no library of frames."));
+  exchange->respond(json_response({{"forgotten", watcher_->day()->forget(span)}}));
 }
 
 void WatchPage::take_settings(const Exchange& exchange) {

@@ -34,7 +34,10 @@ class WatchPage : public WatchListener {
   void begin_events(const Exchange& exchange);
   void send_thumbnail(const Exchange& exchange);
   void send_records(const Exchange& exchange);
+  void send_day(const Exchange& exchange);
+  void send_preview(const Exchange& exchange);
   void take_question(const Exchange& exchange);
+  void take_forget(const Exchange& exchange);
   void take_settings(const Exchange& exchange);
   void take_frame(const Exchange& exchange);
 

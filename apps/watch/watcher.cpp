@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
 #include "apps/camera/jpeg.h"
 #include "apps/camera/jpeg_damage.h"
+#include "apps/day/day_answerer.h"
 #include "apps/setup/board_likeness.h"
 #include "apps/setup/picture_places.h"
 #include "apps/watch/watch_settings.h"
@@ -61,6 +63,7 @@ void Watcher::open() {
   // not lost.
   std::unique_ptr<FrameSource> source = open_source(options_.capture.source);
   engine_.start();
+  if (!options_.day.folder.empty()) day_ = std::make_unique<DayMemory>(options_.day, &events_);
   live_ = std::make_unique<LivePicture>([this](const EncodedPicture& picture) {
     events_.tell("frame", {{"sequence", picture.sequence},
                            {"width", picture.width},
@@ -145,12 +148,52 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
   answer.question = question.text;
   Narrator& narrator = engine_.narrator();
   try {
-    narrator.memory().ask(question.text, narrator.options(), tell, log_.records(0, WatchLog::kMaxRecords), &answer);
+    if (day_) {
+      answer_from_day(question.text, tell, &answer);
+    } else {
+      narrator.memory().ask(question.text, narrator.options(), tell, log_.records(0, WatchLog::kMaxRecords), &answer);
+    }
   } catch (const Failure& failure) {
     answer.error = failure.what();
     answer.answered_ns = monotonic_ns();
   }
   return answer;
+}
+
+void Watcher::answer_from_day(const std::string& question, const TextSink& sink, QuestionAnswer* answer) {
+  const int64_t start_ns = monotonic_ns();
+  const Narrator& narrator = engine_.narrator();
+  DayAnswerer answerer(narrator.questions(), day_->frames(), narrator.options(), engine_.settings().frames);
+  DayAnswer found;
+  answerer.ask(question, now_ms(), sink, &found);
+  answer->text = found.text;
+  for (const SeenFrame& seen : found.frames) {
+    AskedFrame& asked = answer->frames.emplace_back();
+    asked.at_ms = seen.frame.at_ms;
+    asked.key = seen.frame.key;
+    asked.label = seen.label;
+    asked.named = seen.named;
+  }
+  answer->tokens = found.tokens;
+  answer->first_token_ms = found.first_token_ms;
+  answer->answered_ns = monotonic_ns();
+  answer->total_ms = ms_between(start_ns, answer->answered_ns);
+  if (!found.remark.empty()) events_.note("warning", found.remark + " Captions were used instead.");
+}
+
+int64_t Watcher::now_ms() const {
+  const int64_t scripted_ms = scripted_ms_;
+  return scripted_ms > 0 ? scripted_ms : wall_ms(monotonic_ns());
+}
+
+int32_t Watcher::forget(const std::string& words) {
+  if (!day_) throw Failure(kExitUsage, "nothing is kept in a library: --memory library does that.");
+  const TimedText timed = take_time_words(words, now_ms());
+  const bool is_all = trim(to_lower(words)) == "everything";
+  if (!is_all && (!timed.span || !trim(timed.text).empty())) {
+    throw Failure(kExitUsage, "name the time to forget, as in \"between 9 and 10\" or \"today\", or \"everything\".");
+  }
+  return day_->frames().forget(is_all ? std::nullopt : timed.span);
 }
 
 void Watcher::answer_frame() {
@@ -159,12 +202,12 @@ void Watcher::answer_frame() {
   record.id = counts_.records() + 1;
   record.sequence = intake_->frame().sequence;
   record.captured_ns = intake_->frame().captured_ns;
+  record.at_ms = intake_->frame().wall_ms > 0 ? intake_->frame().wall_ms : wall_ms(record.captured_ns);
+  scripted_ms_ = intake_->frame().wall_ms;
   record.prompt = engine_.settings().prompt;
   record.changed = intake_->change();
-  events_.tell("caption_begin", {{"id", record.id},
-                                 {"sequence", record.sequence},
-                                 {"at_ms", wall_ms(record.captured_ns)},
-                                 {"prompt", record.prompt}});
+  events_.tell("caption_begin",
+               {{"id", record.id}, {"sequence", record.sequence}, {"at_ms", record.at_ms}, {"prompt", record.prompt}});
   try {
     if (!caption(&record)) return;
     failures_in_a_row_ = 0;
@@ -231,6 +274,9 @@ void Watcher::keep(Record record) {
   counts_.add(capture_->status().dropped, &record);
   if (!make_jpeg(intake_->frame(), kThumbnailSide, &thumbnail_)) thumbnail_.clear();
   record.has_thumbnail = !thumbnail_.empty();
+  if (day_ && record.error.empty()) {
+    day_->keep(engine_.narrator().questions().front(), intake_->frame(), record, thumbnail_);
+  }
   events_.show(record);
   history_.add(record, thumbnail_);
   log_.add(std::move(record), thumbnail_);
@@ -273,6 +319,7 @@ Json Watcher::make_state() const {
   if (clips.frames > 0) state["clips"] = {{"frames", clips.frames}, {"fps", clips.frames_per_second}};
   const Json history = history_.state();
   if (!history.is_null()) state["history"] = history;
+  if (day_) state["day"] = day_->state();
   return state;
 }
 

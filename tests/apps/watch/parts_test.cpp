@@ -13,8 +13,8 @@
 #include "apps/base/failure.h"
 #include "apps/base/prometheus.h"
 #include "apps/base/trimmed_text.h"
+#include "apps/day/temporal_question.h"
 #include "apps/watch/history_folder.h"
-#include "apps/watch/temporal_question.h"
 #include "apps/watch/watch_control.h"
 #include "apps/watch/watch_log.h"
 

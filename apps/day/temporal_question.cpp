@@ -1,4 +1,4 @@
-#include "apps/watch/temporal_question.h"
+#include "apps/day/temporal_question.h"
 
 #include <algorithm>
 #include <array>
@@ -26,34 +26,6 @@ std::string between(const std::string& text, std::string_view start,
   return "";
 }
 
-// Returns "a red circle" for "the red circle" and "red circle".
-std::string with_article(std::string thing) {
-  for (const std::string_view article : {"the ", "a ", "an ", "any "}) {
-    if (begins_with(thing, article)) {
-      thing = thing.substr(article.size());
-      break;
-    }
-  }
-  if (thing.empty()) return "";
-  return (std::string_view("aeiou").find(thing[0]) == std::string_view::npos ? "a " : "an ") + thing;
-}
-
-// Splits "A ring at the top, a star and a sign, on a navy background." into its parts.
-std::vector<std::string> split_caption(const std::string& caption) {
-  std::string rest = trim(to_lower(caption), " .\n");
-  std::vector<std::string> parts;
-  while (!rest.empty()) {
-    size_t end = rest.find(", "), skip = 2;
-    if (const size_t joint = rest.find(" and "); joint < end) {
-      end = joint;
-      skip = 5;
-    }
-    parts.push_back(trim(rest.substr(0, end), " "));
-    rest = end == std::string::npos ? "" : rest.substr(end + skip);
-  }
-  return parts;
-}
-
 // Returns the parts of the first that the second lacks, joined by commas.
 std::string parts_without(std::vector<std::string> first, const std::vector<std::string>& second) {
   std::vector<std::string> left = second;
@@ -70,6 +42,34 @@ std::string parts_without(std::vector<std::string> first, const std::vector<std:
 }
 
 }  // namespace
+
+std::string without_article(const std::string& thing) {
+  for (const std::string_view article : {"the ", "a ", "an ", "any ", "some "}) {
+    if (begins_with(thing, article)) return thing.substr(article.size());
+  }
+  return thing;
+}
+
+std::string with_article(const std::string& thing) {
+  const std::string bare = without_article(thing);
+  if (bare.empty()) return "";
+  return (std::string_view("aeiou").find(bare[0]) == std::string_view::npos ? "a " : "an ") + bare;
+}
+
+std::vector<std::string> split_caption(const std::string& caption) {
+  std::string rest = trim(to_lower(caption), " .\n");
+  std::vector<std::string> parts;
+  while (!rest.empty()) {
+    size_t end = rest.find(", "), skip = 2;
+    if (const size_t joint = rest.find(" and "); joint < end) {
+      end = joint;
+      skip = 5;
+    }
+    parts.push_back(trim(rest.substr(0, end), " "));
+    rest = end == std::string::npos ? "" : rest.substr(end + skip);
+  }
+  return parts;
+}
 
 std::optional<TemporalQuestion> parse_temporal_question(const std::string& question) {
   const std::string text = trim(to_lower(question), " ?.!\n");

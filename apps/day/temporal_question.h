@@ -17,6 +17,14 @@ struct TemporalQuestion {
 // Returns nullopt for any other question.
 std::optional<TemporalQuestion> parse_temporal_question(const std::string& question);
 
+// Returns "red circle" for "the red circle".
+std::string without_article(const std::string& thing);
+// Returns "a red circle" for "the red circle" and "red circle".
+std::string with_article(const std::string& thing);
+
+// Splits "A ring at the top, a star and a sign, on a navy background." into its parts.
+std::vector<std::string> split_caption(const std::string& caption);
+
 // True if an answer to "Is there ...?" says yes.
 bool says_yes(const std::string& answer);
 

@@ -1,0 +1,224 @@
+#include "apps/day/day_frames.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "apps/base/failure.h"
+#include "apps/base/partial_file.h"
+#include "apps/base/plain_text.h"
+#include "apps/base/sizes.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr std::string_view kTimeTag = "at-";
+
+std::string time_tag(int64_t at_ms) { return std::string(kTimeTag) + std::to_string(at_ms); }
+
+std::optional<int64_t> tagged_time(std::string_view tag) {
+  if (!tag.starts_with(kTimeTag)) return std::nullopt;
+  tag.remove_prefix(kTimeTag.size());
+  int64_t at_ms = 0;
+  const auto [end, error] = std::from_chars(tag.data(), tag.data() + tag.size(), at_ms);
+  return error == std::errc() && end == tag.data() + tag.size() ? std::optional(at_ms) : std::nullopt;
+}
+
+bool is_earlier(const DayFrame& a, const DayFrame& b) { return a.at_ms < b.at_ms; }
+
+int64_t file_bytes(const std::string& path) {
+  struct stat facts = {};
+  return stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? int64_t{facts.st_size} : 0;
+}
+
+// Labels of an entry: its tags, and in place of the oldest beyond the bound another time.
+struct FrameLabels {
+  FrameLabels(const ocellus_library_item& item, const DayFrame& frame, int64_t age_ms) : time(time_tag(frame.at_ms)) {
+    ocellus_library_keep_init(&keep);
+    for (int32_t i = 0; i < item.tag_count; ++i) tags.push_back(item.tags[i]);
+    if (tags.size() == OCELLUS_MOST_TAGS) tags.erase(tags.begin());
+    tags.push_back(time.c_str());
+    keep.tags = tags.data();
+    keep.tag_count = static_cast<int32_t>(tags.size());
+    keep.caption = frame.caption.c_str();
+    keep.pinned = item.pinned;
+    if (age_ms > 0) keep.expires = std::time(nullptr) + age_ms / 1000;
+  }
+  FrameLabels(const FrameLabels&) = delete;
+  FrameLabels& operator=(const FrameLabels&) = delete;
+
+  ocellus_library_keep keep;
+  std::string time;
+  std::vector<const char*> tags;
+};
+
+}  // namespace
+
+DayFrames::DayFrames(const std::string& folder, const std::string& owner, const DayQuota& quota)
+    : folder_(folder), owner_(owner), quota_(quota), library_(open_library(folder)) {
+  read();
+}
+
+std::string DayFrames::preview_path(const std::string& key) const { return folder_ + "/previews/" + key + ".jpg"; }
+
+void DayFrames::read() {
+  std::vector<ocellus_library_item> items;
+  const auto add = [](void* user, const ocellus_library_item* item) {
+    static_cast<std::vector<ocellus_library_item>*>(user)->push_back(*item);
+    return 0;
+  };
+  check(ocellus_library_list(library_.get(), owner_.c_str(), add, &items), folder_);
+  for (const ocellus_library_item& item : items) {
+    for (int32_t i = 0; i < item.tag_count; ++i) {
+      if (const auto at_ms = tagged_time(item.tags[i])) {
+        insert({*at_ms, item.key, item.caption, item.bytes + file_bytes(preview_path(item.key)), item.bits,
+                item.input_rows});
+      }
+    }
+  }
+}
+
+void DayFrames::insert(DayFrame frame) {
+  frames_.insert(std::upper_bound(frames_.begin(), frames_.end(), frame, is_earlier), std::move(frame));
+}
+
+void DayFrames::add(DayFrame frame, const std::vector<uint8_t>& preview) {
+  const std::lock_guard lock(mutex_);
+  ocellus_library_item item;
+  int32_t found = 0;
+  check(ocellus_library_describe_entry(library_.get(), owner_.c_str(), frame.key.c_str(), &item, &found), folder_);
+  if (found == 0) throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
+  const bool is_new = item.tag_count == 0;
+  frame.bits = item.bits;
+  frame.bytes = item.bytes + static_cast<int64_t>(preview.size());
+  if (quota_.bytes > 0 && frame.bytes > quota_.bytes) {
+    if (is_new) remove_entry(frame.key);
+    throw Failure(kExitOverBudget,
+                  "a frame takes more than the " + format_count(quota_.bytes, "byte") + " of --library-size.");
+  }
+  make_room(frame, is_new ? frame.bytes : 0);
+  const FrameLabels labels(item, frame, quota_.age_ms);
+  check(ocellus_library_relabel(library_.get(), owner_.c_str(), frame.key.c_str(), &labels.keep, &found), folder_);
+  if (found == 0) throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
+  if (is_new && !preview.empty()) {
+    mkdir((folder_ + "/previews").c_str(), 0700);  // if that fails the file reports why
+    PartialFile file(preview_path(frame.key));
+    if (file.error() == 0 && file.append(preview.data(), std::ssize(preview))) file.finish();
+    if (file.error() == 0) std::rename(file.temporary().c_str(), file.path().c_str());
+  }
+  insert(std::move(frame));
+}
+
+int64_t DayFrames::sum_bytes() const {
+  std::map<std::string_view, int64_t> entries;
+  for (const DayFrame& frame : frames_) entries[frame.key] = frame.bytes;
+  int64_t sum = 0;
+  for (const auto& [key, bytes] : entries) sum += bytes;
+  return sum;
+}
+
+void DayFrames::make_room(const DayFrame& coming, int64_t bytes) {
+  while (quota_.age_ms > 0 && !frames_.empty() && frames_.front().at_ms < coming.at_ms - quota_.age_ms) drop(0);
+  if (quota_.bytes == 0) return;
+  while (!frames_.empty() && sum_bytes() + bytes > quota_.bytes) drop(choose(coming));
+}
+
+// Returns the frame to remove before another comes.
+size_t DayFrames::choose(const DayFrame& coming) const {
+  if (quota_.rule == DayRule::kOldest) return 0;
+  const auto cost = [&](size_t i) {
+    const bool is_told = frames_[i].caption == frames_[i - 1].caption;
+    const int64_t after_ms = i + 1 < frames_.size() ? frames_[i + 1].at_ms : coming.at_ms;
+    return std::tuple(is_told ? 0 : 1, after_ms - frames_[i - 1].at_ms);
+  };
+  size_t chosen = frames_.size() > 1 ? 1 : 0;
+  for (size_t i = 2; i < frames_.size(); ++i) {
+    if (cost(i) < cost(chosen)) chosen = i;
+  }
+  return chosen;
+}
+
+// Removes a frame, and its entry with the last of them.
+void DayFrames::drop(size_t index) {
+  const std::string key = frames_[index].key;
+  const auto shares = [&](const DayFrame& frame) { return frame.key == key; };
+  if (std::count_if(frames_.begin(), frames_.end(), shares) == 1) remove_entry(key);
+  frames_.erase(frames_.begin() + static_cast<ptrdiff_t>(index));
+}
+
+void DayFrames::remove_entry(const std::string& key) {
+  int32_t found = 0;
+  check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, key.c_str(), &found), folder_);
+  unlink(preview_path(key).c_str());
+}
+
+int32_t DayFrames::forget(const std::optional<TimeSpan>& span) {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> keys;
+  for (const DayFrame& frame : frames_) {
+    if (!span || (frame.at_ms >= span->begin_ms && frame.at_ms < span->end_ms)) keys.insert(frame.key);
+  }
+  for (const std::string& key : keys) remove_entry(key);
+  const auto is_gone = [&](const DayFrame& frame) { return keys.contains(frame.key); };
+  return static_cast<int32_t>(std::erase_if(frames_, is_gone));
+}
+
+std::vector<DayFrame> DayFrames::list(const std::optional<TimeSpan>& span) const {
+  const std::lock_guard lock(mutex_);
+  if (!span) return frames_;
+  auto begin = std::upper_bound(frames_.begin(), frames_.end(), DayFrame{.at_ms = span->begin_ms}, is_earlier);
+  const auto end = std::lower_bound(begin, frames_.end(), DayFrame{.at_ms = span->end_ms}, is_earlier);
+  if (begin != frames_.begin()) --begin;
+  return {begin, end};
+}
+
+std::vector<DayFrame> DayFrames::find(int64_t before_ms, const std::string& words, size_t count) const {
+  std::vector<std::string> wanted;
+  std::string rest = trim(to_lower(words));
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(' '), rest.size());
+    wanted.push_back(rest.substr(0, end));
+    rest = trim(rest.substr(end));
+  }
+  std::vector<DayFrame> found;
+  const std::lock_guard lock(mutex_);
+  for (size_t i = frames_.size(); i-- > 0 && found.size() < count;) {
+    const DayFrame& frame = frames_[i];
+    if (before_ms > 0 && frame.at_ms >= before_ms) continue;
+    const std::string caption = to_lower(frame.caption);
+    const auto is_in = [&](const std::string& word) { return caption.find(word) != std::string::npos; };
+    if (std::all_of(wanted.begin(), wanted.end(), is_in)) found.push_back(frame);
+  }
+  return found;
+}
+
+std::vector<uint8_t> DayFrames::preview(const std::string& key) const {
+  const bool is_key = key.size() == 32 && key.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_key) return {};
+  std::ifstream file(preview_path(key), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+int64_t DayFrames::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return sum_bytes();
+}
+
+size_t DayFrames::count() const {
+  const std::lock_guard lock(mutex_);
+  return frames_.size();
+}
+
+}  // namespace ocellus::app

@@ -1,0 +1,95 @@
+#include "apps/watch/day_memory.h"
+
+#include <algorithm>
+
+#include "apps/base/failure.h"
+#include "apps/base/printable_text.h"
+#include "apps/base/stop_request.h"
+#include "apps/watch/frame_turn.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr size_t kMostCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
+constexpr int64_t kClockStep_ms = 60'000;  // a clock that goes back by more was set
+
+// One line without control characters, cut at a character's end.
+std::string caption_line(const std::string& text) {
+  std::string line = make_printable(text, Lines::kMany);
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  size_t end = std::min(line.size(), kMostCaptionBytes);
+  while (end < line.size() && end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
+  return line.substr(0, end);
+}
+
+}  // namespace
+
+DayMemory::DayMemory(const DayOptions& options, WatchEvents* events)
+    : frames_(options.folder, options.owner, options.quota), change_(options.change), events_(events) {}
+
+bool DayMemory::differs(const Frame& frame, const std::string& caption) {
+  const double change = gate_.change(frame);
+  if (change < change_ && caption == caption_) return false;
+  caption_ = caption;
+  return gate_.pass();
+}
+
+void DayMemory::follow_clock(int64_t at_ms) {
+  if (at_ms < newest_ms_ - kClockStep_ms) {
+    events_->note("warning", "The clock was set back: frames from now on have its new times.");
+  }
+  newest_ms_ = at_ms;
+}
+
+// Returns false if a stop was requested before the frame was stored.
+bool DayMemory::store(ocellus_session* session, const Frame& frame, DayFrame* out) {
+  const StoppableWork work(session);
+  check(ocellus_session_reset(session));
+  check(ocellus_session_begin_turn(session));
+  if (add_turn_parts(session, {{.frame = &frame}}) != OCELLUS_OK) return false;
+  ocellus_library_image image;
+  check(ocellus_session_get_library_image(session, &image));
+  out->key = image.key;
+  return true;
+}
+
+void DayMemory::keep(ocellus_session* session, const Frame& frame, const Record& record,
+                     const std::vector<uint8_t>& preview) {
+  if (!differs(frame, record.text)) return;
+  follow_clock(record.at_ms);
+  std::string sentence;
+  try {
+    DayFrame kept = {.at_ms = record.at_ms, .caption = caption_line(record.text)};
+    if (!store(session, frame, &kept)) return;
+    frames_.add(kept, preview);
+    events_->tell("day_frame", day_frame_json(kept));
+  } catch (const Failure& failure) {
+    sentence = failure.what();
+  }
+  if (sentence != trouble_) {
+    events_->note(sentence.empty() ? "information" : "error",
+                  sentence.empty() ? "Frames are kept in the library again."
+                                   : sentence + " This frame is not kept; watching goes on.");
+  }
+  trouble_ = sentence;
+}
+
+nlohmann::ordered_json DayMemory::state() const {
+  const DayQuota& quota = frames_.quota();
+  const std::vector<DayFrame> frames = frames_.list();
+  return {{"frames", frames.size()},
+          {"bytes", frames_.bytes()},
+          {"quota_bytes", quota.bytes},
+          {"oldest_ms", frames.empty() ? 0 : frames.front().at_ms},
+          {"newest_ms", frames.empty() ? 0 : frames.back().at_ms}};
+}
+
+nlohmann::ordered_json day_frame_json(const DayFrame& frame) {
+  return {{"at_ms", frame.at_ms},
+          {"key", frame.key},
+          {"caption", frame.caption},
+          {"thumbnail", "/day/" + frame.key + ".jpg"}};
+}
+
+}  // namespace ocellus::app
