@@ -15,14 +15,20 @@ const kSettle_ms = 400;        // sliders act once they rest
 
 // Preset prompts for the bundled model, which knows boards with shapes, and for any other.
 const kBoards = {
+  thing: 'red circle',
   prompts: ['Describe this image.', 'What does the sign say?', 'Which shape is red?', 'How many circles are there?'],
   questions: ['What changed?', 'When did the red circle appear?', 'How many images show a ring?'],
 };
 const kAnything = {
+  thing: 'person',
   prompts: ['Describe this image.', 'What is the person doing?', 'How many people are there?',
             'Read the text in this image.', 'Is anything unusual here?'],
   questions: ['What changed?', 'When did a person appear?', 'Which images show a person?'],
 };
+const list_day_questions = thing => [`When did a ${thing} appear?`, `How many times did a ${thing} appear today?`,
+                                     'What changed in the last hour?', `Show me a ${thing}`];
+const kDayPage = 200;     // frames of the timeline fetched at once
+const kDayFrames = 400;   // and shown
 const kPromptsKept = 12;  // limit of the viewer's own prompts
 const kPlaces = [['below', 'Below'], ['beside', 'Beside'], ['over', 'Over'], ['off', 'Off']];
 const kStages = [['preprocess_ms', 'preprocess', 'other'], ['encode_ms', 'encode', 'scratch'],
@@ -122,6 +128,13 @@ function format_span(seconds) {
   return `${Math.floor(s / 3600)} h ${Math.round(s % 3600 / 60)} min`;
 }
 
+const days_ago = at_ms => Math.round((new Date().setHours(0, 0, 0, 0) - new Date(at_ms).setHours(0, 0, 0, 0)) / 864e5);
+
+function format_moment(at_ms, clock = format_clock(at_ms)) {
+  const form = {weekday: 'short', day: 'numeric'};
+  return days_ago(at_ms) ? `${new Date(at_ms).toLocaleDateString('en-GB', form)} ${clock}` : clock;
+}
+
 function make_clock(at_ms) {
   const node = make('time', '', format_clock(at_ms));
   node.dateTime = new Date(at_ms).toISOString();
@@ -189,6 +202,7 @@ function connect() {
   on('question_begin', question => begin_question(question));
   on('question_text', extend_answer);
   on('question_end', end_question);
+  on('day_frame', take_day_frame);
   on('note', add_note);
   events.addEventListener('error', () => set_reachable(false));
   events.addEventListener('open', () => {
@@ -229,6 +243,7 @@ function set_reachable(now) {
 }
 
 async function load_lists() {
+  day.known = false;
   try {
     const [history, answers] = await Promise.all([ask_program('/api/history?count=100'), ask_program('/api/answers')]);
     take_history(history.records);
@@ -252,6 +267,7 @@ function take_state(next) {
   draw_figures();
   draw_memory();
   draw_controls();
+  draw_day_facts();
 }
 
 // [tone, word of the pill, words of the badge on the picture, sentence of the banner]
@@ -686,6 +702,8 @@ function forget_lists() {
   older_possible = null;
   Object.assign(caption, {coming: null, shown: null, before: ''});
   history_known = false;
+  day = {...day, frames: [], follows: true};
+  choose_day_frame(null);
   for (const part of ['caption-text', 'caption-stale', 'caption-about']) set_text(get(part), '');
   draw_places({});
   get('answers').replaceChildren();
@@ -849,6 +867,8 @@ function end_question(end) {
       `First word after ${format_ms(end.ttft_ms)}, ${end.tokens} tokens, over ${frames.length} images`;
   }
   const named = answer.seen.querySelector('.named');
+  answer.named = new Set(frames.filter(frame => frame.named).map(frame => frame.at_ms));
+  draw_day_soon();
   if (named) answer.seen.scrollLeft = named.offsetLeft - answer.seen.offsetLeft - named.offsetWidth;
   if (answer.asked_here) say_answer(answer);
 }
@@ -859,16 +879,17 @@ function say_answer(answer) {
 
 function make_seen(frame, asked_at_ms) {
   const ago = format_span((asked_at_ms - frame.at_ms) / 1000);
-  const place = frame.seconds === undefined ? `image ${frame.label}` : `second ${frame.seconds.toFixed(1)}`;
+  const image = frame.label ? `image ${frame.label}` : 'found';  // in a library, by its caption
+  const place = frame.seconds === undefined ? image : `second ${frame.seconds.toFixed(1)}`;
   const button = make('button', frame.named ? 'named' : '', make_thumbnail(frame.thumbnail),
                       make('b', '', `${frame.named ? '\u25C6 ' : ''}${place}`),
-                      make('span', '', format_clock(frame.at_ms)));
+                      make('span', '', format_moment(frame.at_ms)));
   button.title = `${ago} before the question was answered`;
   button.type = 'button';
   const named = frame.named ? ', named in the answer' : '';
-  const name = `${place}, ${format_clock(frame.at_ms)}, ${ago} before${named}: show its caption`;
+  const name = `${place}, ${format_moment(frame.at_ms)}, ${ago} before${named}: show its caption`;
   button.setAttribute('aria-label', name[0].toUpperCase() + name.slice(1));
-  button.addEventListener('click', () => show_record(frame.id));
+  button.addEventListener('click', () => frame.id ? show_record(frame.id) : show_day_frame(frame.at_ms));
   return button;
 }
 
@@ -894,6 +915,125 @@ function show_error(id, sentence) {
   set_text(get(id), sentence);
   get(id).hidden = !sentence;
 }
+
+// ---- Timeline: frames that a library keeps, newest first, or those before a time
+let day = {frames: [], words: '', follows: true};  // and: known, older, asked, chosen
+
+function draw_day_facts() {
+  const facts = state.day;
+  get('day').hidden = !facts;
+  if (!facts) return;
+  const span = [facts.oldest_ms, facts.newest_ms].map(at_ms => format_moment(at_ms)).join(' to ');
+  const bytes = [facts.bytes, facts.quota_bytes].filter(Boolean).map(format_bytes).join(' of ');
+  const about = [`${format_count(facts.frames)} frames`, span, bytes].join(kDot);
+  set_text(get('day-facts'), facts.frames ? about : '');
+  if (!day.known && day.follows) load_day();
+  day.frames = day.frames.filter(({at_ms}) => facts.frames && at_ms >= facts.oldest_ms);
+  draw_day_soon();
+}
+
+// `joins`: after what is shown.
+async function load_day(before_ms = 0, joins = false) {
+  const asked = day.asked = {};
+  day.known = true;
+  show_error('day-error', '');
+  const query = `count=${kDayPage}&before=${before_ms}&words=${encodeURIComponent(day.words)}`;
+  const page = (await ask_program(`/api/day?${query}`).catch(fail_day))?.frames;
+  if (!page || asked !== day.asked) return;
+  const known = new Map(day.frames.map(frame => [frame.at_ms, frame]));  // keep their rows
+  const stay = day.frames.filter(frame => joins || (!before_ms && fits_words(frame) && frame.at_ms > page[0]?.at_ms));
+  const all = [...stay, ...page.map(frame => known.get(frame.at_ms) ?? frame)];
+  day.frames = all.slice(-kDayFrames);
+  day.older = page.length === kDayPage;
+  day.follows = joins ? day.follows && all.length <= kDayFrames : !before_ms;
+  draw_day();
+  if (!joins) get('day-strip').scrollLeft = 0;
+}
+
+const fail_day = failure => show_error('day-error', failure.message);
+
+const fits_words = ({caption}) => day.words.split(/\s+/).every(word => caption.toLowerCase().includes(word));
+
+function take_day_frame(frame) {
+  if (!day.follows || !fits_words(frame)) return;
+  day.older ||= day.frames.length === kDayFrames;
+  day.frames = [frame, ...day.frames].slice(0, kDayFrames);
+  draw_day_soon();
+}
+
+const draw_day_soon = make_lazy(draw_day, kListEvery_ms);
+
+function draw_day() {
+  const strip = get('day-strip'), list = get('day-list'), {frames} = day;
+  const named = answers.find(answer => answer.named)?.named;
+  const anchor = strip.scrollLeft > 40 && frames.find(({row}) => row?.offsetLeft >= strip.scrollLeft)?.row;
+  const place = anchor?.offsetLeft - strip.scrollLeft;
+  const rows = new Set(frames.map(frame => frame.row ??= make_day_row(frame)));
+  for (const row of [...list.children]) if (!rows.has(row)) row.remove();
+  let hour = '';
+  frames.forEach(({row, at_ms, caption}, number) => {
+    if (list.children[number] !== row) list.insertBefore(row, list.children[number] ?? null);
+    const before = hour, mark = named?.has(at_ms) ? 'named' : '';
+    hour = format_moment(at_ms, `${format_clock(at_ms).slice(0, 2)}:00`);
+    row.dataset.hour = hour === before ? '' : hour;
+    row.className = mark;
+    row.querySelector('input').ariaLabel = [format_moment(at_ms), mark, caption].join(' ');
+  });
+  get('day-older').hidden = !day.older;
+  get('day-empty').hidden = frames.length > 0;
+  if (anchor) strip.scrollLeft = anchor.offsetLeft - place;
+}
+
+function make_day_row(frame) {
+  const picture = make('span', '', make_thumbnail(frame.thumbnail), format_moment(frame.at_ms));
+  const row = make('li', '', make_choice('day', frame.at_ms, picture, () => choose_day_frame(frame)));
+  row.title = frame.caption;
+  return row;
+}
+
+function choose_day_frame(frame) {
+  day.chosen = frame;
+  get('day-chosen').hidden = !frame;
+  set_text(get('day-forget'), 'Forget');
+  if (!frame) return draw_day();
+  set_text(get('day-caption'), format_moment(frame.at_ms) + kDot + frame.caption);
+  // questions name times of today and yesterday
+  get('day-ask').hidden = get('day-like').hidden = days_ago(frame.at_ms) > 1;
+}
+
+async function show_day_frame(at_ms) {
+  const find = () => day.frames.find(frame => frame.at_ms === at_ms)?.row;
+  if (!find()) {
+    get('day-words').value = day.words = '';
+    await load_day(at_ms + 1);
+  }
+  const row = find();
+  if (!row) return show_error('day-error', 'This frame is no longer kept.');
+  row.scrollIntoView({block: 'nearest', inline: 'center'});
+  row.firstChild.click();
+  row.querySelector('input').focus({preventScroll: true});
+}
+
+function ask_about_day(words, end) {
+  const {at_ms} = day.chosen;
+  get('question').value = `${words} ${format_clock(at_ms)}${days_ago(at_ms) ? ' yesterday' : ''}${end}`;
+  get('question').focus();
+}
+
+async function forget_day_frame({detail}) {
+  const {at_ms, key} = day.chosen, button = get('day-forget');
+  if (button.textContent === 'Forget') return set_text(button, 'Forget for good?');
+  if (detail > 1) return;  // a double click
+  if (!await ask_program('/api/forget', {from_ms: at_ms, to_ms: at_ms + 1}).catch(fail_day)) return;
+  day.frames = day.frames.filter(frame => frame.key !== key);
+  choose_day_frame(null);
+  get('day-words').focus();
+}
+
+const find_day_soon = make_lazy(() => {
+  day.words = get('day-words').value.trim().toLowerCase();
+  load_day();
+}, kSettle_ms);
 
 // ---- Controls
 const kNumbers = ['every_s', 'change', 'frames', 'keep', 'deadline_ms'];
@@ -1008,11 +1148,12 @@ function recall_prompts() {
 }
 
 function find_presets() {
-  return /shapeboard/i.test(state?.model.name ?? '') ? kBoards : kAnything;
+  const presets = /shapeboard/i.test(state?.model.name ?? '') ? kBoards : kAnything;
+  return state?.day ? {...presets, questions: list_day_questions(presets.thing)} : presets;
 }
 
 function draw_presets() {
-  const {prompts, questions} = find_presets(), drawn_now = JSON.stringify([prompts, own_prompts]);
+  const {prompts, questions} = find_presets(), drawn_now = JSON.stringify([prompts, questions, own_prompts]);
   if (drawn_now === presets_drawn) return;
   presets_drawn = drawn_now;
   const own = own_prompts.map(text => {
@@ -1109,6 +1250,12 @@ function start() {
   get('ask').addEventListener('submit', ask_question);
   get('filter').addEventListener('input', draw_history);
   get('older').addEventListener('click', load_older);
+  get('day-words').addEventListener('input', find_day_soon);
+  get('day-newest').addEventListener('click', () => load_day());
+  get('day-older').addEventListener('click', () => load_day(day.frames.at(-1)?.at_ms, true));
+  get('day-ask').addEventListener('click', () => ask_about_day('What was there at', '?'));
+  get('day-like').addEventListener('click', () => ask_about_day('Show me frames like', ''));
+  get('day-forget').addEventListener('click', forget_day_frame);
   get('prompting').addEventListener('submit', event => {
     event.preventDefault();
     apply_prompt(get('prompt').value.trim());

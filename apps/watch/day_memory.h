@@ -39,7 +39,7 @@ class DayMemory {
   DayFrames frames_;
   const double change_;
   ChangeGate gate_{0};
-  std::string caption_;  // of the last kept frame
+  std::string caption_;  // the last kept one
   WatchEvents* events_;
   std::string trouble_;
   int64_t newest_ms_ = 0;

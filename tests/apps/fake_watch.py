@@ -9,6 +9,7 @@ import queue
 import socket
 import threading
 import time
+import urllib.parse
 
 from pictures import make_png
 from program import SOURCE
@@ -60,6 +61,7 @@ class FakeWatch:
     def __init__(self):
         self.state = copy.deepcopy(STATE)
         self.records, self.answers, self.posts, self.seen = [], [], [], []
+        self.day = []  # frames of a library, once keep() has been called
         self.failing = {}  # path without its query: (status, sentence), for every request of it
         self.picture, self.clients, self.lock = None, [], threading.Lock()
         self.delay_s = {}  # of responses, by path
@@ -140,6 +142,16 @@ class FakeWatch:
         self.emit("caption_end", record)
         return record
 
+    def keep(self, caption, at_ms=None):
+        """A frame of the library."""
+        at_ms = at_ms or now_ms() + len(self.day)
+        frame = {"at_ms": at_ms, "key": f"{at_ms:x}", "caption": caption, "thumbnail": f"/day/{at_ms:x}.jpg"}
+        self.day.append(frame)
+        self.state["day"] = {"frames": len(self.day), "bytes": len(self.day) * MIB // 9, "quota_bytes": 64 * MIB,
+                             "oldest_ms": self.day[0]["at_ms"], "newest_ms": at_ms}
+        self.emit("state", self.state)
+        self.emit("day_frame", frame)
+
     def begin_caption(self, number):
         self.emit("caption_begin", {"id": number, "sequence": 3 * number, "at_ms": now_ms(),
                                     "prompt": self.state["settings"]["prompt"]})
@@ -149,8 +161,9 @@ class FakeWatch:
         for place, word in enumerate(text.split()):
             self.emit("question_text", {"id": number, "text": (" " if place else "") + word})
             time.sleep(pause_s)
-        frames = [{"id": record["id"], "at_ms": record["at_ms"], "thumbnail": record["thumbnail"], "label": label,
-                   "named": label in named} for label, record in enumerate(self.records[-6:], 1)]
+        shown = self.day[:3] + self.day[-3:] or self.records[-6:]
+        frames = [{"id": record.get("id", 0), "at_ms": record["at_ms"], "thumbnail": record["thumbnail"],
+                   "label": 0 if self.day else label, "named": label in named} for label, record in enumerate(shown, 1)]
         for frame, second in zip(frames, seconds):
             frame["seconds"] = second
         answer = {"id": number, "question": question, "text": text, "error": error, "frames": frames, "total_ms": 120.4,
@@ -225,6 +238,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.respond(200, watch.picture, "image/png", Cache_Control="no-store")
         elif path.startswith("/history/"):
             self.respond(200, draw_picture(int(path[9:-4]), 160, 120), "image/png")
+        elif path.startswith("/day/"):
+            self.respond(200, draw_picture(int(path[5:-4], 16) // 9973 % 200, 160, 120), "image/png")
+        elif path == "/api/day":
+            query = dict(urllib.parse.parse_qsl(self.path.partition("?")[2], keep_blank_values=True))
+            found = [one for one in reversed(watch.day) if one["at_ms"] < (int(query["before"]) or 1 << 60) and
+                     all(word in one["caption"].lower() for word in query["words"].split())]
+            self.respond(200, {"frames": found[:int(query["count"])]})
         elif path == "/api/state":
             self.respond(200, watch.state)
         elif path == "/api/history":
@@ -278,6 +298,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             watch.state["settings"].update(body)
             self.respond(200, watch.state)
             watch.emit("state", watch.state)
+        elif path == "/api/forget":
+            self.respond(200, {"forgotten": 1})
         elif path == "/api/frame":
             self.send_response(204)
             self.end_headers()

@@ -10,7 +10,7 @@ import unittest
 import urllib.request
 
 from browser import Browser, BrowserFailure, find_browser
-from fake_watch import MIB, FakeWatch, draw_picture
+from fake_watch import MIB, FakeWatch, draw_picture, now_ms
 from program import PROGRAM, needs_http
 
 RED = "A large red circle on the left, on a navy background."
@@ -434,6 +434,42 @@ class FakePage(PageTest):
         page.click("#send")
         self.wait("document.querySelector('#ask-error').hidden")
 
+    # Timeline
+    def test_frames_of_a_library_are_found_shown_and_forgotten(self):
+        page = self.open()
+        self.wait_text("#pill", "Live")
+        self.assertFalse(page.evaluate("document.querySelector('#day').checkVisibility()"))
+        for number in range(230):
+            self.watch.keep(f"{STAR if number % 2 else RED} {number}", now_ms() - (240 - number) * 60000)
+        page.open(self.url)
+        rows = "document.querySelectorAll('#day-list li')"
+        self.wait(f"{rows}.length === 200 && document.querySelector('#day-list img').naturalWidth")
+        self.wait_text("#day-facts", "230 frames")
+        self.wait_text("#ask-presets", "How many times did a red circle appear today?")
+        page.evaluate("document.querySelector('#day-strip').scrollLeft = 500")
+        before = page.evaluate(f"{rows}[9].getBoundingClientRect().left")
+        self.watch.keep(HOSTILE)
+        self.wait(f"{rows}.length === 201")
+        self.assertAlmostEqual(page.evaluate(f"{rows}[10].getBoundingClientRect().left"), before, delta=2)
+        self.watch.answer(1, "Show me", "Two.", named=(1, 6))
+        self.wait("document.querySelector('#day-list .named')")
+        page.click("#answers .seen .named")  # older than what is shown
+        self.wait_text("#day-caption", f"{RED} 0")
+        self.becomes(lambda: len(page.all("#day-list li")), 1)
+        page.fill("#day-words", "RED 22")
+        self.wait(f"{rows}.length === 7")
+        page.click("#day-list label")
+        page.press("ArrowRight")
+        self.wait_text("#day-caption", f"{RED} 226")
+        page.click("#day-like")
+        self.assertIn("Show me frames like", page.evaluate("document.querySelector('#question').value"))
+        page.click("#day-forget")
+        self.assertEqual(self.posted("/api/forget"), [])
+        page.click("#day-forget")
+        at_ms = self.watch.day[226]["at_ms"]
+        self.wait(f"{rows}.length === 6 && !document.querySelector('#day-chosen').checkVisibility()")
+        self.assertEqual(self.posted("/api/forget"), [{"from_ms": at_ms, "to_ms": at_ms + 1}])
+
     # Controls
     def test_every_control_acts(self):
         page = self.open()
@@ -652,6 +688,7 @@ class FakePage(PageTest):
             for number in range(lot * 400, lot * 400 + 400):
                 self.watch.caption(number + 1, f"Caption {number}.")
                 self.watch.note(f"Note {number}.")
+                self.watch.keep(f"Frame {number}.")
                 if number % 4 == 0:
                     self.watch.show(number, picture)
                     self.watch.answer(number + 1, "What changed?", f"Answer {number}.")
@@ -660,7 +697,8 @@ class FakePage(PageTest):
             self.wait_text("#answers", f"Answer {lot * 400 + 396}.", limit_s=120)
             page.send("HeapProfiler.collectGarbage")
             nodes.append(page.send("Memory.getDOMCounters")["nodes"])
-        self.becomes(lambda: [len(page.all(f"{one} > li")) for one in ("#history", "#notes", "#answers")], [200, 50, 50])
+        lists = ("#history", "#notes", "#answers", "#day-list")
+        self.becomes(lambda: [len(page.all(f"{one} > li")) for one in lists], [200, 50, 50, 400])
         self.assertLess(nodes[2], nodes[1] * 1.1)
 
     # Numbers
@@ -718,6 +756,7 @@ class FakePage(PageTest):
     def test_everything_that_acts_has_a_name(self):
         page = self.open()
         self.watch.caption(1, RED)
+        self.watch.keep(RED)
         self.watch.answer(1, "What changed?", "Nothing.")
         self.wait_text("#answers", "Nothing.")
         page.send("Accessibility.enable")
@@ -760,6 +799,7 @@ class FakePage(PageTest):
             self.watch.caption(10 + dark, RED, stop="deadline")
             self.watch.note("A warning.")
             self.watch.note("An error.", "error")
+            self.watch.keep(RED)
             self.watch.answer(1 + dark, "What changed?", "Nothing.", named=(1,))
             for state in ("running", "stalled", "lost", "ended"):
                 self.watch.set(source={"state": state}, frames={"broken": 1})
@@ -790,6 +830,7 @@ class FakePage(PageTest):
         for number in range(1, 4):
             self.watch.caption(number, f"{RED} {number}", stop="deadline")
         self.watch.show(1)
+        self.watch.keep(RED)
         self.watch.answer(1, "What changed?", "Nothing.", named=(1,))
         self.watch.note("An error.", "error")
         self.watch.set(source={"posted": True, "state": "lost", "trouble": "It is gone."})
@@ -848,6 +889,7 @@ class FakePage(PageTest):
         page = self.open()
         self.watch.show(1)
         self.watch.caption(1, RED + " " + "W" * 200)
+        self.watch.keep("W" * 200)
         self.watch.answer(1, "W" * 200, "W" * 200)
         self.watch.note("W" * 200)
         self.watch.set(source={"state": "lost", "trouble": "W" * 200})
