@@ -18,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from readme_tables import with_named_cells
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tools/bench/results"
 PAGE = ROOT / "tests/RELIABILITY.md"
@@ -27,7 +29,7 @@ IN_CI = "a test: in every run of CI"
 
 def read(name):
     path = RESULTS / name
-    return json.loads(path.read_text()) if path.exists() else None
+    return json.loads(path.read_text(), object_hook=with_named_cells) if path.exists() else None
 
 
 def seen(text, result, source):
