@@ -805,6 +805,9 @@ typedef struct ocellus_library_keep {
   const char* caption;     /* UTF-8 of at most 1,000 bytes without control characters; may be NULL */
 } ocellus_library_keep;
 OCELLUS_API void ocellus_library_keep_init(ocellus_library_keep* keep);
+/* links 0: pictures added from now on are read in their prompt, as without limits.reuse, and neither found in a library
+ * nor stored there; 1, at first: they are linked. Entries of a library always are. */
+OCELLUS_API ocellus_status ocellus_session_set_linking(ocellus_session* session, int32_t links);
 /* Sets the labels of images that the session computes from now on; setting a library resets them. */
 OCELLUS_API ocellus_status ocellus_session_set_library_keep(ocellus_session* session, const ocellus_library_keep* keep);
 

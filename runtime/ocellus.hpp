@@ -494,6 +494,8 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   Status set_library(const Library& library, const char* owner) {
     return ocellus_session_set_library(get(), library.get(), owner);
   }
+  /// False: pictures are read in their prompt; see ocellus_session_set_linking.
+  Status set_linking(bool links) { return ocellus_session_set_linking(get(), links ? 1 : 0); }
   Status clear_library() { return ocellus_session_set_library(get(), nullptr, nullptr); }
   Status set_library_keep(const ocellus_library_keep& keep) { return ocellus_session_set_library_keep(get(), &keep); }
   Result<ocellus_library_image> get_library_image() {

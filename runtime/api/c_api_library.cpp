@@ -171,6 +171,14 @@ ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_lib
   return result(opened->set_library(library == nullptr ? nullptr : &library->library, owner == nullptr ? "" : owner));
 }
 
+ocellus_status ocellus_session_set_linking(ocellus_session* session, int32_t links) {
+  OCELLUS_REQUIRE(session);
+  ocellus::Session* const opened = open_session(session, __func__);
+  if (opened == nullptr) return OCELLUS_BAD_ARGUMENT;
+  opened->reuse().set_linking(links != 0);
+  return OCELLUS_OK;
+}
+
 ocellus_status ocellus_library_list(ocellus_library* library, const char* owner, ocellus_library_visit visit,
                                     void* user) {
   OCELLUS_REQUIRE(library);

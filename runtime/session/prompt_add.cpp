@@ -175,8 +175,14 @@ Status Prompt::add_picture(const Picture& picture) {
   const Checkpoint before = mark();
   if (const Status status = begin_picture(plan); !status.ok()) return end_picture(status, before);
   if (shape.reuse.in_context()) return end_picture(add_in_context(picture, plan), before);
-  if (shape.reuse.links()) return end_picture(reuse_.link(picture, plan, chunk()), before);
-  return end_picture(pictures_.add(picture, plan, before.images, chunk()), before);
+  if (reuse_.links()) return end_picture(reuse_.link(picture, plan, chunk()), before);
+  int32_t ordinal = before.images;
+  // Beside linked images every image has its blocks from the beginning: see reserve_rows.
+  if (shape.reuse.links() && !shape.reuse.staged) {
+    if (const Status status = conversation_.cache().reserve_image(&ordinal); !status.ok())
+      return end_picture(status, before);
+  }
+  return end_picture(pictures_.add(picture, plan, ordinal, chunk()), before);
 }
 
 Status Prompt::add_library_image(const LibraryKey& key) {
@@ -209,7 +215,7 @@ Status Prompt::prepare_picture(const ViewPlan& plan) {
                         shape.pictures.per_session);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(room_.check(need, waiting()));
-  const int64_t rows = text_rows + (shape.reuse.links() ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
+  const int64_t rows = text_rows + (reuse_.links() ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
   return chunk().room() < rows ? read_and_borrow() : Status();
 }
 

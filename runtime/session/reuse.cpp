@@ -94,7 +94,10 @@ void Reuse::reset() {
   library_ = nullptr;
   owner_ = {};
   keep_ = {};
+  is_linking_ = true;
 }
+
+bool Reuse::links() const { return is_linking_ && conversation_.engine().shape().reuse.links(); }
 
 Status Reuse::set_library(ImageLibrary* library, std::string_view owner) {
   Engine& engine = conversation_.engine();

@@ -27,8 +27,12 @@ class Reuse {
  public:
   Reuse(Conversation& conversation, PictureRows& pictures) : conversation_(conversation), pictures_(pictures) {}
 
-  /// Removes the library and the labels of images.
+  /// Removes the library and the labels of images; pictures are linked again.
   void reset();
+  /// See ocellus_session_set_linking.
+  void set_linking(bool links) { is_linking_ = links; }
+  /// True if pictures that are added now are linked.
+  bool links() const;
   /// Null: none. See ocellus_session_set_library.
   Status set_library(ImageLibrary* library, std::string_view owner);
   ImageLibrary* library() const { return library_; }
@@ -91,6 +95,7 @@ class Reuse {
   OwnerName owner_;
   SessionKeep keep_;
   SharedLinks shared_{conversation_};
+  bool is_linking_ = true;
 };
 
 }  // namespace ocellus

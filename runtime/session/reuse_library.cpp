@@ -108,7 +108,7 @@ Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
 
 bool Reuse::looks_ahead() const {
   Engine& engine = conversation_.engine();
-  return library_ != nullptr && !engine.shape().reuse.in_context() && engine.pictures_ahead().has_room();
+  return library_ != nullptr && links() && !engine.shape().reuse.in_context() && engine.pictures_ahead().has_room();
 }
 
 void Reuse::forget_ahead() {

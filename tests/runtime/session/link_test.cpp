@@ -167,6 +167,60 @@ TEST_CASE("linked images of a prompt that is not read are given back, and the co
   CHECK(session.cache().image_count() == 1);
 }
 
+TEST_CASE("pictures of a session that links none are read as without reuse, bit for bit" *
+          doctest::test_suite("long")) {
+  struct Setting {
+    ocellus_reuse reuse;
+    int32_t bits;
+    const char* evict;
+  };
+  for (const Setting& setting : {Setting{OCELLUS_REUSE_MPIC, 16, ""},
+                                 {OCELLUS_REUSE_SPREAD, 2, ""},
+                                 {OCELLUS_REUSE_CARRY, 16, ""},
+                                 {OCELLUS_REUSE_CARRY, 2, ""},
+                                 {OCELLUS_REUSE_BLEND, 16, ""},
+                                 {OCELLUS_REUSE_MPIC, 4, "snapkv"}}) {
+    CAPTURE(setting.reuse);
+    CAPTURE(setting.bits);
+    ocellus_limits limits = linking_limits(4, 300, 8, setting.bits);
+    limits.reuse = setting.reuse;
+    limits.max_encode_views = 1;  // as linked images are encoded
+    test::set_text(limits.cache.evict, setting.evict);
+    if (setting.evict[0] != 0) limits.cache.keep = 0.5f;
+    ocellus_limits plain_limits = limits;
+    plain_limits.reuse = OCELLUS_REUSE_NONE;
+    plain_limits.reuse_rows = 0;
+    const std::unique_ptr<Engine> engine = make_engine(limits), plain_engine = make_engine(plain_limits);
+    const FreeBlocks all(*engine);
+    Session &session = open_session(*engine), &plain = open_session(*plain_engine);
+    session.reuse().set_linking(false);
+    for (const int id : {0, 12}) {
+      CAPTURE(id);
+      const Answer expected = answer_golden(plain, id), answer = answer_golden(session, id);
+      CHECK(answer.text == expected.text);
+      CHECK(answer.stats.logits_hash == expected.stats.logits_hash);
+      CHECK(answer.stats.kv_bytes == expected.stats.kv_bytes);
+      plain.reset();
+      session.reset();
+    }
+    CHECK(FreeBlocks(*engine) == all);
+    // A prompt that is dropped gives its blocks back; afterwards linked pictures stand beside the others.
+    REQUIRE(session.begin_turn().ok());
+    REQUIRE(test::add_board(session, "images/115.png").ok());
+    session.reset();
+    CHECK(FreeBlocks(*engine) == all);
+    if (setting.evict[0] != 0) continue;
+    REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/115.png"}).ok());
+    REQUIRE(test::answer_of(session, default_params(4)).status.ok());
+    session.reuse().set_linking(true);
+    REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/113.png"}).ok());
+    REQUIRE(test::answer_of(session, default_params(4)).status.ok());
+    CHECK(session.cache().image_count() == 2);
+    session.reset();
+    CHECK(FreeBlocks(*engine) == all);
+  }
+}
+
 TEST_CASE("sessions with linked images are decoded together as they are alone") {
   ocellus_limits limits = linking_limits(1, 150, 8, 8);
   limits.max_sessions = 3;
