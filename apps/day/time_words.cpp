@@ -60,12 +60,19 @@ int64_t unit_seconds(std::string_view word) {
   return 0;
 }
 
+// True for a word of which a number may be the count: "9 people".
+bool is_many(std::string_view word) {
+  if (word == "this" || word == "does") return false;
+  return word == "people" || (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss"));
+}
+
 // A time by the clock.
 struct Clock {
   int64_t seconds = 0;
   bool is_exact = false;  // with seconds
   bool has_half = false;  // am or pm
   bool is_plain = false;  // a number alone, which may be no time
+  bool is_named = false;  // "noon"
   size_t words = 0;       // 0: no time
 };
 
@@ -77,7 +84,7 @@ class Words {
     while ((at = question.find_first_not_of(" \t\r\n", at)) != std::string::npos) {
       const size_t end = std::min(question.find_first_of(" \t\r\n", at), question.size());
       raw_.push_back(question.substr(at, end - at));
-      plain_.push_back(trim(to_lower(raw_.back()), "?!.,;\""));
+      plain_.push_back(trim(to_lower(raw_.back()), "?!.,;:()\""));
       at = end;
     }
     taken_.resize(raw_.size());
@@ -86,6 +93,7 @@ class Words {
   size_t size() const { return raw_.size(); }
   // Empty beyond the end.
   std::string_view operator[](size_t i) const { return i < plain_.size() ? std::string_view(plain_[i]) : ""; }
+  bool is_taken(size_t i) const { return taken_[i]; }
   void take(size_t first, size_t count) {
     for (size_t i = first; i < std::min(first + count, taken_.size()); ++i) taken_[i] = true;
   }
@@ -110,8 +118,8 @@ class Words {
 Clock Words::clock_at(size_t i) const {
   std::string_view word = (*this)[i];
   if (word == "noon" || word == "lunch" || word == "lunchtime")
-    return {.seconds = 12 * kHour_s, .has_half = true, .words = 1};
-  if (word == "midnight") return {.seconds = 0, .has_half = true, .words = 1};
+    return {.seconds = 12 * kHour_s, .has_half = true, .is_named = true, .words = 1};
+  if (word == "midnight") return {.seconds = 0, .has_half = true, .is_named = true, .words = 1};
   const int64_t hour = word.empty() ? -1 : take_number(&word);
   if (hour < 0 || hour > 24) return {};
   int64_t minute = 0, second = 0;
@@ -141,6 +149,7 @@ Clock Words::clock_at(size_t i) const {
   } else if (!word.empty()) {
     return {};
   }
+  if (clock.is_plain && raw_[i] == plain_[i] && is_many((*this)[i + 1])) return {};
   clock.seconds = hours * kHour_s + minute * kMinute_s + second;
   return clock.seconds > kDay_s ? Clock() : clock;
 }
@@ -176,7 +185,9 @@ class Finder {
         words_.take(takes_before ? i - 1 : i, takes_before ? 2 : 1);
       }
     }
-    for (size_t i = 0; i < words_.size() && !found_; ++i) found_ = find_at(i);
+    for (size_t i = 0; i < words_.size() && !found_; ++i) found_ = find_range(i) || find_bound(i) || find_ago(i);
+    for (size_t i = 0; i < words_.size() && !is_relative_; ++i)
+      found_ = (!words_.is_taken(i) && find_part(i)) || found_;
     if (!found_ && !has_day_) return;
     if (is_relative_) {
       out->span = relative_;
@@ -184,18 +195,31 @@ class Finder {
       int days = day_;
       if (!has_day_ && time_of_day(now_ms_, days, begin_) > now_ms_) --days;
       out->span = TimeSpan{time_of_day(now_ms_, days, begin_), time_of_day(now_ms_, days, end_)};
-      if (is_open_) out->span->end_ms = std::max(now_ms_ + 1, out->span->begin_ms + 1);
+      if (is_open_) out->span->end_ms = now_ms_ + 1;
+      // A time may have passed already, or not exist where clocks go forward.
+      out->span->end_ms = std::max(out->span->end_ms, out->span->begin_ms + 1);
     }
     out->is_moment = is_moment_;
   }
 
  private:
-  bool find_at(size_t i) { return find_range(i) || find_bound(i) || find_part(i) || find_ago(i); }
-
   bool set(size_t first, size_t count, int64_t begin, int64_t end) {
     words_.take(first, count);
     begin_ = begin;
     end_ = end;
+    return true;
+  }
+
+  bool set_moment(size_t first, size_t count, const Clock& clock) {
+    is_moment_ = !is_open_;  // "since yesterday at 9" is none
+    return set(first, count, clock.seconds, clock.seconds + (clock.is_exact ? 1 : kMinute_s));
+  }
+  // Moves a time that was found into the part: "at 9 this evening". Without one, the part is the time.
+  bool set_part(size_t first, size_t count, int64_t begin, int64_t end) {
+    if (!found_) return set(first, count, begin, end);
+    const int64_t half = 12 * kHour_s;
+    for (; begin_ < begin && begin_ + half < end; begin_ += half) end_ += half;
+    words_.take(first, count);
     return true;
   }
 
@@ -223,45 +247,46 @@ class Finder {
       is_open_ = true;
       return set(i, 3, begin, kDay_s);
     }
+    const Clock bare = words_.clock_at(i);  // "like 10:30"
+    if (bare.words > 0 && !bare.is_plain && !bare.is_named) return set_moment(i, bare.words, bare);
     const Clock clock = words_.clock_at(i + 1);
     if (clock.words == 0) return false;
     const size_t count = 1 + clock.words;
     if (word == "since" || word == "after") {
-      is_open_ = !has_day_ || day_ == 0;
+      is_open_ = is_open_ || word == "since" || !has_day_ || day_ == 0;
       return set(i, count, clock.seconds, kDay_s);
     }
     if (word == "before" || word == "until" || word == "till") return set(i, count, 0, clock.seconds);
     if (word == "around" || (word == "about" && !clock.is_plain)) {
       return set(i, count, std::max<int64_t>(clock.seconds - kAround_s, 0), clock.seconds + kAround_s);
     }
-    const bool has_word = word == "at";
-    if (!has_word && clock.is_plain) return false;  // "like 10:30"
-    is_moment_ = true;
-    end = clock.seconds + (clock.is_exact ? 1 : kMinute_s);
-    return has_word ? set(i, count, clock.seconds, end) : set(i + 1, clock.words, clock.seconds, end);
+    return word == "at" && set_moment(i, count, clock);
   }
 
   // "this morning", "in the afternoon", "tonight", "last night"
   bool find_part(size_t i) {
     int64_t begin = 0, end = 0;
-    if (words_[i] == "tonight") return set(i, 1, 18 * kHour_s, kDay_s);
+    if (words_[i] == "tonight") return set_part(i, 1, 18 * kHour_s, kDay_s);
     if (words_[i] == "last" && words_[i + 1] == "night") {
       has_day_ = true;
       day_ = -1;
-      return set(i, 2, 18 * kHour_s, kDay_s + 6 * kHour_s);
+      return set_part(i, 2, 18 * kHour_s, kDay_s + 6 * kHour_s);
     }
-    if (words_[i] == "this" && part_of_day(words_[i + 1], &begin, &end)) return set(i, 2, begin, end);
+    if (words_[i] == "this" && part_of_day(words_[i + 1], &begin, &end)) return set_part(i, 2, begin, end);
     if (words_[i] == "in" && words_[i + 1] == "the" && part_of_day(words_[i + 2], &begin, &end)) {
-      return set(i, 3, begin, end);
+      return set_part(i, 3, begin, end);
     }
-    if (i > 0 && words_[i - 1] == "yesterday" && part_of_day(words_[i], &begin, &end)) return set(i, 1, begin, end);
+    if (i > 0 && words_[i - 1] == "yesterday" && part_of_day(words_[i], &begin, &end))
+      return set_part(i, 1, begin, end);
     return false;
   }
 
   // "in the last 2 hours", "the past half hour", "2 hours ago"
   bool find_ago(size_t i) {
     size_t at = i;
-    if (words_[at] == "in" || words_[at] == "during" || words_[at] == "over" || words_[at] == "within") ++at;
+    for (const std::string_view word : {"in", "for", "during", "over", "within"}) {
+      if (words_[i] == word) at = i + 1;
+    }
     const bool is_last = words_[at] == "the" && (words_[at + 1] == "last" || words_[at + 1] == "past");
     if (is_last) at += 2;
     if (!is_last && at != i) return false;
@@ -331,9 +356,12 @@ std::optional<int64_t> parse_since(const std::string& text, int64_t now_ms) {
   const std::string hour = !has_day ? text : space == std::string::npos ? "" : text.substr(space + 1);
   if (!hour.empty() || !has_day) clock = Words(hour).clock_at(0);
   if (clock.words == 0 || clock.is_plain) return std::nullopt;
-  date.tm_hour = date.tm_min = date.tm_sec = 0;
+  date.tm_hour = 12;
   date.tm_isdst = -1;
-  return time_of_day(int64_t{std::mktime(&date)} * 1000, 0, clock.seconds);
+  const int day_of_month = date.tm_mday;
+  const int64_t noon_ms = int64_t{std::mktime(&date)} * 1000;
+  if (date.tm_mday != day_of_month) return std::nullopt;  // 30 February
+  return time_of_day(noon_ms, 0, clock.seconds);
 }
 
 std::string clock_text(int64_t at_ms, int64_t now_ms) {

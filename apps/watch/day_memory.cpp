@@ -26,7 +26,10 @@ std::string caption_line(const std::string& text) {
 }  // namespace
 
 DayMemory::DayMemory(const DayOptions& options, WatchEvents* events)
-    : frames_(options.folder, options.owner, options.quota), change_(options.change), events_(events) {}
+    : frames_(options.folder, options.owner, options.quota), change_(options.change), events_(events) {
+  const std::vector<DayFrame> frames = frames_.list();
+  if (!frames.empty()) newest_ms_ = frames.back().at_ms;
+}
 
 bool DayMemory::differs(const Frame& frame, const std::string& caption) {
   const double change = gate_.change(frame);
@@ -67,12 +70,12 @@ void DayMemory::keep(ocellus_session* session, const Frame& frame, const Record&
   } catch (const Failure& failure) {
     sentence = failure.what();
   }
-  if (sentence != trouble_) {
+  if (sentence.empty() == is_in_trouble_) {  // the sentences of one trouble name other files
     events_->note(sentence.empty() ? "information" : "error",
                   sentence.empty() ? "Frames are kept in the library again."
                                    : sentence + " This frame is not kept; watching goes on.");
   }
-  trouble_ = sentence;
+  is_in_trouble_ = !sentence.empty();
 }
 
 nlohmann::ordered_json DayMemory::state() const {

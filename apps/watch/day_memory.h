@@ -41,7 +41,7 @@ class DayMemory {
   ChangeGate gate_{0};
   std::string caption_;  // the last kept one
   WatchEvents* events_;
-  std::string trouble_;
+  bool is_in_trouble_ = false;
   int64_t newest_ms_ = 0;
 };
 

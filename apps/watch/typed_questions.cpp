@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "apps/base/failure.h"
-#include "apps/base/sizes.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
 #include "apps/setup/answer.h"
@@ -75,7 +74,7 @@ void TypedQuestions::obey(const std::string& line) {
   if (command == "/change") return set(number_setting("change", argument));
   if (command == "/pause" || command == "/resume") return set({{"paused", command == "/pause"}});
   if (command == "/stats") return print_notes(json_line(watcher_->state()));
-  if (command == "/forget") return print_notes(format_count(watcher_->forget(argument), "frame") + " forgotten.\n");
+  if (command == "/forget") return print_note(watcher_->forget(argument));
   if (command == "/quit") return request_stop();
   throw Failure(kExitUsage, "unknown command " + command + ": there are /prompt TEXT, /every SECONDS, /change X, " +
                                 "/pause, /resume, /stats, /forget TIME and /quit; other lines are questions.");

@@ -4,6 +4,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/plain_text.h"
+#include "apps/base/sizes.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
 #include "apps/camera/jpeg.h"
@@ -186,14 +187,17 @@ int64_t Watcher::now_ms() const {
   return scripted_ms > 0 ? scripted_ms : wall_ms(monotonic_ns());
 }
 
-int32_t Watcher::forget(const std::string& words) {
+std::string Watcher::forget(const std::string& words) {
   if (!day_) throw Failure(kExitUsage, "nothing is kept in a library: --memory library does that.");
   const TimedText timed = take_time_words(words, now_ms());
   const bool is_all = trim(to_lower(words)) == "everything";
   if (!is_all && (!timed.span || !trim(timed.text).empty())) {
     throw Failure(kExitUsage, "name the time to forget, as in \"between 9 and 10\" or \"today\", or \"everything\".");
   }
-  return day_->frames().forget(is_all ? std::nullopt : timed.span);
+  const int32_t count = day_->frames().forget(is_all ? std::nullopt : timed.span);
+  const std::string sentence = format_count(count, "frame") + " forgotten";
+  if (is_all) return sentence + ".";
+  return sentence + ", from " + clock_text(timed.span->begin_ms, 0) + " to " + clock_text(timed.span->end_ms, 0) + ".";
 }
 
 void Watcher::answer_frame() {
@@ -337,6 +341,11 @@ std::string Watcher::metrics() const {
   PrometheusText text;
   counts_.add_metrics(capture_->status(), &text);
   add_memory_metrics(state()["memory"], &text);
+  if (day_) {
+    text.add_gauge("ocellus_library_frames", "Frames kept in the library.",
+                   static_cast<double>(day_->frames().count()));
+    text.add_gauge("ocellus_library_bytes", "Bytes of these frames.", static_cast<double>(day_->frames().bytes()));
+  }
   text.add_process();
   return text.text();
 }

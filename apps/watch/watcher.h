@@ -54,9 +54,9 @@ class Watcher {
   std::optional<int64_t> ask(const std::string& question);
   // The frames of the library; null without such a memory.
   DayFrames* day() const { return day_ ? &day_->frames() : nullptr; }
-  // Removes the frames of the time that these words name ("between 9 and 10", "everything"); returns their number.
-  // Throws a Failure for other words.
-  int32_t forget(const std::string& words);
+  // Removes the frames of the time that these words name ("between 9 and 10", "everything"); says how many, and of what
+  // time. Throws a Failure for other words.
+  std::string forget(const std::string& words);
 
  private:
   void open();

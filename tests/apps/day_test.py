@@ -1,12 +1,11 @@
 """A day of frames in an image library: what is kept, what is found, what is forgotten, and bad input."""
 
 import datetime
-import os
 import shutil
 import unittest
 
 from program import (BAD_INPUT, OK, USAGE, FolderTest, board, run)
-from watch_test import lines_of
+from watch_test import Watching, lines_of
 
 PICTURES = ("006", "028", "024", "004", "006")  # of the boards; the first comes back
 
@@ -60,6 +59,9 @@ class DayTest(FolderTest):
         counted = self.ask(f"How many times did a {thing} appear today?")
         self.assertEqual(counted["count"], len(came))
         self.assertGreater(counted["checks"], 0)
+        several = self.ask(f"How many times did a {thing} appear today?", "--sessions", 3)
+        self.assertEqual([several[key] for key in ("count", "checks", "answer")],
+                         [counted[key] for key in ("count", "checks", "answer")])
         free = self.ask("How many shapes are there?", "--images", 3)
         self.assertEqual([frame["label"] for frame in free["frames"]], [1, 2, 3])
         self.assertEqual([frame["at_ms"] for frame in free["frames"]],
@@ -98,15 +100,29 @@ class DayTest(FolderTest):
         self.assertRegex(done.stderr, r"\d frames? forgotten\.")
         self.assertRegex(done.stderr, "name the time to forget")
 
-    def test_a_library_that_cannot_be_written_to_stops_no_frame(self):
-        self.watch("--frames", 1)
-        if os.geteuid() == 0:
-            self.skipTest("root may write everywhere")
-        (self.library / "entries").chmod(0o500)
-        self.addCleanup((self.library / "entries").chmod, 0o700)
-        out = self.watch()
-        self.assertEqual(lines_of(out, "end")[0]["frames"]["answered"], len(PICTURES))
-        self.assertEqual(len([note for note in lines_of(out, "note") if note["level"] == "error"]), 1)
+    def test_a_library_that_is_lost_stops_no_frame_and_is_told_once(self):
+        aside = self.folder / "aside"
+        with Watching("synthetic", "--fps", 20, "--change", 0, "--remember-change", 0, "--memory", "library", "--library",
+                      self.library, "--json") as watching:
+            watching.wait_for(lambda: len(watching.out) > 2)
+            (self.library / "entries").rename(aside)
+            errors = lambda: [line for line in watching.out if '"level":"error"' in line]
+            watching.wait_for(errors)
+            before = len(watching.out)
+            watching.wait_for(lambda: len(watching.out) > before + 5)
+            self.assertEqual(len(errors()), 1, errors())
+            self.assertIn("watching goes on", errors()[0])
+            aside.rename(self.library / "entries")
+            watching.wait_for(lambda: [line for line in watching.out if "kept in the library again" in line])
+            watching.type("/quit")
+            self.assertEqual(watching.finish(), OK)
+
+    def test_frames_older_than_the_age_go(self):
+        day = ("--scene", "day", "--speed", 0, "--fps", 0.002, "--frames", 12, "--library-age", "1h")
+        end = self.objects("watch", "synthetic", *day, "--memory", "library", "--library", self.library)[-1]["day"]
+        self.assertGreater(end["frames"], 1)
+        self.assertLess(end["frames"], 12)
+        self.assertLessEqual(end["newest_ms"] - end["oldest_ms"], 3_600_000)
 
     def test_a_quota_below_one_frame_is_told_once(self):
         out = self.watch("--library-size", 1000)

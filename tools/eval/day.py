@@ -131,7 +131,7 @@ def is_right(question, answer):
 
 
 def ask_captions(frames, question):
-    """The same answer from captions alone, as (at_ms, caption) by time."""
+    """The same answer from captions alone; `frames` by time, each with its time and caption first."""
     kind, text, _, begin, end = question
     before = [frame for frame in frames if frame[0] <= begin][-1:]
     seen = before + [frame for frame in frames if begin < frame[0] < end]
@@ -145,7 +145,7 @@ def ask_captions(frames, question):
         said = (f"New: {', '.join(new)}. " if new else "") + (f"Disappeared: {', '.join(gone)}." if gone else "")
         return {"answer": said}
     thing = re.search(r"(?:the|an?) (.+?)(?: appear| disappear| between|\.|\?|$)", text).group(1)
-    there = [shows(caption, thing) for _, caption in seen]
+    there = [shows(caption, thing) for _, caption, _ in seen]
     comes = kind != "disappear"
     moments = [seen[i][0] for i in range(1, len(seen)) if there[i] == comes and there[i - 1] != comes]
     if kind in ("presence", "which") and there[0]:
@@ -170,7 +170,7 @@ def listed(program, folder):
     frames = []
     for line in out.splitlines():
         item = json.loads(line)
-        frames += [(int(tag[3:]), item["caption"]) for tag in item["tags"] if tag.startswith("at-")]
+        frames += [(int(tag[3:]), item["caption"], item["key"]) for tag in item["tags"] if tag.startswith("at-")]
     return sorted(frames)
 
 
@@ -231,6 +231,19 @@ def about_several(ask, dice, count):
     return {"several": cells}
 
 
+def about_all_at_once(program, folder, frames, dice, count, together=8):
+    """Consecutive frames as pictures in one prompt, unpacked: which of them show a thing."""
+    right = []
+    for _ in range(count):
+        first, shape = dice.randrange(len(frames) - together), dice.choice(["ring", "circle", "star", "cross", "heart"])
+        some = frames[first:first + together]
+        code, out, _ = run(program, "ask", "--json", "--prompt", f"Which images show a {shape}?",
+                           *(f"{folder}/previews/{key}.jpg" for _, _, key in some))
+        named = {int(number) for number in re.findall(r"\d+", json.loads(out)["answer"])} if code == 0 else None
+        right.append(named == {i + 1 for i, (_, caption, _) in enumerate(some) if shows(caption, shape)})
+    return {"which_of_8_in_a_prompt": share(right)}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default="build/release/apps/ocellus")
@@ -262,11 +275,14 @@ def main():
                     cell.update(measure(options.program, day, seed, library, questions, options.newest))
                     ask = lambda text, *flags: ask_program(options.program, day, library, text, *flags)
                     cell.update(about_one_moment(ask, day, random.Random(seed), options.questions // 4))
+                    cell.update(about_all_at_once(options.program, library, listed(options.program, library),
+                                                  random.Random(seed), options.questions // 4))
                     cell.update(about_several(ask, random.Random(seed), options.questions // 4))
                     print(json.dumps(cell), flush=True)
                     cells.append(cell)
     if options.output:
-        Path(options.output).write_text(json.dumps({"cells": cells}, indent=1) + "\n")
+        rows = ",\n  ".join(json.dumps(cell) for cell in cells)
+        Path(options.output).write_text(f'{{"cells": [\n  {rows}\n]}}\n')
 
 
 if __name__ == "__main__":

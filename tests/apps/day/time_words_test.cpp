@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "apps/day/day_question.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -77,6 +79,11 @@ TEST_CASE("words of time become spans of the local clock") {
        {"What was there at 10:30?", "2026-11-27 10:30:00", "2026-11-27 10:31:00", "What was there?", true},
        {"What was there at 10:30:05?", "2026-11-27 10:30:05", "2026-11-27 10:30:06", "What was there?", true},
        {"Show me frames like 10:30.", "2026-11-27 10:30:00", "2026-11-27 10:31:00", "Show me frames like.", true},
+       {"10:30, what was there?", "2026-11-27 10:30:00", "2026-11-27 10:31:00", "what was there?", true},
+       {"Who came at 9 last night?", "2026-11-26 21:00:00", "2026-11-26 21:01:00", "Who came?", true},
+       {"Who came at 9 this morning?", "2026-11-27 09:00:00", "2026-11-27 09:01:00", "Who came?", true},
+       {"Who came (since 9 yesterday)?", "2026-11-26 09:00:00", "2026-11-27 15:30:00", "Who came?"},
+       {"Who came since yesterday at 9?", "2026-11-26 09:00:00", "2026-11-27 15:30:00", "Who came?"},
        {"What was there at noon?", "2026-11-27 12:00:00", "2026-11-27 12:01:00", "What was there?", true},
        {"What was there 2 hours ago?", "2026-11-27 13:30:00", "2026-11-27 13:31:00", "What was there?", true}});
 }
@@ -87,15 +94,23 @@ TEST_CASE("days on which clocks change have their own length") {
   CHECK(spring.span->end_ms - spring.span->begin_ms == 23 * 3600 * 1000);
   const TimedText autumn = take_time_words("Who came yesterday?", at("2026-10-26 12:00:00"));
   CHECK(autumn.span->end_ms - autumn.span->begin_ms == 25 * 3600 * 1000);
+  check_rows("2026-03-29 12:00:00",  // there was no 2:10
+             {{"Who came between 2:10 and 4?", "2026-03-29 03:10:00", "2026-03-29 04:00:00", "Who came?"},
+              {"Who came between 2:10 and 3?", "2026-03-29 03:10:00", "2026-03-29 03:10:00", "Who came?"}});
+  check_rows("2026-11-27 01:00:00",
+             {{"Who came between 9 and 10?", "2026-11-26 09:00:00", "2026-11-26 10:00:00", "Who came?"},
+              {"Who came between 22 and 2?", "2026-11-26 22:00:00", "2026-11-27 02:00:00", "Who came?"}});
   check_rows("2026-01-01 10:00:00",
              {{"Who came yesterday?", "2025-12-31 00:00:00", "2026-01-01 00:00:00", "Who came?"}});
 }
 
 TEST_CASE("words that are no times stay") {
   const Berlin berlin;
-  for (const char* question : {"What is in image 3?", "Is there a ring at the top left?", "How many of the 3 squares?",
-                               "What was there at 25:70?", "What is about 9 pixels wide?", "between us and them",
-                               "since", "the last image", "at", "", "ago", "the last"}) {
+  for (const char* question :
+       {"What is in image 3?", "Is there a ring at the top left?", "How many of the 3 squares?",
+        "What was there at 25:70?", "What is about 9 pixels wide?", "between us and them", "since", "the last image",
+        "at", "", "ago", "the last", "When is lunch?", "Was a midnight blue car there?", "Were there around 9 people?",
+        "Look at 3 squares", "What is there at 3 seconds?", "between 2 and 5 stars"}) {
     CAPTURE(question);
     const TimedText timed = take_time_words(question, at("2026-11-27 15:30:00"));
     CHECK_FALSE(timed.span.has_value());
@@ -118,24 +133,31 @@ TEST_CASE("the begin of a time is an age, a time or a day") {
     REQUIRE(parse_since(text, now).has_value());
     CHECK(clock_text(*parse_since(text, now), now) == time);
   }
-  for (const char* text : {"", "lunchbreak", "-2h", "9", "2026-13-01", "2026-11-27 x", "9999999999d", "1 h", "25:00"}) {
+  for (const char* text :
+       {"", "lunchbreak", "-2h", "9", "2026-13-01", "2026-02-30", "2026-11-27 x", "9999999999d", "1 h", "25:00"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_since(text, now).has_value());
   }
 }
 
-TEST_CASE("any words end in a question without its times") {
+TEST_CASE("any words and bytes end in a question without its times") {
   const Berlin berlin;
   std::mt19937 random(7);
-  const std::vector<std::string> words = {"between", "and",  "9",    "10:",  "since", "at",   "last", "the", "half",
-                                          "hours",   "ago",  "in",   "am",   "pm",    "99:1", "-1",   "to",  "today",
-                                          "tonight", "this", "\xff", "noon", "1e9",   "?",    ":",    "24",  "morning"};
+  const std::vector<std::string> words = {
+      "between",  "and",   "9",        "10:",  "since",  "at",        "last",    "the",     "half",
+      "hours",    "ago",   "in",       "am",   "pm",     "99:1",      "-1",      "to",      "today",
+      "tonight",  "\xff",  "noon",     "1e9",  "?",      ":",         "24",      "morning", "this",
+      "when did", "leave", "how many", "came", "at the", "was there", "show me", "first",   "what changed"};
+  const int64_t now = at("2026-11-27 15:30:00");
   for (int i = 0; i < 20000; ++i) {
     std::string text;
     for (unsigned n = random() % 8; n > 0; --n) text += words[random() % words.size()] + (random() % 9 == 0 ? "" : " ");
-    const TimedText timed = take_time_words(text, at("2026-11-27 15:30:00"));
+    if (i % 2 == 0 && !text.empty()) text[random() % text.size()] = static_cast<char>(random());
+    const TimedText timed = take_time_words(text, now);
     if (timed.span) CHECK(timed.span->begin_ms < timed.span->end_ms);
-    (void)parse_since(text, 0);
+    const DayQuestion question = parse_day_question(text, now);
+    CHECK(question.thing.empty() == (question.kind == DayQuestion::kChange || question.kind == DayQuestion::kFree));
+    (void)parse_since(text, now);
   }
 }
 
