@@ -378,11 +378,11 @@ function draw_memory() {
   const of_budget = memory.budget_bytes ? ` of ${format_bytes(memory.budget_bytes)}` : ', no budget';
   set_text(get('memory-total'), format_bytes(memory.total_bytes) + of_budget);
 
-  const lenses = get('lenses'), places = Math.min(memory.images_most, 32);
+  const lenses = get('lenses'), places = state.day ? 0 : Math.min(memory.images_most, 32);
   while (lenses.children.length > places) lenses.lastChild.remove();
   while (lenses.children.length < places) lenses.append(make('i'));
   [...lenses.children].forEach((lens, place) => { lens.className = place < memory.images_held ? 'held' : ''; });
-  set_text(get('images-held'), `${memory.images_held} of ${memory.images_most}`);
+  set_text(get('images-held'), state.day ? `${format_count(state.day.frames)} in the library` : `${memory.images_held} of ${memory.images_most}`);
   const share = memory.kv_bytes_full ? memory.kv_bytes / memory.kv_bytes_full : 0;
   get('kv-meter').style.width = `${Math.min(100, 100 * share)}%`;
   set_text(get('kv-bytes'), format_bytes(memory.kv_bytes) + (share ? `, ${format_share(share)}` : ''));
