@@ -406,6 +406,41 @@ def time_to_first_token(results):
                   ["nothing reused", *(cell(row, place) for place in places)] for row in rows], right=True)
 
 
-TABLES = {"packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "beside llama.cpp on two cores": beside_the_peer_on_two_cores, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+def day(results):
+    """Days by bits, room, what goes where it is full and rows in place: the means of their seeds."""
+    groups, rows = {}, []
+    for cell in results["day"]["cells"]:
+        key = (cell["reuse"] != "spread:40", cell["library_size"] != "256M", cell["bits"] != 2, cell["bits"],
+               -int(cell["library_size"][:-1]), cell["drops"], cell["reuse"])
+        groups.setdefault(key, []).append(cell)
+
+    def mean(cells, get):
+        return sum(map(get, cells)) / len(cells)
+
+    def scores(cells, of):
+        kinds = (("appear", "disappear"), ("count",), ("presence", "which"), ("change",))
+        return [score(mean(cells, lambda cell: sum(cell[of][kind] for kind in kind_group) / len(kind_group)))
+                for kind_group in kinds]
+
+    for key, cells in sorted(groups.items()):
+        first = cells[0]
+        is_full = first["library_size"] != "256M"
+        name = f"{first["bits"]} bit{"s" if first["bits"] > 1 else ""}" + (f", `--reuse {first['reuse']}`" if key[0] else "")
+        name += f", {first['library_size']}, the {first['drops']} go" if is_full else ""
+        name += f" ({len(cells)} days)" if len(cells) > 1 else ""
+        rows.append([name, whole(mean(cells, lambda cell: cell["frames"])),
+                     f"{mean(cells, lambda cell: cell['library_bytes']) / 1e6:.0f}", *scores(cells, "exact"),
+                     score(mean(cells, lambda cell: cell["several"]["4"]["exact"]))])
+    plain = [cell for cell in results["day"]["cells"] if cell["bits"] == 2 and cell["library_size"] == "256M"
+             and cell["reuse"] == "spread:40"]
+    one = [cell for cell in results["day"]["cells"] if cell["bits"] == 1]
+    rows.append(["captions alone, 2 bits", "", "", *scores(plain, "exact_by_captions"), ""])
+    rows.append(["captions alone, 1 bit", "", "", *scores(one, "exact_by_captions"), ""])
+    rows.append(["the newest 8 frames alone", "8", "", *scores(plain, "exact_newest_8"), ""])
+    return table(["right answers about a made day", "frames", "MB", "when", "how often", "was it there, which frames",
+                  "what changed", "one of 4 linked frames described"], rows, right=True)
+
+
+TABLES = {"day": day, "packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "beside llama.cpp on two cores": beside_the_peer_on_two_cores, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}
