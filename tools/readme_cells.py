@@ -425,7 +425,8 @@ def day(results):
     for key, cells in sorted(groups.items()):
         first = cells[0]
         is_full = first["library_size"] != "256M"
-        name = f"{first["bits"]} bit{"s" if first["bits"] > 1 else ""}" + (f", `--reuse {first['reuse']}`" if key[0] else "")
+        name = f"{first['bits']} bit" + ("s" if first["bits"] > 1 else "")
+        name += f", `--reuse {first['reuse']}`" if key[0] else ""
         name += f", {first['library_size']}, the {first['drops']} go" if is_full else ""
         name += f" ({len(cells)} days)" if len(cells) > 1 else ""
         rows.append([name, whole(mean(cells, lambda cell: cell["frames"])),
