@@ -54,7 +54,12 @@ nlohmann::ordered_json clip_json(const Clip& clip) {
 }
 
 int run_ask(const AskOptions& options) {
-  if (!options.day.since.empty()) return run_ask_day(options.common, options.prompt, options.day);
+  if (!options.day.since.empty()) {
+    if (!options.image_paths.empty() || !options.clip.path.empty() || options.boxes) {
+      throw Failure(kExitUsage, "--since asks about frames in a library: leave out pictures, --clip and --boxes.");
+    }
+    return run_ask_day(options.common, options.prompt, options.day);
+  }
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const CacheOptions& cache = options.common.cache;
   std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
@@ -144,10 +149,7 @@ void add_ask_command(CLI::App* program, Action* action) {
                          ->add_option("--since", options->day.since,
                                       "Ask about the frames that a watch keeps in --library since a time: 90m, 2h or "
                                       "1d ago, 09:30, or 2026-11-27")
-                         ->option_text("TIME")
-                         ->excludes("IMAGE")
-                         ->excludes(clip)
-                         ->excludes(boxes);
+                         ->option_text("TIME");
   command->add_option("--until", options->day.until, "The time until which (default: now)")
       ->option_text("TIME")
       ->needs(since);
