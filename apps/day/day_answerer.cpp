@@ -125,12 +125,13 @@ struct DayAnswerer::Asked {
 void DayAnswerer::ask(const std::string& question, int64_t now_ms, const TextSink& sink, DayAnswer* answer) {
   const StoppableWork work(sessions_.front());
   Asked asked = {.question = parse_day_question(question, now_ms), .now_ms = now_ms, .frames = {}};
-  asked.frames = frames_.list(asked.question.span);
-  if (bounds_) {
-    std::erase_if(asked.frames, [this](const DayFrame& frame) {
-      return frame.at_ms < bounds_->begin_ms || frame.at_ms >= bounds_->end_ms;
-    });
+  std::optional<TimeSpan>& span = asked.question.span;
+  if (bounds_ && !span) {
+    span = bounds_;
+  } else if (bounds_) {
+    span = TimeSpan{std::max(span->begin_ms, bounds_->begin_ms), std::min(span->end_ms, bounds_->end_ms)};
   }
+  if (!span || span->begin_ms < span->end_ms) asked.frames = frames_.list(span);
   if (frames_.count() == 0) throw Failure(kExitUsage, "there is no frame in memory yet: ask again in a moment.");
   if (asked.frames.empty()) {
     throw Failure(kExitUsage, "nothing is in memory" + span_text(asked.question, now_ms) + ".");

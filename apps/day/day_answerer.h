@@ -40,7 +40,7 @@ class DayAnswerer {
               int32_t most_frames)
       : sessions_(std::move(sessions)), frames_(frames), options_(options), most_(most_frames) {}
 
-  // Leaves out frames of other times.
+  // Answers about this time only.
   void set_bounds(const TimeSpan& bounds) { bounds_ = bounds; }
   // `now_ms`: the time that "today" and "the last hour" are about. Throws a Failure, also where no frame is of the
   // time asked about.

@@ -59,6 +59,11 @@ class DayTest(FolderTest):
         counted = self.ask(f"How many times did a {thing} appear today?")
         self.assertEqual(counted["count"], len(came))
         self.assertGreater(counted["checks"], 0)
+        # The frame before the time shows what was there when it began.
+        second = datetime.datetime.fromtimestamp(captions[-1]["at_ms"] // 1000 + 1).strftime("%Y-%m-%d %H:%M:%S")
+        later = self.objects("ask", "--library", self.library, "--since", second, "--until", "2100-01-01", "--prompt",
+                             "Show me frames with a shape.")[0]
+        self.assertEqual(later["answer"][:3], "No:")
         several = self.ask(f"How many times did a {thing} appear today?", "--sessions", 3)
         self.assertEqual([several[key] for key in ("count", "checks", "answer")],
                          [counted[key] for key in ("count", "checks", "answer")])

@@ -47,7 +47,8 @@ class Day:
         found = []
         was = shows(self.caption_at(begin), thing)
         for at, caption in zip(self.times, self.captions):
-            if begin < at < end:
+            first_frame = self.midnight - (self.midnight - at) // FRAME_MS * FRAME_MS
+            if begin < at and first_frame < end:
                 there = shows(caption, thing)
                 if there != was and there == comes:
                     found.append(at)
