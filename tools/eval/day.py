@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays a made day, keeps it in a library, and asks about it: accuracy, bytes and times.
 
-    tools/eval/day.py --program build/release/apps/ocellus --output day.json [--seeds 1,2] [--questions 40] [--quick]
+    tools/eval/day.py --program build/release/apps/ocellus --output day.json [--seeds 1,2] [--questions 120]
 
 Each seed is a day of `ocellus watch synthetic --scene day`. Its events make the questions: when something came or went,
 how many times it came in some hours, whether and when it was there, what changed between two times, and what was to be
@@ -68,6 +68,14 @@ def shows(caption, thing):
     return any(f" {thing} " in f" {part} " for part in parts(caption))
 
 
+def changed(before, after):
+    """The parts that are new, and those that are not there any more."""
+    new, dropped = parts(after), []
+    for part in parts(before):
+        new.remove(part) if part in new else dropped.append(part)
+    return new, dropped
+
+
 def clock(day, at_ms):
     seconds = (at_ms - day.midnight) // 1000
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}"
@@ -108,11 +116,8 @@ def make_questions(day, count, seed):
             questions.append((kind, text, there + day.turns(thing, begin, end), begin, end))
         else:
             last = end - FRAME_MS  # the last frame before the end
-            before, after = parts(day.caption_at(begin)), parts(day.caption_at(last))
-            new, gone = list(after), []
-            for part in before:
-                new.remove(part) if part in new else gone.append(part)
-            questions.append((kind, f"What changed {words}?", [sorted(new), sorted(gone)], begin, end))
+            wanted = [sorted(some) for some in changed(day.caption_at(begin), day.caption_at(last))]
+            questions.append((kind, f"What changed {words}?", wanted, begin, end))
     return questions
 
 
@@ -139,11 +144,8 @@ def ask_captions(frames, question):
     if not seen:
         return {}
     if kind == "change":
-        first, last = parts(seen[0][1]), parts(seen[-1][1])
-        new, gone = list(last), []
-        for part in first:
-            new.remove(part) if part in new else gone.append(part)
-        said = (f"New: {', '.join(new)}. " if new else "") + (f"Disappeared: {', '.join(gone)}." if gone else "")
+        new, dropped = changed(seen[0][1], seen[-1][1])
+        said = (f"New: {', '.join(new)}. " if new else "") + (f"Disappeared: {', '.join(dropped)}." if dropped else "")
         return {"answer": said}
     thing = re.search(r"(?:the|an?) (.+?)(?: appear| disappear| between|\.|\?|$)", text).group(1)
     there = [shows(caption, thing) for _, caption, _ in seen]
@@ -185,7 +187,7 @@ def share(right):
     return round(sum(right) / len(right), 4) if right else None
 
 
-def measure(program, day, seed, folder, questions, newest):
+def measure(program, day, folder, questions, newest):
     frames = listed(program, folder)
     right, by_caption, by_newest, times, checks = {}, {}, {}, [], []
     for question in questions:
@@ -197,7 +199,7 @@ def measure(program, day, seed, folder, questions, newest):
             times.append(answer["total_ms"])
             checks.append(answer["checks"])
     exact = {kind: share(found) for kind, found in right.items()}
-    return {"seed": seed, "frames": len(frames), "exact": exact, "exact_by_captions": {k: share(v) for k, v in by_caption.items()},
+    return {"frames": len(frames), "exact": exact, "exact_by_captions": {k: share(v) for k, v in by_caption.items()},
             f"exact_newest_{newest}": {k: share(v) for k, v in by_newest.items()},
             "answer_ms_median": round(statistics.median(times), 1), "answer_ms_most": round(max(times), 1),
             "checks_mean": round(statistics.mean(checks), 1)}
@@ -270,11 +272,11 @@ def main():
                     captions, state, seconds = play(options.program, library, truth, seed, bits, extra)
                     day = Day(truth)
                     questions = make_questions(day, options.questions, seed)
-                    cell = {"bits": bits, "library_size": size, "drops": drops, "reuse": reuse,
+                    cell = {"seed": seed, "bits": bits, "library_size": size, "drops": drops, "reuse": reuse,
                             "events": len(day.events), "captions": len(captions),
                             "caption_exact": share([line["text"] == day.caption_at(line["at_ms"]) for line in captions]),
                             "library_bytes": state["day"]["bytes"], "play_s": round(seconds, 1)}
-                    cell.update(measure(options.program, day, seed, library, questions, options.newest))
+                    cell.update(measure(options.program, day, library, questions, options.newest))
                     ask = lambda text, *flags: ask_program(options.program, day, library, text, *flags)
                     cell.update(about_one_moment(ask, day, random.Random(seed), options.questions // 4))
                     cell.update(about_all_at_once(options.program, library, listed(options.program, library),
