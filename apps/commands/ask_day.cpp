@@ -8,19 +8,11 @@
 #include "apps/base/terminal.h"
 #include "apps/day/day_answerer.h"
 #include "apps/setup/answer.h"
+#include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
 namespace {
-
-constexpr int32_t kUsualFrames = 4;
-constexpr int64_t kTokensPerFrame = 40;  // its time and number
-
-int64_t wall_now_ms() {
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
 
 int64_t parse_time(const char* flag, const std::string& text, int64_t now_ms) {
   const auto at_ms = parse_since(text, now_ms);
@@ -61,11 +53,10 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
   CacheOptions& cache = common.cache;
   if (cache.library_path.empty()) throw Failure(kExitUsage, "--since is about a library of frames: add --library DIR.");
   if (cache.owner.empty()) cache.owner = kCameraOwner;
-  const int64_t real_ms = wall_now_ms();
+  const int64_t real_ms = wall_ms(monotonic_ns());
   const int64_t end_ms = times.until.empty() ? INT64_MAX : parse_time("--until", times.until, real_ms);
   const int64_t begin_ms = parse_time("--since", times.since, real_ms);
-  (void)open_existing_library(cache.library_path);
-  const DayFrames frames(cache.library_path, cache.owner, {});
+  const DayFrames frames(open_existing_library(cache.library_path), cache.library_path, cache.owner, {});
   const std::vector<DayFrame> all = frames.list();
   if (all.empty()) {
     throw Failure(kExitUsage, cache.library_path + ": " + cache.owner +
@@ -75,22 +66,16 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
   if (!cache.packs() && all.back().bits < 16) cache.set_bits(all.back().bits);
   if (cache.reuse.empty()) cache.reuse = "spread:" + std::to_string(all.back().input_rows);
   const Model model = open_model(common);
-  const int32_t most = static_cast<int32_t>(common.images.value_or(kUsualFrames));
+  const int32_t most = static_cast<int32_t>(common.images.value_or(kLinkedFrames));
   const Needs needs = {.images = most,
-                       .prompt_tokens = 256 + kTokensPerFrame * most,
+                       .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * most,
                        .answer_tokens = common.answer_tokens,
                        .largest = {.pixels = kScreenPixels, .whole_pixels = {}}};
   const Running running = start(model, common, needs);
   watch_for_stop();
-  std::vector<std::unique_ptr<ocellus_session, SessionCloser>> others;
+  const Sessions others = open_more_sessions(running, cache.owner, common.sessions.value_or(1) - 1);
   std::vector<ocellus_session*> sessions = {running.session.get()};
-  while (std::ssize(sessions) < common.sessions.value_or(1)) {
-    ocellus_session* session = nullptr;
-    check(ocellus_session_open(running.engine.get(), &session));
-    others.emplace_back(session);
-    check(ocellus_session_set_library(session, running.library.get(), cache.owner.c_str()));
-    sessions.push_back(session);
-  }
+  for (const auto& other : others) sessions.push_back(other.get());
   DayAnswerer answerer(sessions, frames, common, most);
   answerer.set_bounds({begin_ms, end_ms});
   // A clock may have been ahead while frames were kept.

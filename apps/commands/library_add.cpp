@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "apps/base/interrupt.h"
-#include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/library_items.h"
@@ -17,8 +16,6 @@
 
 namespace ocellus::app {
 namespace {
-
-constexpr size_t kMaxCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
 
 struct AddOptions {
   CommonOptions common;
@@ -54,17 +51,6 @@ struct Labels {
   std::vector<const char*> tags;
 };
 
-// Turns an answer into a caption: one line without control characters, cut at a character boundary.
-std::string caption_of(const std::string& answer) {
-  std::string caption = make_printable(answer, Lines::kMany);
-  for (char& c : caption)
-    if (c == '\n' || c == '\t') c = ' ';
-  if (caption.size() <= kMaxCaptionBytes) return caption;
-  size_t end = kMaxCaptionBytes;
-  while (end > 0 && (static_cast<unsigned char>(caption[end]) & 0xC0) == 0x80) --end;
-  return caption.substr(0, end);
-}
-
 // Adds the picture alone. Returns false if it was interrupted.
 bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
   const InterruptScope interruptible(running.session.get());
@@ -98,7 +84,7 @@ bool add_to_library(const Running& running, const ImageFile& image, AddOptions o
   if (options.describes) {
     const Answer answer = answer_turn(session, place_images(kCaptionPrompt, {image}), options.common, Streaming::kOff);
     if (answer.interrupted) return false;
-    options.caption = caption_of(answer.text);
+    options.caption = make_caption(answer.text);
   } else if (!add_picture(running, image, options)) {
     return false;
   }

@@ -13,16 +13,6 @@ std::string time_text(int64_t seconds) {
   return text;
 }
 
-std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner) {
-  std::vector<ocellus_library_item> items;
-  const auto add = [](void* user, const ocellus_library_item* item) {
-    static_cast<std::vector<ocellus_library_item>*>(user)->push_back(*item);
-    return 0;
-  };
-  check(ocellus_library_list(library, owner.c_str(), add, &items));
-  return items;
-}
-
 Failure no_entry(const std::string& owner, const std::string& key, bool shared) {
   return Failure(kExitBadInput, (shared ? "the shared part" : owner) + " has no entry " + key + ".");
 }

@@ -14,9 +14,6 @@ namespace ocellus::app {
 // "2026-11-22 14:05", UTC; "-" for none
 std::string time_text(int64_t seconds);
 
-// Lists the entries that the owner sees, in the order of addition.
-std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner);
-
 // Throws a Failure if the owner sees no such entry.
 ocellus_library_item describe_item(ocellus_library* library, const std::string& owner, const std::string& key);
 Failure no_entry(const std::string& owner, const std::string& key, bool shared);

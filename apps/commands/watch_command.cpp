@@ -288,7 +288,7 @@ int run_watch(CommandOptions options) {
   }
   watch.narrator.memory = options.memory == "rolling" ? MemoryKind::kRolling : MemoryKind::kReplay;
   if (options.memory == "library") set_day(&options);
-  watch.settings.frames = options.frames.value_or(options.memory == "library" ? 4 : 8);
+  watch.settings.frames = options.frames.value_or(options.memory == "library" ? kLinkedFrames : 8);
   options.clips.with_rolling_memory = options.memory == "rolling";
   if (options.clips.frames > 0) watch.narrator.memory = MemoryKind::kClip;
   watch.settings.prompt = options.prompt.value_or(options.clips.frames > 0 ? kVideoPrompt : kCaptionPrompt);

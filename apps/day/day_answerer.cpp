@@ -27,15 +27,18 @@ void add_text(ocellus_session* session, const std::string& text) {
   check(ocellus_session_add_text(session, text.data(), std::ssize(text), 0));
 }
 
-// "09:14:05, 10:00:12 and 13:40:00"
-std::string list_times(const std::vector<int64_t>& times_ms, int64_t now_ms) {
+// "09:14:05, 10:00:12 and 13:40:00"; `more` ends a list that is too long.
+std::string join(const std::vector<std::string>& texts, const char* more) {
   std::string text;
-  const size_t count = std::min(times_ms.size(), kTimesWritten);
-  for (size_t i = 0; i < count; ++i) {
-    const bool is_last = i + 1 == times_ms.size();
-    text += (i == 0 ? "" : is_last ? " and " : ", ") + clock_text(times_ms[i], now_ms);
-  }
-  return times_ms.size() > count ? text + " and " + std::to_string(times_ms.size() - count) + " more" : text;
+  const size_t count = std::min(texts.size(), kTimesWritten);
+  for (size_t i = 0; i < count; ++i) text += (i == 0 ? "" : i + 1 == texts.size() ? " and " : ", ") + texts[i];
+  return texts.size() > count ? text + " and " + std::to_string(texts.size() - count) + more : text;
+}
+
+std::string list_times(const std::vector<int64_t>& times_ms, int64_t now_ms) {
+  std::vector<std::string> texts;
+  for (const int64_t at_ms : times_ms) texts.push_back(clock_text(at_ms, now_ms));
+  return join(texts, " more");
 }
 
 std::string span_text(const DayQuestion& question, int64_t now_ms) {
@@ -65,10 +68,7 @@ std::string describe_stays(const std::vector<DayFrame>& frames, const std::vecto
     stays.push_back(end == shown.size() ? "since " + begin
                                         : "from " + begin + " to " + clock_text(frames[end].at_ms, now_ms));
   }
-  std::string text;
-  const size_t count = std::min(stays.size(), kTimesWritten);
-  for (size_t i = 0; i < count; ++i) text += (i == 0 ? "" : i + 1 == stays.size() ? " and " : ", ") + stays[i];
-  return stays.size() > count ? text + " and " + std::to_string(stays.size() - count) + " times more" : text;
+  return join(stays, " times more");
 }
 
 // Words of a question that a caption may have.
@@ -78,16 +78,8 @@ std::vector<std::string> content_words(const std::string& text) {
       "the",  "and",  "did",   "does",  "there", "that", "this", "with",  "from",  "image", "show",
       "see",  "seen", "color", "kind",  "have",  "has",  "had",  "been",  "for",   "you",   "they",
       "its",  "out",  "any",   "time",  "in",    "on",   "at",   "shape", "frame", "of",    "shapes"};
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : to_lower(text) + " ") {
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      word += c;
-      continue;
-    }
-    if (word.size() > 2 && !kCommon.contains(word)) words.push_back(word);
-    word.clear();
-  }
+  std::vector<std::string> words = split_words(text);
+  std::erase_if(words, [](const std::string& word) { return word.size() <= 2 || kCommon.contains(word); });
   return words;
 }
 
@@ -132,7 +124,7 @@ void DayAnswerer::ask(const std::string& question, int64_t now_ms, const TextSin
     span = TimeSpan{std::max(span->begin_ms, bounds_->begin_ms), std::min(span->end_ms, bounds_->end_ms)};
   }
   if (!span || span->begin_ms < span->end_ms) asked.frames = frames_.list(span);
-  if (frames_.count() == 0) throw Failure(kExitUsage, "there is no frame in memory yet: ask again in a moment.");
+  if (frames_.use().frames == 0) throw Failure(kExitUsage, "there is no frame in memory yet: ask again in a moment.");
   if (asked.frames.empty()) {
     throw Failure(kExitUsage, "nothing is in memory" + span_text(asked.question, now_ms) + ".");
   }

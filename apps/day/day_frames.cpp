@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -38,9 +36,14 @@ std::optional<int64_t> tagged_time(std::string_view tag) {
 
 bool is_earlier(const DayFrame& a, const DayFrame& b) { return a.at_ms < b.at_ms; }
 
-int64_t file_bytes(const std::string& path) {
-  struct stat facts = {};
-  return stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? int64_t{facts.st_size} : 0;
+DayFrame make_frame(const ocellus_library_item& item, int64_t at_ms, const std::string& caption,
+                    int64_t preview_bytes) {
+  return {.at_ms = at_ms,
+          .key = item.key,
+          .caption = caption,
+          .bytes = item.bytes + preview_bytes,
+          .bits = item.bits,
+          .input_rows = item.input_rows};
 }
 
 // Labels of an entry: its tags, and in place of the oldest beyond the bound another time.
@@ -66,43 +69,35 @@ struct FrameLabels {
 
 }  // namespace
 
-DayFrames::DayFrames(const std::string& folder, const std::string& owner, const DayQuota& quota)
-    : folder_(folder), owner_(owner), quota_(quota), library_(open_library(folder)) {
-  read();
+DayFrames::DayFrames(Library library, const std::string& folder, const std::string& owner, const DayQuota& quota)
+    : folder_(folder), owner_(owner), quota_(quota), library_(std::move(library)) {
+  for (const ocellus_library_item& item : list_items(library_.get(), owner_)) {
+    for (int32_t i = 0; i < item.tag_count; ++i) {
+      const auto at_ms = tagged_time(item.tags[i]);
+      if (at_ms) insert(make_frame(item, *at_ms, item.caption, preview_bytes(item.key)));
+    }
+  }
 }
 
 std::string DayFrames::preview_path(const std::string& key) const { return folder_ + "/previews/" + key + ".jpg"; }
 
-void DayFrames::read() {
-  std::vector<ocellus_library_item> items;
-  const auto add = [](void* user, const ocellus_library_item* item) {
-    static_cast<std::vector<ocellus_library_item>*>(user)->push_back(*item);
-    return 0;
-  };
-  check(ocellus_library_list(library_.get(), owner_.c_str(), add, &items), folder_);
-  for (const ocellus_library_item& item : items) {
-    for (int32_t i = 0; i < item.tag_count; ++i) {
-      if (const auto at_ms = tagged_time(item.tags[i])) {
-        insert({*at_ms, item.key, item.caption, item.bytes + file_bytes(preview_path(item.key)), item.bits,
-                item.input_rows});
-      }
-    }
-  }
+int64_t DayFrames::preview_bytes(const std::string& key) const {
+  struct stat facts = {};
+  return stat(preview_path(key).c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? int64_t{facts.st_size} : 0;
 }
 
 void DayFrames::insert(DayFrame frame) {
   frames_.insert(std::upper_bound(frames_.begin(), frames_.end(), frame, is_earlier), std::move(frame));
 }
 
-void DayFrames::add(DayFrame frame, const std::vector<uint8_t>& preview) {
+void DayFrames::add(const DayFrame& coming, const std::vector<uint8_t>& preview) {
   const std::lock_guard lock(mutex_);
   ocellus_library_item item;
   int32_t found = 0;
-  check(ocellus_library_describe_entry(library_.get(), owner_.c_str(), frame.key.c_str(), &item, &found), folder_);
+  check(ocellus_library_describe_entry(library_.get(), owner_.c_str(), coming.key.c_str(), &item, &found), folder_);
   if (found == 0) throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
   const bool is_new = item.tag_count == 0;
-  frame.bits = item.bits;
-  frame.bytes = item.bytes + static_cast<int64_t>(preview.size());
+  DayFrame frame = make_frame(item, coming.at_ms, coming.caption, std::ssize(preview));
   if (quota_.bytes > 0 && frame.bytes > quota_.bytes) {
     if (is_new) remove_entry(frame.key);
     throw Failure(kExitOverBudget,
@@ -130,9 +125,10 @@ int64_t DayFrames::sum_bytes() const {
 }
 
 void DayFrames::make_room(const DayFrame& coming, int64_t bytes) {
-  while (quota_.age_ms > 0 && !frames_.empty() && frames_.front().at_ms < coming.at_ms - quota_.age_ms) drop(0);
+  while (quota_.age_ms > 0 && !frames_.empty() && frames_.front().at_ms < coming.at_ms - quota_.age_ms)
+    drop(0, coming.key);
   if (quota_.bytes == 0) return;
-  while (!frames_.empty() && sum_bytes() + bytes > quota_.bytes) drop(choose(coming));
+  while (!frames_.empty() && sum_bytes() + bytes > quota_.bytes) drop(choose(coming), coming.key);
 }
 
 // Returns the frame to remove before another comes.
@@ -150,11 +146,11 @@ size_t DayFrames::choose(const DayFrame& coming) const {
   return chosen;
 }
 
-// Removes a frame, and its entry with the last of them.
-void DayFrames::drop(size_t index) {
+// Removes a frame, and with the last of them its entry, unless another frame of it comes.
+void DayFrames::drop(size_t index, const std::string& kept_key) {
   const std::string key = frames_[index].key;
   const auto shares = [&](const DayFrame& frame) { return frame.key == key; };
-  if (std::count_if(frames_.begin(), frames_.end(), shares) == 1) remove_entry(key);
+  if (key != kept_key && std::count_if(frames_.begin(), frames_.end(), shares) == 1) remove_entry(key);
   frames_.erase(frames_.begin() + static_cast<ptrdiff_t>(index));
 }
 
@@ -211,14 +207,10 @@ std::vector<uint8_t> DayFrames::preview(const std::string& key) const {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-int64_t DayFrames::bytes() const {
+DayUse DayFrames::use() const {
   const std::lock_guard lock(mutex_);
-  return sum_bytes();
-}
-
-size_t DayFrames::count() const {
-  const std::lock_guard lock(mutex_);
-  return frames_.size();
+  if (frames_.empty()) return {};
+  return {frames_.size(), sum_bytes(), frames_.front().at_ms, frames_.back().at_ms};
 }
 
 }  // namespace ocellus::app

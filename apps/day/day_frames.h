@@ -14,6 +14,8 @@
 
 namespace ocellus::app {
 
+// Frames that are linked into one prompt unless a number is given.
+inline constexpr int32_t kLinkedFrames = 4;
 // Owner of a camera's frames unless one is named.
 inline constexpr char kCameraOwner[] = "camera";
 
@@ -39,17 +41,23 @@ struct DayQuota {
   DayRule rule = DayRule::kRedundant;
 };
 
+struct DayUse {
+  size_t frames = 0;
+  int64_t bytes = 0;
+  int64_t oldest_ms = 0, newest_ms = 0;  // 0: there is none
+};
+
 // Thread-safe.
 class DayFrames {
  public:
-  // Opens the library's folder, or makes it, and reads the owner's frames; throws a Failure.
-  DayFrames(const std::string& folder, const std::string& owner, const DayQuota& quota);
+  // Reads the owner's frames of the library in this folder; throws a Failure.
+  DayFrames(Library library, const std::string& folder, const std::string& owner, const DayQuota& quota);
   DayFrames(const DayFrames&) = delete;
   DayFrames& operator=(const DayFrames&) = delete;
 
-  // Makes a frame of the entry `frame.key`, which a session has stored or found, and removes others to stay within the
-  // quota. `preview`: a JPEG file; may be empty. Throws a Failure.
-  void add(DayFrame frame, const std::vector<uint8_t>& preview);
+  // Makes a frame of the entry `coming.key`, which a session has stored or found, with this time and caption, and
+  // removes others to stay within the quota. `preview`: a JPEG file; may be empty. Throws a Failure.
+  void add(const DayFrame& coming, const std::vector<uint8_t>& preview);
   // Removes the frames of a span, or all, and others with the same pixels; returns their number. Throws a Failure.
   int32_t forget(const std::optional<TimeSpan>& span);
 
@@ -59,16 +67,15 @@ class DayFrames {
   std::vector<DayFrame> find(int64_t before_ms, const std::string& words, size_t count) const;
   // A JPEG file; empty if there is none.
   std::vector<uint8_t> preview(const std::string& key) const;
-  int64_t bytes() const;
-  size_t count() const;
+  DayUse use() const;
   const DayQuota& quota() const { return quota_; }
 
  private:
-  void read();
+  int64_t preview_bytes(const std::string& key) const;
   void insert(DayFrame frame);
   void make_room(const DayFrame& coming, int64_t bytes);
   size_t choose(const DayFrame& coming) const;
-  void drop(size_t index);
+  void drop(size_t index, const std::string& kept_key);
   void remove_entry(const std::string& key);
   int64_t sum_bytes() const;
   std::string preview_path(const std::string& key) const;

@@ -12,20 +12,6 @@ constexpr size_t kSamples = 8;  // frames asked about where no caption has the t
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-std::vector<std::string> split_words(const std::string& text) {
-  std::vector<std::string> words;
-  for (const char c : to_lower(text)) {
-    if (!is_word(c)) {
-      if (words.empty() || !words.back().empty()) words.emplace_back();
-    } else {
-      if (words.empty()) words.emplace_back();
-      words.back() += c;
-    }
-  }
-  std::erase(words, "");
-  return words;
-}
-
 bool means(const std::string& word, const std::string& wanted) { return word == wanted || word == wanted + "s"; }
 
 // The frames that are known so far, by captions and answers.
@@ -77,6 +63,20 @@ class Search {
 };
 
 }  // namespace
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  for (const char c : to_lower(text)) {
+    if (!is_word(c)) {
+      if (words.empty() || !words.back().empty()) words.emplace_back();
+    } else {
+      if (words.empty()) words.emplace_back();
+      words.back() += c;
+    }
+  }
+  std::erase(words, "");
+  return words;
+}
 
 bool caption_shows(const std::string& caption, const std::string& thing) {
   const std::vector<std::string> wanted = split_words(thing);

@@ -7,6 +7,9 @@
 
 namespace ocellus::app {
 
+// The words of a text, letters and digits in lower case.
+std::vector<std::string> split_words(const std::string& text);
+
 // True if one part of the caption ("a small red circle at the top left") has all words of the thing ("red circle").
 bool caption_shows(const std::string& caption, const std::string& thing);
 

@@ -35,6 +35,12 @@ struct PromptPart {
 // The prompt for captions.
 inline constexpr char kCaptionPrompt[] = "Caption this image.";
 
+// Maximum tokens of a prompt or question about frames.
+inline constexpr int64_t kMaxPromptTokens = 256;
+// Text tokens per frame: its time, "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its
+// answer.
+inline constexpr int64_t kTokensPerFrame = 40;
+
 inline constexpr char kImageMark[] = "<image>";
 
 int64_t count_image_marks(const std::string& text);

@@ -5,6 +5,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/limit_flags.h"
+#include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/setup/bundled_models.h"
@@ -239,6 +240,38 @@ Library open_existing_library(const std::string& path) {
     throw Failure(kExitBadInput, path + ": there is no library here; 'ocellus library add' makes one.");
   }
   return open_library(path);
+}
+
+std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner) {
+  std::vector<ocellus_library_item> items;
+  const auto add = [](void* user, const ocellus_library_item* item) {
+    static_cast<std::vector<ocellus_library_item>*>(user)->push_back(*item);
+    return 0;
+  };
+  check(ocellus_library_list(library, owner.c_str(), add, &items));
+  return items;
+}
+
+std::string make_caption(const std::string& text) {
+  constexpr size_t kMaxCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
+  std::string caption = make_printable(text, Lines::kMany);
+  for (char& c : caption)
+    if (c == '\n' || c == '\t') c = ' ';
+  if (caption.size() <= kMaxCaptionBytes) return caption;
+  size_t end = kMaxCaptionBytes;
+  while (end > 0 && (static_cast<unsigned char>(caption[end]) & 0xC0) == 0x80) --end;
+  return caption.substr(0, end);
+}
+
+Sessions open_more_sessions(const Running& running, const std::string& owner, int32_t count) {
+  Sessions sessions;
+  for (int32_t i = 0; i < count; ++i) {
+    ocellus_session* session = nullptr;
+    check(ocellus_session_open(running.engine.get(), &session));
+    sessions.emplace_back(session);
+    if (running.library) check(ocellus_session_set_library(session, running.library.get(), owner.c_str()));
+  }
+  return sessions;
 }
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {

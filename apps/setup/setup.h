@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
@@ -81,6 +82,11 @@ Library open_library(const std::string& path);
 // Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
 Library open_existing_library(const std::string& path);
 
+// Lists the entries that the owner sees, in the order of addition.
+std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner);
+// A model's text as a library's caption: one line without control characters, cut at a character's end.
+std::string make_caption(const std::string& text);
+
 // An engine with one session; members are destroyed in reverse order.
 struct Running {
   ocellus_limits limits;
@@ -90,6 +96,10 @@ struct Running {
   std::unique_ptr<ocellus_session, SessionCloser> session;
   ocellus_engine_stats engine_stats() const;
 };
+
+// Opens as many more of its sessions, which use its library, if it has one.
+using Sessions = std::vector<std::unique_ptr<ocellus_session, SessionCloser>>;
+Sessions open_more_sessions(const Running& running, const std::string& owner, int32_t count);
 
 // Refuses a plan over the budget before anything is allocated. The model must outlive the result.
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);

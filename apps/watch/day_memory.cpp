@@ -1,34 +1,21 @@
 #include "apps/watch/day_memory.h"
 
-#include <algorithm>
-
 #include "apps/base/failure.h"
-#include "apps/base/printable_text.h"
 #include "apps/base/stop_request.h"
 #include "apps/watch/frame_turn.h"
 
 namespace ocellus::app {
 namespace {
 
-constexpr size_t kMostCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
 constexpr int64_t kClockStep_ms = 60'000;  // a clock that goes back by more was set
-
-// One line without control characters, cut at a character's end.
-std::string caption_line(const std::string& text) {
-  std::string line = make_printable(text, Lines::kMany);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-  size_t end = std::min(line.size(), kMostCaptionBytes);
-  while (end < line.size() && end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
-  return line.substr(0, end);
-}
 
 }  // namespace
 
 DayMemory::DayMemory(const DayOptions& options, WatchEvents* events)
-    : frames_(options.folder, options.owner, options.quota), change_(options.change), events_(events) {
-  const std::vector<DayFrame> frames = frames_.list();
-  if (!frames.empty()) newest_ms_ = frames.back().at_ms;
+    : frames_(open_library(options.folder), options.folder, options.owner, options.quota),
+      change_(options.change),
+      events_(events) {
+  newest_ms_ = frames_.use().newest_ms;
 }
 
 bool DayMemory::differs(const Frame& frame, const std::string& caption) {
@@ -63,7 +50,7 @@ void DayMemory::keep(ocellus_session* session, const Frame& frame, const Record&
   follow_clock(record.at_ms);
   std::string sentence;
   try {
-    DayFrame kept = {.at_ms = record.at_ms, .caption = caption_line(record.text)};
+    DayFrame kept = {.at_ms = record.at_ms, .caption = make_caption(record.text)};
     if (!store(session, frame, &kept)) return;
     frames_.add(kept, preview);
     events_->tell("day_frame", day_frame_json(kept));
@@ -79,13 +66,12 @@ void DayMemory::keep(ocellus_session* session, const Frame& frame, const Record&
 }
 
 nlohmann::ordered_json DayMemory::state() const {
-  const DayQuota& quota = frames_.quota();
-  const std::vector<DayFrame> frames = frames_.list();
-  return {{"frames", frames.size()},
-          {"bytes", frames_.bytes()},
-          {"quota_bytes", quota.bytes},
-          {"oldest_ms", frames.empty() ? 0 : frames.front().at_ms},
-          {"newest_ms", frames.empty() ? 0 : frames.back().at_ms}};
+  const DayUse use = frames_.use();
+  return {{"frames", use.frames},
+          {"bytes", use.bytes},
+          {"quota_bytes", frames_.quota().bytes},
+          {"oldest_ms", use.oldest_ms},
+          {"newest_ms", use.newest_ms}};
 }
 
 nlohmann::ordered_json day_frame_json(const DayFrame& frame) {

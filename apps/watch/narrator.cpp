@@ -8,9 +8,6 @@
 namespace ocellus::app {
 namespace {
 
-// Text tokens per frame: "Image 12:" and the line's end, and "Is there a red circle in image 12?" with its answer.
-constexpr int64_t kTokensPerFrame = 40;
-
 // Frames that are read while others are answered have sessions of their own, of a library as many as --sessions leaves.
 int32_t count_sessions(const NarratorOptions& options) {
   if (options.memory == MemoryKind::kLibrary) return std::max(options.common.sessions.value_or(2), 2);
@@ -71,14 +68,7 @@ ocellus_plan Narrator::plan(const Model& model, const NarratorOptions& options, 
 
 Narrator::Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings)
     : common_(apply(options, settings)), running_(start(model, common_, needs_of(options, settings))) {
-  while (std::ssize(others_) + 1 < *common_.sessions) {
-    ocellus_session* session = nullptr;
-    check(ocellus_session_open(running_.engine.get(), &session));
-    others_.emplace_back(session);
-    if (running_.library) {
-      check(ocellus_session_set_library(session, running_.library.get(), common_.cache.owner.c_str()));
-    }
-  }
+  others_ = open_more_sessions(running_, common_.cache.owner, *common_.sessions - 1);
   if (options.memory == MemoryKind::kLibrary) {
     // Captions are those of frames that are read where they stand; what is linked loses a little.
     check(ocellus_session_set_library(running_.session.get(), nullptr, nullptr));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/camera/recent_frames.h"
+#include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 #include "apps/watch/frame_memory.h"
 #include "apps/watch/watch_control.h"
@@ -18,9 +19,6 @@ struct NarratorOptions {
   ClipPace clips;            // with frames: kClip is the kind of memory
   int64_t image_pixels = 0;  // largest expected frame; 0: 1920 x 1080
 };
-
-// Maximum tokens of a prompt or question.
-inline constexpr int64_t kMaxPromptTokens = 256;
 
 class Narrator {
  public:
@@ -43,7 +41,7 @@ class Narrator {
 
   CommonOptions common_;
   Running running_;
-  std::vector<std::unique_ptr<ocellus_session, SessionCloser>> others_;  // besides that of captions
+  Sessions others_;  // besides that of captions
   std::unique_ptr<FrameMemory> memory_;
   std::string beginning_;  // text before the picture of the last caption
 };

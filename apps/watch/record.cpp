@@ -1,7 +1,5 @@
 #include "apps/watch/record.h"
 
-#include <ctime>
-
 #include "apps/setup/answer.h"
 
 namespace ocellus::app {
@@ -9,16 +7,6 @@ namespace {
 
 std::string day_thumbnail_path(const std::string& key) { return "/day/" + key + ".jpg"; }
 std::string thumbnail_path(int64_t id) { return "/history/" + std::to_string(id) + ".jpg"; }
-
-}  // namespace
-
-int64_t wall_ms(int64_t at_ns) {
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec - (monotonic_ns() - at_ns)) / 1'000'000;
-}
-
-namespace {
 
 nlohmann::ordered_json caption_json(const Record& record) {
   const ocellus_generate_stats& stats = record.stats;

@@ -13,9 +13,6 @@
 
 namespace ocellus::app {
 
-// Converts CLOCK_MONOTONIC to milliseconds since 1970.
-int64_t wall_ms(int64_t at_ns);
-
 // A frame of the clip that was answered.
 struct ClipFrame {
   int64_t sequence = 0;

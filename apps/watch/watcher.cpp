@@ -342,9 +342,9 @@ std::string Watcher::metrics() const {
   counts_.add_metrics(capture_->status(), &text);
   add_memory_metrics(state()["memory"], &text);
   if (day_) {
-    text.add_gauge("ocellus_library_frames", "Frames kept in the library.",
-                   static_cast<double>(day_->frames().count()));
-    text.add_gauge("ocellus_library_bytes", "Bytes of these frames.", static_cast<double>(day_->frames().bytes()));
+    const DayUse use = day_->frames().use();
+    text.add_gauge("ocellus_library_frames", "Frames kept in the library.", static_cast<double>(use.frames));
+    text.add_gauge("ocellus_library_bytes", "Bytes of these frames.", static_cast<double>(use.bytes));
   }
   text.add_process();
   return text.text();
