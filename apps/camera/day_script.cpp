@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kHour_ms = 3'600'000;
 constexpr double kLeastGap_s = 20, kBusyGap_s = 120;  // least time between events, mean time in a busy hour
+constexpr char kTruthStart[] = "{\"day\":";
 constexpr const char* kEventNames[] = {"appear", "disappear", "move", "background"};
 
 // Mean time between events.
@@ -158,6 +159,11 @@ void write_truth(const std::string& path, const DayScript& script, const Date& d
   const auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw Failure(kExitBadInput, path + ": this is not a regular file.");
+  }
+  std::string start(std::char_traits<char>::length(kTruthStart), '\0');
+  std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
+  if (start[0] != '\0' && start != kTruthStart) {
+    throw Failure(kExitUsage, "--truth " + path + ": it exists and is no truth of a day: give another name.");
   }
   using nlohmann::ordered_json;
   std::ofstream file(path, std::ios::binary);

@@ -84,7 +84,7 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
   const TextSink show = [](const std::string& piece) { print(piece); };
   DayAnswer answer;
   answerer.ask(prompt, now_ms, common.json ? TextSink() : show, &answer);
-  if (!answer.remark.empty() && !common.quiet) print_note(answer.remark + " Captions were used instead.");
+  if (!answer.remark.empty() && !common.quiet) print_note(answer.remark + "; captions were used instead.");
   if (!common.json) {
     print("\n");
     return kExitOk;

@@ -315,7 +315,7 @@ void DayAnswerer::ask_freely(const Asked& asked, const TextSink& sink, DayAnswer
     // The time stands before the number: after it, models take it for a part of the number.
     if (chosen.size() > 1)
       add_text(session, clock_text(frame.at_ms, asked.now_ms) + "\nImage " + std::to_string(label) + ":");
-    if (!link(session, frame, answer)) throw Failure(kExitRuntime, answer->remark);
+    if (!link(session, frame, answer)) throw Failure(kExitBadInput, answer->remark);
     if (chosen.size() > 1) add_text(session, "\n");
     answer->frames.push_back({.frame = frame, .label = label, .named = chosen.size() == 1});
   }

@@ -202,7 +202,7 @@ std::vector<DayFrame> DayFrames::find(int64_t before_ms, const std::string& word
 
 std::vector<uint8_t> DayFrames::preview(const std::string& key) const {
   const bool is_key = key.size() == 32 && key.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_key) return {};
+  if (!is_key || preview_bytes(key) == 0) return {};  // reading a folder throws
   std::ifstream file(preview_path(key), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }

@@ -179,7 +179,7 @@ void Watcher::answer_from_day(const std::string& question, const TextSink& sink,
   answer->first_token_ms = found.first_token_ms;
   answer->answered_ns = monotonic_ns();
   answer->total_ms = ms_between(start_ns, answer->answered_ns);
-  if (!found.remark.empty()) events_.note("warning", found.remark + " Captions were used instead.");
+  if (!found.remark.empty()) events_.note("warning", found.remark + "; captions were used instead.");
 }
 
 int64_t Watcher::now_ms() const {

@@ -113,7 +113,7 @@ TEST_CASE("boards of a day hold up to four different things that can be seen, an
 TEST_CASE("the frames of a day show its truth at their own times, until it ends") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("truth.jsonl");
-  test::write_whole(path, test::to_bytes("an old truth"));
+  test::write_whole(path, test::to_bytes("{\"day\":\"2026-01-01\"}"));
   SyntheticSource source(day(path));
   CHECK(contains(source.describe(), "day 2026-11-27, a frame every 10 s of it"));
   const auto lines = read_lines(path);
@@ -185,6 +185,8 @@ TEST_CASE("days that cannot be are refused in a sentence") {
   const test::TemporaryFolder folder;
   CHECK(contains(refusal([&](SourceOptions* o) { o->truth_path = folder.path(); }), "not a regular file"));
   CHECK(contains(refusal([&](SourceOptions* o) { o->truth_path = folder.file("none/truth"); }), "No such file"));
+  test::write_whole(folder.file("mine"), test::to_bytes("my own words"));
+  CHECK(contains(refusal([&](SourceOptions* o) { o->truth_path = folder.file("mine"); }), "no truth of a day"));
   REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
   CHECK(contains(refusal([&](SourceOptions* o) { o->truth_path = folder.file("pipe"); }), "not a regular file"));
   SourceOptions today = day();
