@@ -17,6 +17,9 @@
   OP(gather_rows, GatherRowsArgs)           \
   OP(compact_rows, CompactRowsArgs)         \
   OP(spread_rows, SpreadRowsArgs)           \
+  OP(row_products, RowProductsArgs)         \
+  OP(row_cosines, RowCosinesArgs)           \
+  OP(pick_rows, PickRowsArgs)               \
   OP(carry_change, CarryChangeArgs)         \
   OP(value_change, ValueChangeArgs)         \
   OP(rope_angles, RopeAnglesArgs)           \

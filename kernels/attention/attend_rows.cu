@@ -198,6 +198,8 @@ RowsWork describe(const AttendRowsArgs& args) {
   work.row_count = static_cast<int>(args.row_count);
   work.causal = args.bounds.kind != RowBounds::Kind::kAll;
   work.spans = args.bounds.kind == RowBounds::Kind::kListed ? args.bounds.spans : nullptr;
+  work.row_bias = args.row_bias;
+  work.root = std::sqrt(static_cast<float>(args.rows.head_dim));
   work.scale = std::numbers::log2e_v<float> / std::sqrt(static_cast<float>(args.rows.head_dim));
   return work;
 }
@@ -222,8 +224,7 @@ void attend_rows(const AttendRowsArgs& args, Queue& queue) {
   if (!queue.ok() || args.query.rows == 0) return;
 
   RowsWork work = describe(args);
-  if (calibrates)
-    work.calibration = {pairs.data, pairs.stride, args.past.calibration, std::sqrt(static_cast<float>(work.head_dim))};
+  if (calibrates) work.calibration = {pairs.data, pairs.stride, args.past.calibration};
   if (is_long) return attend_rows_long(work, queue);
   if (calibrates) find_calibration(work, reinterpret_cast<float*>(args.scratch.data), queue);
   const int tile_dim = attend_tile_dim(work.head_dim);

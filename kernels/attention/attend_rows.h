@@ -48,6 +48,10 @@ struct RowBounds {
 /// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated on request. On CUDA runs are
 ///             f16 and not shifted: expand_kv copies the others, to be marked `calibrated` if they were packed.
 ///             Calibration takes a second pass over the runs' keys there, and covers the slots that a row sees
+/// Weights     row_bias [row_count] in device memory, or null: added to the scores q . k / sqrt(E) of the chunk's own
+/// rows.
+///             The logarithm of a number counts a row that often (proportional attention: Bolya et al. 2023, equation
+///             1). Only with one sequence
 /// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32; factors of products
 ///             rounded to bf16 if has_pair_products(). CUDA: products of
 ///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
@@ -64,6 +68,7 @@ struct AttendRowsArgs {
   int64_t first_row = 0;
   int64_t row_count = 0;  // chunk rows that hold keys, at least first_row + T; not looked at if causal
   RowBounds bounds = {};
+  const float* row_bias = nullptr;
   PastRuns past = {};
   int64_t sequences = 1;
   DeviceView<float> calibration_scratch = {};  // [T, 2 H], CUDA only, if the calibration is on

@@ -42,7 +42,7 @@ __device__ inline float* calibration_of(const RowsWork& work, const TilePlace& p
 __device__ inline void set_calibration(const RowsWork& work, const TilePlace& place, int m, const ScoreRange& range,
                                        int slots) {
   float* const pair = calibration_of(work, place, m);
-  pair[0] = slots < 2 ? kNotCalibrated : work.calibration.by.slope((range.high - range.low) / work.calibration.root);
+  pair[0] = slots < 2 ? kNotCalibrated : work.calibration.by.slope((range.high - range.low) / work.root);
   pair[1] = range.low;
 }
 
@@ -88,7 +88,7 @@ __device__ inline void add_lanes(ScoreRange& range) {
 __device__ inline float calibrated_score(const RowsWork& work, const float* pair, float score) {
   const float slope = pair[0], low = pair[1];
   if (slope == kNotCalibrated) return score;
-  return fmaf(slope, score - low, low - work.calibration.by.tau_low * work.calibration.root);
+  return fmaf(slope, score - low, low - work.calibration.by.tau_low * work.root);
 }
 
 /// Changes the scores of calibrated slots, including those after the live ones.

@@ -209,8 +209,20 @@ class QueryBlock {
       const int64_t at = sequence_ * own.sequence_stride + own.at(slot, kv_head_);
       expand(own.keys + at, own.values + at, own.row_stride, count, 0);
       score(count);
+      if (args_.row_bias != nullptr) add_bias(slot, count);
       hide_own_rows(slot, count);
       mix(count);
+    }
+  }
+
+  /// Adds the bias of the expanded chunk rows, of which the first is row `slot`.
+  void add_bias(int64_t slot, int64_t count) {
+    const FloatTag d;
+    for (int64_t i = 0; i < count; ++i) {
+      const FloatVec bias = hn::Set(d, args_.row_bias[slot + i] * std::numbers::log2e_v<float>);
+      float* const scores = s_.weights + i * columns_;
+      for (int64_t column = 0; column < columns_; column += kLanes)
+        hn::StoreU(hn::Add(hn::LoadU(d, scores + column), bias), d, scores + column);
     }
   }
 

@@ -148,6 +148,8 @@ __device__ void add_parts(const RowsWork& work, const TilePlace& place, const Lo
     float score = sum_of_parts(room, row, slot);
     if (work.calibration.rows != nullptr && piece.calibrated && m < place.rows)
       score = calibrated_score(work, calibration_of(work, place, m), score);
+    if (work.row_bias != nullptr && piece.own >= 0 && slot < piece.live)
+      score += work.row_bias[piece.own + slot] * work.root;
     room.scores[row][slot] = sees(work, place, piece, m, slot) ? score : -INFINITY;
   }
 }

@@ -22,10 +22,9 @@ static_assert(kTileSlots == kFragment);
 
 /// Calibration of runs' scores (KvCalibration).
 struct RowsCalibration {
-  float* rows;     // null: none. [T, 2 H]: per query row and head the pair of attend_rows_calibrate.cuh
-  int64_t stride;  // between query rows
-  KvCalibration by;
-  float root;  // sqrt(E): the kernels' scores are q . k, and `by` is in natural units
+  float* rows;       // null: none. [T, 2 H]: per query row and head the pair of attend_rows_calibrate.cuh
+  int64_t stride;    // between query rows
+  KvCalibration by;  // in natural units
 };
 
 /// One call, as passed to the kernels.
@@ -44,14 +43,16 @@ struct RowsWork {
   int head_dim;
   int group;
   int kv_heads;
-  int heads;             // key/value heads of all sequences
-  int tiles;             // per head
-  int rows;              // rows of one sequence
-  int first_row;         // first row in the chunk
-  int row_count;         // rows of the chunk
-  bool causal;           // row t sees runs, and own rows unless they are listed, as far as chunk row first_row + t
-  const RowSpan* spans;  // one per row, if own rows are listed
+  int heads;              // key/value heads of all sequences
+  int tiles;              // per head
+  int rows;               // rows of one sequence
+  int first_row;          // first row in the chunk
+  int row_count;          // rows of the chunk
+  bool causal;            // row t sees runs, and own rows unless they are listed, as far as chunk row first_row + t
+  const RowSpan* spans;   // one per row, if own rows are listed
+  const float* row_bias;  // by chunk row, in natural units; null: none
   int stages_per_split;
+  float root;       // sqrt(E): scores are q . k here
   float scale;      // scale of the scores, which are powers of two: exp(x) = 2^(x log2 e)
   float* partials;  // null: a block sees all slots and writes to output
   RowsCalibration calibration;

@@ -52,6 +52,7 @@ __device__ void queue_values(typename T::Shared& shared, int at, const TileWeigh
 template <class T>
 __device__ bool sees_stage(const RowsWork& work, int stage, bool complete, const TileRows<T>& rows) {
   const int own = own_row_of<T>(work, stage), end = own + T::kSlots;
+  if (work.row_bias != nullptr && end > 0) return false;
   return end <= rows.least_limit && (own >= rows.largest_begin || end <= 0) && (own >= 0 || complete);
 }
 

@@ -23,6 +23,7 @@ inline double gelu_tanh(double x) {
 struct Slot {
   const Half* key;
   const Half* value;
+  double bias = 0;  // added to the score
 };
 
 /// softmax(query . keys / sqrt(dim)) values
@@ -31,7 +32,7 @@ inline std::vector<double> attend(const float* query, const std::vector<Slot>& s
   for (const Slot& slot : slots) {
     double score = 0;
     for (int64_t e = 0; e < dim; ++e) score += static_cast<double>(query[e]) * half_to_float(slot.key[e]);
-    scores.push_back(score / std::sqrt(static_cast<double>(dim)));
+    scores.push_back(score / std::sqrt(static_cast<double>(dim)) + slot.bias);
   }
   const double maximum = *std::max_element(scores.begin(), scores.end());
   std::vector<double> out(static_cast<size_t>(dim));

@@ -34,6 +34,8 @@ class RowsCase {
     }
     make_runs();
     make_rows();
+    for (int64_t row = 0; shape.biased && row < shape.row_count(); ++row)
+      bias_.push_back(std::log(static_cast<float>(random_.integer(1, 4))));
     for (int64_t t = 0; t < shape_.sequences * shape_.rows; ++t)
       for (int64_t i = 0; i < width(); ++i) query_.set(t, i, random_.normal());
   }
@@ -50,6 +52,7 @@ class RowsCase {
                  .first_row = shape_.first_row,
                  .row_count = shape_.row_count(),
                  .bounds = bounds(),
+                 .row_bias = shape_.biased ? bias_.data() : nullptr,
                  .past = {.runs = runs_.data(),
                           .count = static_cast<int32_t>(runs_.size()),
                           .layer = {.index = TestRun::kLayer}},
@@ -147,7 +150,7 @@ class RowsCase {
     const RowSpan span = span_of(row);
     for (int64_t own = span.begin; own < span.end; ++own) {
       const int64_t at = sequence * rows_.sequence_stride + rows_.at(own, kv_head);
-      visible.push_back({rows_.keys + at, rows_.values + at});
+      visible.push_back({rows_.keys + at, rows_.values + at, bias_of(own)});
     }
     std::vector<float> query;
     for (int64_t e = 0; e < shape_.dim; ++e) query.push_back(query_.get(t, head * shape_.dim + e));
@@ -165,6 +168,7 @@ class RowsCase {
     }
   }
 
+  double bias_of(int64_t own) const { return shape_.biased ? static_cast<double>(bias_[static_cast<size_t>(own)]) : 0; }
   RowSpan span_of(int64_t row) const {
     if (shape_.listed != Listed::kNot) return spans_[static_cast<size_t>(row)];
     return {0, static_cast<int32_t>(shape_.causal ? shape_.first_row + row + 1 : shape_.row_count())};
@@ -174,6 +178,7 @@ class RowsCase {
   Queue& queue_;
   Random random_;
   Vector<RowSpan> spans_;
+  Vector<float> bias_;
   std::vector<TestRun> stores_;
   Vector<KvRun> runs_;
   Vector<Half> store_;

@@ -35,6 +35,7 @@ struct RowsShape {
   bool side_by_side = false;  // own rows lie as the vision tower has them: query, key and value of a row together
   int64_t check_every = 1;    // of the pairs of row and head
   Listed listed = Listed::kNot;
+  bool biased = false;  // some own rows count more than once
   int64_t row_count() const { return first_row + rows + later_rows; }
 };
 

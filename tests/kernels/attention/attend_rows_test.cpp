@@ -133,6 +133,32 @@ TEST_CASE("attend_rows equals plain attention on every backend, with the same bi
   });
 }
 
+TEST_CASE("chunk rows with a bias weigh more by its exponential, on every target and backend") {
+  const auto check = [](Queue& queue, int32_t most_dim) {
+    uint64_t seed = 300;
+    for (const int32_t dim : {8, 64, 72, 96, 128, 264})
+      for (const Shape& shape : {Shape{33, 4, 2, dim, true, {{40, 64}, {3, 64}}, 19},
+                                 {205, 2, 2, dim, true, {}},
+                                 {200, 3, 1, dim, true, {{90, 90}, {33, 40}}, 31},
+                                 {67, 2, 1, dim, false, {}, 0, 70},
+                                 {2, 1, 1, dim, true, {}, 600},
+                                 {300, 16, 2, dim, true, {{100, 100}}}}) {
+        Shape biased = shape;
+        biased.biased = true;
+        biased.check_every = shape.rows > 100 ? 37 : 3;
+        OCELLUS_CAPTURE_SHAPE(biased);
+        if (dim > most_dim) continue;
+        Case instance(biased, ++seed, queue);
+        instance.check_numbers(instance.attend(queue));
+        instance.list_bounds();
+        instance.check_numbers(instance.attend(queue));
+      }
+  };
+  test::TestQueue queue(2);
+  test::for_each_target([&] { check(*queue, 96); });
+  test::for_each_backend([&](Queue& any) { check(any, 512); });
+}
+
 /// Odd slots point along the query, even ones against it; own rows lie across.
 void check_scores_of_size(float size, Queue& queue) {
   constexpr int32_t kDim = 64, kRows = 5, kSlots = 70;

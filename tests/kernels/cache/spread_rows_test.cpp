@@ -42,18 +42,8 @@ struct Rows {
   std::vector<int64_t> candidates;
 };
 
-/// Of two rows, or of a row and the mean.
-double distance_of(const Rows& rows, int64_t row, const std::vector<double>& to, SpreadBy by) {
-  if (by == SpreadBy::kAngle) {
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < to.size(); ++i) {
-      const double value = static_cast<double>(rows.values.at(row, static_cast<int64_t>(i)));
-      ab += value * to[i];
-      aa += value * value;
-      bb += to[i] * to[i];
-    }
-    return aa == 0 || bb == 0 ? 1 : 1 - ab / std::sqrt(aa * bb);
-  }
+/// Of a row and another, or the mean.
+double distance_of(const Rows& rows, int64_t row, const std::vector<double>& to) {
   double sum = 0;
   for (size_t i = 0; i < to.size(); ++i) {
     const double apart = static_cast<double>(rows.values.at(row, static_cast<int64_t>(i))) - to[i];
@@ -68,34 +58,28 @@ std::vector<double> row_of(const Rows& rows, int64_t row, int64_t width) {
   return values;
 }
 
-/// The candidate nearest to the mean, or the one whose nearest other row is farthest.
-int32_t first_by_definition(const Rows& rows, int64_t width, SpreadBy by) {
+/// The candidate nearest to the mean.
+int32_t first_by_definition(const Rows& rows, int64_t width) {
   std::vector<double> mean(static_cast<size_t>(width));
   for (const int64_t row : rows.candidates)
     for (size_t i = 0; i < mean.size(); ++i)
       mean[i] += static_cast<double>(rows.values.at(row, static_cast<int64_t>(i))) /
                  static_cast<double>(rows.candidates.size());
-  const auto rank = [&](int64_t row) {
-    if (by == SpreadBy::kPlace) return -distance_of(rows, row, mean, by);
-    double least = std::numeric_limits<double>::max();
-    for (const int64_t other : rows.candidates)
-      if (other != row) least = std::min(least, distance_of(rows, row, row_of(rows, other, width), by));
-    return least;
-  };
-  return static_cast<int32_t>(*std::max_element(rows.candidates.begin(), rows.candidates.end(),
-                                                [&](int64_t a, int64_t b) { return rank(a) < rank(b); }));
+  return static_cast<int32_t>(
+      *std::min_element(rows.candidates.begin(), rows.candidates.end(),
+                        [&](int64_t a, int64_t b) { return distance_of(rows, a, mean) < distance_of(rows, b, mean); }));
 }
 
 /// By the definition, each step from all picks so far.
-std::vector<int32_t> spread_by_definition(const Rows& rows, int64_t width, int64_t count, SpreadBy by) {
-  std::vector<int32_t> picks = {first_by_definition(rows, width, by)};
+std::vector<int32_t> spread_by_definition(const Rows& rows, int64_t width, int64_t count) {
+  std::vector<int32_t> picks = {first_by_definition(rows, width)};
   while (std::ssize(picks) < count) {
     int64_t best = -1;
     double farthest = -1;
     for (const int64_t row : rows.candidates) {
       if (std::find(picks.begin(), picks.end(), row) != picks.end()) continue;
       double least = std::numeric_limits<double>::max();
-      for (const int32_t pick : picks) least = std::min(least, distance_of(rows, row, row_of(rows, pick, width), by));
+      for (const int32_t pick : picks) least = std::min(least, distance_of(rows, row, row_of(rows, pick, width)));
       if (least <= farthest) continue;
       farthest = least;
       best = row;
@@ -105,26 +89,21 @@ std::vector<int32_t> spread_by_definition(const Rows& rows, int64_t width, int64
   return picks;
 }
 
-TEST_CASE("spread_rows picks the middle or the loneliest row, then always the farthest, among rows of images only") {
+TEST_CASE("spread_rows picks the middle row, then always the farthest, among rows of images only") {
   test::for_each_target([] {
     test::for_each_backend([](Queue& queue) {
       Random random(31);
       for (const auto& [rows, width, text_every, count] :
            {std::array<int64_t, 4>{1, 5, 0, 1}, {7, 16, 3, 4}, {64, 384, 0, 16}, {90, 33, 17, 84}, {130, 8, 64, 64}}) {
         CAPTURE(rows);
-        for (const SpreadBy by : {SpreadBy::kPlace, SpreadBy::kAngle}) {
-          Rows image(rows, width, text_every, random);
-          test::Guarded<int32_t> picks(1, count);
-          SpreadRowsArgs args = image.args(picks, count);
-          args.by = by;
-          spread_rows(args, queue);
-          REQUIRE(queue.finish().ok());
-          const std::vector<int32_t> expected = spread_by_definition(image, width, count, by);
-          CHECK(std::vector<int32_t>(picks.data(), picks.data() + count) == expected);
-          CHECK(picks.intact());
-          CHECK(image.least.intact());
-          CHECK(image.mean.intact());
-        }
+        Rows image(rows, width, text_every, random);
+        test::Guarded<int32_t> picks(1, count);
+        spread_rows(image.args(picks, count), queue);
+        REQUIRE(queue.finish().ok());
+        CHECK(std::vector<int32_t>(picks.data(), picks.data() + count) == spread_by_definition(image, width, count));
+        CHECK(picks.intact());
+        CHECK(image.least.intact());
+        CHECK(image.mean.intact());
       }
     });
   });
@@ -139,14 +118,10 @@ TEST_CASE("spread_rows picks every row once where rows are equal or are no numbe
         for (int64_t i = 0; i < 8; ++i)
           image.values.at(t, i) = numbers ? 1.0f : t % 3 == 0 ? std::numeric_limits<float>::quiet_NaN() : 2.0f;
       test::Guarded<int32_t> picks(1, 40);
-      for (const SpreadBy by : {SpreadBy::kPlace, SpreadBy::kAngle}) {
-        SpreadRowsArgs args = image.args(picks, 40);
-        args.by = by;
-        spread_rows(args, queue);
-        REQUIRE(queue.finish().ok());
-        CHECK(picks.at(0, 0) == 0);
-        CHECK(std::set<int32_t>(picks.data(), picks.data() + 40).size() == 40);
-      }
+      spread_rows(image.args(picks, 40), queue);
+      REQUIRE(queue.finish().ok());
+      CHECK(picks.at(0, 0) == 0);
+      CHECK(std::set<int32_t>(picks.data(), picks.data() + 40).size() == 40);
     }
   });
 }
