@@ -344,7 +344,9 @@ int64_t SessionCache::list_for_steps(const TileLimits& limits, KvRun* out, int32
 
 void SessionCache::commit_text(int64_t count) { text_slots_ += count; }
 
-void SessionCache::commit_image(int32_t ordinal, int32_t slots, int32_t rows) {
+void SessionCache::commit_image(int32_t ordinal, int32_t slots, int32_t rows, const int32_t* weights) {
+  for (int32_t row = 0; weights != nullptr && row < rows; ++row)
+    for (int32_t i = 0; i < weights[row] - 1; ++i) ++images_.data[ordinal].again[i];
   images_.data[ordinal].slots += slots;
   images_.data[ordinal].rows += rows;
   image_rows_ += rows;

@@ -109,9 +109,9 @@ class SessionCache {
   /// Counts a token of an answer that took another one's slot.
   void note_replaced() { ++replaced_rows_; }
 
-  /// Makes `count` more slots live, in order.
+  /// Makes `count` more slots live, in order. `weights`: of the rows, see StoredImage::again.
   void commit_text(int64_t count);
-  void commit_image(int32_t ordinal, int32_t slots, int32_t rows);
+  void commit_image(int32_t ordinal, int32_t slots, int32_t rows, const int32_t* weights = nullptr);
   /// Commits an image of `slots` slots, of which those from `first_slot` on are read.
   void commit_linked(int32_t ordinal, int32_t slots, int32_t first_slot, int32_t position_shift);
   /// Excludes a slot of a reserved image from reading: its row stands among the text. In ascending order.

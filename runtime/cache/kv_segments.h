@@ -73,12 +73,17 @@ struct TextPage {
   int64_t end = 0;       // position after its last slot
 };
 
+/// Most rows that a row counts as while attention reads it: see Reduction::weighs.
+inline constexpr int32_t kMostRowWeight = 4;
+
 /// An image with blocks of its own, or in a place that it shares.
 struct StoredImage {
   int32_t place = -1;    // its place in SharedPlaces; -1: none
   int32_t slots = 0;     // 0: reserved
   int32_t rows = 0;      // rows when it was read
   int64_t position = 0;  // position of its first row
+  /// Slots, from the first on, that count at least 2, 3, .. times: each is read once more for every one of these.
+  int32_t again[kMostRowWeight - 1] = {};
   // Linked images only:
   int32_t first_slot = 0;      // slots before it are not read: their rows stand among the text
   int32_t hole_count = 0;      // further slots that are not read, see SessionCache::note_hole

@@ -33,6 +33,9 @@ void SessionCache::visit_image(int32_t ordinal, const TileLimits& limits, Visit 
                 [&](const KvRun& run) { visit_pieces(run, limits, pools_->shape.head_dim, visit); });
     slot = end + 1;
   }
+  for (const int32_t slots : image.again)
+    visit_slots(ordinal, 0, slots, image.position_shift,
+                [&](const KvRun& run) { visit_pieces(run, limits, pools_->shape.head_dim, visit); });
 }
 
 template <class Visit>

@@ -32,6 +32,12 @@ Status PromptChunk::lay_out_alone(int64_t max_rows, const PromptChunk& other, in
   return take_rows(sink, "picked rows", kLife, Phase::kNone, 1, most_picks, &picks);
 }
 
+Status PromptChunk::lay_out_weights(int64_t max_rows, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(take_rows(sink, "weights of rows", kLife, Phase::kNone, 1, max_rows, &weights));
+  return take_rows(sink, "slots of rows", kLife, Phase::kNone, 1, max_rows, &row_slots);
+}
+
 Status PromptChunk::lay_out_joined(int64_t max_rows, RowSink& sink) {
   return take_rows(sink, "joined prompt pieces", Lifetime::kSession, Phase::kNone, 1, max_rows, &pieces);
 }
@@ -105,7 +111,52 @@ void PromptChunk::keep_rows(const int32_t* kept, int64_t count) {
   piece_count = pieces.cols - next;
   std::copy_n(pieces.data + next, piece_count, pieces.data);
   for (int64_t i = 0; i < count; ++i) token_ids.host.data[i] = token_ids.host.data[kept[i]];
+  for (int64_t i = 0; weighs && i < count; ++i) weights.data[i] = weights.data[kept[i]];
   row_count = count;
+}
+
+/// Builds the new pieces from the last one on, as keep_rows().
+void PromptChunk::deal_rows(int32_t first, int32_t end, int64_t rows) {
+  const auto is_dealt = [&](const Piece& piece) {
+    return piece.kind == RowKind::kImage && piece.image_ordinal >= first && piece.image_ordinal < end;
+  };
+  int64_t left = 0, next = pieces.cols;
+  for (int64_t p = 0; p < piece_count; ++p) left += is_dealt(pieces.data[p]) ? pieces.data[p].row_count : 0;
+  for (int64_t p = piece_count; p-- > 0;) {
+    Piece piece = pieces.data[p];
+    while (is_dealt(piece) && piece.row_count > 0) {
+      const int64_t image = (left - 1) / rows, count = std::min(piece.row_count, left - image * rows);
+      Piece& part = pieces.data[--next];
+      part = piece;
+      part.image_ordinal = first + static_cast<int32_t>(image);
+      part.first_row += static_cast<int32_t>(piece.row_count - count);
+      part.span = piece.span.from(piece.row_count - count);
+      part.row_count = count;
+      piece.row_count -= count;
+      left -= count;
+    }
+    if (!is_dealt(piece)) pieces.data[--next] = piece;
+  }
+  piece_count = pieces.cols - next;
+  std::copy_n(pieces.data + next, piece_count, pieces.data);
+}
+
+void PromptChunk::order_slots() {
+  for (int64_t p = 0; p < piece_count;) {
+    const int64_t first = p;
+    const auto is_of_image = [&](const Piece& piece) {
+      return piece.kind != RowKind::kImage || piece.image_ordinal == pieces.data[first].image_ordinal;
+    };
+    if (pieces.data[p++].kind != RowKind::kImage) continue;
+    while (p < piece_count && is_of_image(pieces.data[p])) ++p;
+    int32_t slot = 0;
+    for (int32_t weight = kMostRowWeight; weight > 0; --weight)
+      for (int64_t i = first; i < p; ++i) {
+        const Piece& piece = pieces.data[i];
+        for (int64_t row = piece.first_row; row < piece.first_row + piece.row_count; ++row)
+          if (piece.kind == RowKind::kImage && weights.data[row] == weight) row_slots.data[row] = slot++;
+      }
+  }
 }
 
 void PromptChunk::clear_rows() {
@@ -159,6 +210,7 @@ void PromptChunk::rewind(const Mark& mark) {
   linked_slots = mark.linked_slots;
   linked_rows = mark.linked_rows;
   position_count = mark.position_count;
+  weighs = false;
   if (piece_count > 0) pieces.data[piece_count - 1].row_count = mark.last_piece_rows;
 }
 

@@ -38,31 +38,6 @@ struct LinkLimits {
   bool staged = false;      // see ReuseShape
 };
 
-/// Maps images' rows to slots, called row by row: picked rows get the first slots.
-class ImageSlots {
- public:
-  /// `picks`: rows of an image, ascending.
-  ImageSlots(const int32_t* picks, int64_t count) : picks_(picks), count_(count) {}
-  /// The next rows are those of image number `image`. False if the rows before were, too: an image that is cut into
-  /// views has several pieces, whose rows fill its slots one after the other.
-  bool begin(int32_t image) {
-    if (image == image_) return false;
-    image_ = image;
-    row_ = picked_ = 0;
-    return true;
-  }
-  int64_t next() {
-    if (picked_ == count_ || picks_[picked_] != row_) return count_ + row_++ - picked_;
-    ++row_;
-    return picked_++;
-  }
-
- private:
-  const int32_t* picks_;
-  int64_t count_, row_ = 0, picked_ = 0;
-  int32_t image_ = -1;
-};
-
 /// Rows that wait to be read: embeddings of text and images of one session, in order of position.
 struct PromptChunk {
   DeviceView<float> inputs;       // [max rows, input_width]: rows, and what joins them after the first layers
@@ -76,6 +51,11 @@ struct PromptChunk {
   HostView<LinkedRun> links;
   HostView<int32_t> picks;  // [1, in place] rows of the only image of a chunk that is read alone, ascending
   int64_t pick_count = 0;
+  // Rows of pictures may stand for others that were dropped: see Reduction::weighs.
+  HostView<int32_t> weights;  // [1, max rows] number of rows that each one counts as
+  /// [1, max rows] slot of a picture's row in its image: rows of the largest weight come first.
+  HostView<int32_t> row_slots;
+  bool weighs = false;  // the chunk has rows with a weight
   int64_t linked_image_count = 0;
   int64_t link_count = 0;
   int64_t linked_slots = 0;    // slots of linked images without rows
@@ -86,6 +66,7 @@ struct PromptChunk {
   /// Lays out a chunk for one image read alone, in the memory of another chunk's rows: only one of the two may be in
   /// use.
   Status lay_out_alone(int64_t max_rows, const PromptChunk& other, int64_t most_picks, RowSink& sink);
+  Status lay_out_weights(int64_t max_rows, RowSink& sink);
   /// Lays out a list of pieces without rows, for join().
   Status lay_out_joined(int64_t max_rows, RowSink& sink);
   int64_t room() const { return hidden.rows - row_count; }
@@ -107,6 +88,10 @@ struct PromptChunk {
   /// Drops all rows but these, ascending; those that stay keep their positions. There are no links. The caller moves
   /// the rows' inputs.
   void keep_rows(const int32_t* kept, int64_t count);
+  /// Deals the rows of images [first, end) anew, in their order: `rows` to each.
+  void deal_rows(int32_t first, int32_t end, int64_t rows);
+  /// Orders the slots of images by the weights of their rows.
+  void order_slots();
   /// Drops all rows and links, but not the linked images.
   void clear_rows();
   bool is_text(int64_t row) const;
@@ -153,6 +138,34 @@ struct PromptChunk {
 
  private:
   void add_piece(RowKind kind, int64_t count, const PositionSpan& span, int32_t image_ordinal, int64_t source_row);
+};
+
+/// Maps images' rows to slots, called row by row: rows of the largest weight, or picked ones, get the first slots.
+class ImageSlots {
+ public:
+  explicit ImageSlots(const PromptChunk& chunk)
+      : picks_(chunk.picks.data), count_(chunk.pick_count), slots_(chunk.weighs ? chunk.row_slots.data : nullptr) {}
+  /// The next rows are those of image number `image`. False if the rows before were, too: an image that is cut into
+  /// views has several pieces, whose rows fill its slots one after the other.
+  bool begin(int32_t image) {
+    if (image == image_) return false;
+    image_ = image;
+    row_ = picked_ = 0;
+    return true;
+  }
+  /// The slot of the image's next row, which is row `row` of the chunk.
+  int64_t next(int64_t row) {
+    if (slots_ != nullptr) return slots_[row];
+    if (picked_ == count_ || picks_[picked_] != row_) return count_ + row_++ - picked_;
+    ++row_;
+    return picked_++;
+  }
+
+ private:
+  const int32_t* picks_;  // rows of an image, ascending
+  int64_t count_, row_ = 0, picked_ = 0;
+  const int32_t* slots_;
+  int32_t image_ = -1;
 };
 
 }  // namespace ocellus

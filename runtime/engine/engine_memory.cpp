@@ -73,7 +73,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(
         waiting_views.lay_out(model.vision(), shape.pictures.batch, shape.pictures.kept_views, shape.device, sink));
   if (shape.pictures.reduction.planned())
-    OCELLUS_TRY(spread.lay_out(shape.prompt_rows, model.text().width, shape.prompt_rows, sink));
+    OCELLUS_TRY(reduction.lay_out(shape.pictures.reduction, shape.prompt_rows, sink));
+  if (shape.pictures.reduction.weighs) OCELLUS_TRY(chunk.lay_out_weights(shape.prompt_rows, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));
@@ -99,6 +100,12 @@ Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, Ro
   OCELLUS_TRY(picks.lay_out(sink, "spread rows", kLife, Phase::kNone, 1, most_picks));
   OCELLUS_TRY(take_rows(sink, "spread distances", kLife, Phase::kNone, 1, rows, &least));
   return take_rows(sink, "mean image row", kLife, Phase::kNone, 1, width, &mean);
+}
+
+Status ReductionMemory::lay_out(const Reduction& reduction, int64_t rows, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(picks.lay_out(sink, "rows that are read", kLife, Phase::kNone, 1, rows));
+  return reduction.weighs ? stands_for.lay_out(sink, "rows they stand for", kLife, Phase::kNone, 1, rows) : Status();
 }
 
 Status StagedImages::lay_out(const EngineShape& shape, RowSink& sink) {

@@ -14,12 +14,19 @@
 
 namespace ocellus {
 
-/// Memory for choosing rows of images, as those that are far from each other: see spread_rows and ReductionRule.
+/// Memory for choosing rows of linked images that are far from each other: see spread_rows.
 struct SpreadMemory {
   StagedRows<int32_t> picks;
   DeviceView<float> least;
   DeviceView<float> mean;
   Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
+};
+
+/// The rows that a reduction of pictures keeps.
+struct ReductionMemory {
+  StagedRows<int32_t> picks;       // [1, rows of a chunk]
+  StagedRows<int32_t> stands_for;  // [1, rows of a chunk], where it weighs rows
+  Status lay_out(const Reduction& reduction, int64_t rows, RowSink& sink);
 };
 
 /// Linked images of the prompt that has the chunk, in f16 until their prompt is read, and that prompt as if they were
@@ -50,6 +57,7 @@ struct EngineMemory {
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
+  ReductionMemory reduction;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
   StagedImages staged;

@@ -150,6 +150,22 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   return {};
 }
 
+/// Completes the reduction of pictures, whose policy and model are known.
+Status resolve_reduction(const ocellus_limits& limits, const TextConfig& text, EngineShape* s) {
+  Reduction& reduction = s->pictures.reduction;
+  if (!reduction.planned()) return {};
+  const ReductionNeeds& needs = reduction.rule->needs;
+  const char* const name = reduction.rule->method.name;
+  if (needs.clips && limits.max_clip_frames == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "%s compares the frames of clips: plan some (max_clip_frames)", name);
+  if (needs.clips && text.architecture->has_mutual_pictures)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s cannot divide the frames of a model whose rows of a picture see each other", name);
+  const bool may_weigh = !s->policy.lists_rows() && text.local.window == 0;
+  reduction.weighs = needs.weighs && may_weigh && reduction.options.number("weigh") > 0;
+  return {};
+}
+
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
 /// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
 /// images with one range.
@@ -160,7 +176,8 @@ void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   s->rows_at_once = std::max({std::min(wanted, whole_session), encoded + p.delimiters, s->reuse.alone_rows});
   s->prompt_rows = s->rows_at_once;
-  if (!s->policy.waits_for_prompt()) return;
+  const bool chooses_late = p.reduction.planned() && p.reduction.rule->needs.whole_session();
+  if (!s->policy.waits_for_prompt() && !chooses_late) return;
   // Whole multiples, so that a GPU can pad the last rows.
   const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : encoded);
   s->prompt_rows = s->device.is_cuda() ? round_up(rows, s->rows_at_once) : std::max(rows, s->rows_at_once);
@@ -423,7 +440,8 @@ PickRule ReuseShape::picks() const {
 int64_t EngineShape::tiles_per_session() const {
   const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
   const TileLimits limits = TileLimits::of_steps(device, kv.scales);
-  return kv.tiles_of(session.pages, session.blocks, limits) + sinks + most_holes();
+  return kv.tiles_of(session.pages, session.blocks, limits) + sinks + most_holes() +
+         again_tiles(limits.of(is_packed(kv.format)));
 }
 
 int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
@@ -461,6 +479,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
+  OCELLUS_TRY(resolve_reduction(limits, model.text(), &s));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(size_steps(limits, &s));

@@ -114,7 +114,15 @@ struct EngineShape {
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
   bool text_competes() const { return policy.lists_chunks() && !pictures.planned() && session.synthetic_tokens == 0; }
-  int64_t slots_per_session() const { return session.pages * kPageSlots + session.blocks * kv.block_slots; }
+  /// Maximum slots that a step reads.
+  int64_t slots_per_session() const {
+    return session.pages * kPageSlots + session.blocks * kv.block_slots +
+           pictures.per_session * pictures.reduction.again_slots();
+  }
+  /// Maximum of tiles in which pictures' slots are read again.
+  int64_t again_tiles(int64_t tile_slots) const {
+    return pictures.per_session * pictures.reduction.again_tiles(tile_slots, kv.block_slots);
+  }
   /// Maximum runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const;
   /// Runs that begin after rows that are left out of their images' runs.

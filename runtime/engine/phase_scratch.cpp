@@ -26,11 +26,14 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
   limits.kv = shape.kv;
   limits.mutual_pictures = shape.pictures.planned() && text.architecture->has_mutual_pictures;
+  const Reduction& reduction = shape.pictures.reduction;
+  limits.weighs_rows = reduction.weighs;
   if (!shape.device.is_cuda()) return limits;
   // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
   const KvShape& staged = shape.staged_kv;
   const int64_t copied = session.blocks * blocks_of(shape.kv.block_slots, kPackedTileSlots) +
-                         staged.block_count * blocks_of(staged.block_slots, kPackedTileSlots) + shape.most_holes();
+                         staged.block_count * blocks_of(staged.block_slots, kPackedTileSlots) + shape.most_holes() +
+                         shape.again_tiles(kPackedTileSlots);
   const bool expands = shape.policy.packs() || shape.reuse.links();
   limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
   if (expands) limits.past_tiles = session.pages + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
@@ -67,6 +70,12 @@ Status PhaseScratch::take(VisionScratch* out) const {
   return out->lay_out(model_.vision(), shape_.pictures.batch, shape_.device, sink_);
 }
 
+Status PhaseScratch::take(ChoiceScratch* out) const {
+  const Reduction& reduction = shape_.pictures.reduction;
+  if (!reduction.planned()) return {};
+  return out->lay_out(reduction, reduction.encoded_rows, shape_.prompt_rows, model_.text().width, sink_);
+}
+
 Status PhaseScratch::take(PrefillScratch* out) const {
   out->join.images = &memory_.staged.images;
   out->join.prompt = &memory_.staged.prompt;
@@ -95,6 +104,8 @@ Status PhaseScratch::take_all() const {
     OCELLUS_TRY(take(&image));
     if (shape_.pictures.views == 1) OCELLUS_TRY(take(&tower));  // else the image's scratch holds it
   }
+  ChoiceScratch choice;
+  OCELLUS_TRY(take(&choice));
   PrefillScratch prefill;
   OCELLUS_TRY(take(&prefill));
   StepScratch step;

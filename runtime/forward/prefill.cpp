@@ -64,6 +64,7 @@ void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
                .first_row = block.first,
                .row_count = known_rows(pass, block, q),
                .bounds = block.bounds,
+               .row_bias = s.row_bias.device.data,
                .past = {.runs = s.past.device.data,
                         .count = static_cast<int32_t>(pass.plan.past_tiles),
                         .layer = s.kv.layer(pass.cache_layer()),

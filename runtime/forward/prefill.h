@@ -55,6 +55,7 @@ struct PrefillLimits {
   LinkLimits links;
   KvShape kv;                    // storage of visual slots
   bool mutual_pictures = false;  // rows of a picture see each other
+  bool weighs_rows = false;      // see Reduction::weighs
 
   int64_t block_rows(const DeviceTraits& device) const {
     return device.block_rows(device.in_blocks() ? rows : rows_at_once);
@@ -85,6 +86,7 @@ struct PrefillScratch {
   LayerScratch layer;              // one block of rows
   LayerInputScratch layer_inputs;  // [T, layers * P] if layers have inputs
   StagedRows<int32_t> tokens;      // [1, T] of the chunk's rows, for these
+  StagedRows<float> row_bias;      // [1, T] where rows have weights: see AttendRowsArgs
   int64_t rows_at_once = 0;        // see PrefillLimits
   int64_t block_rows = 0;          // maximum rows of a block
   KvShape kv;
@@ -103,6 +105,7 @@ struct PrefillScratch {
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
+  bool weighs() const { return row_bias.host.cols > 0; }
   /// All rows of a layer's keys and values: the chunk's own and those before them.
   KvLayerRows all_rows(bool is_local) const {
     const DeviceView<Half>&k = is_local ? window.keys : keys, &v = is_local ? window.values : values;

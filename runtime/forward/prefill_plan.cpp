@@ -1,5 +1,6 @@
 // Planning of a prefill: positions and destinations of rows, and what they see.
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/forward/prefill.h"
 
@@ -16,9 +17,9 @@ class SlotCursor {
         head_dim_(head_dim),
         text_goes_(text_goes),
         text_index_(cache.text_slots()),
-        image_slots_(chunk.picks.data, chunk.pick_count) {}
+        image_slots_(chunk) {}
 
-  KvSlot next(const Piece& piece, int64_t position) {
+  KvSlot next(const Piece& piece, int64_t row, int64_t position) {
     if (piece.kind != RowKind::kImage) {
       if (text_goes_) return {};
       cache_.note_text_position(text_index_, position);
@@ -27,7 +28,7 @@ class SlotCursor {
       return run_slot(run, slot, head_dim_);
     }
     if (image_slots_.begin(piece.image_ordinal)) cache_.note_image_position(piece.image_ordinal, position);
-    const int64_t slot = image_slots_.next();
+    const int64_t slot = image_slots_.next(row);
     if (packs_images_) return {};
     return run_slot(cache_.image_block(piece.image_ordinal, 0), slot, head_dim_);
   }
@@ -127,6 +128,9 @@ constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); 
 bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s, Queue& queue) {
   std::copy_n(chunk.token_ids.host.data, s.layer_inputs.on() ? chunk.row_count : 0, s.tokens.host.data);
   queue.upload(s.tokens, s.layer_inputs.on() ? chunk.row_count : 0);
+  for (int64_t row = 0; s.weighs() && row < chunk.row_count; ++row)
+    s.row_bias.host.data[row] = chunk.weighs ? std::log(static_cast<float>(chunk.weights.data[row])) : 0.0f;
+  queue.upload(s.row_bias, s.weighs() ? chunk.row_count : 0);
   const bool sees_ahead = s.window.has_lists() && plan_window(chunk, caches, s, queue);
   plan_last_row(chunk.row_count, s, queue);
   return sees_ahead;
@@ -143,7 +147,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
   SlotCursor cursor(stored, cache, s.compress.policy.compresses(), head_dim, false);
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
-    return all_compete ? competing_slot(row) : cursor.next(piece, position);
+    return all_compete ? competing_slot(row) : cursor.next(piece, row, position);
   };
   if (joins) place_rows(stored, first_position, slot_of, s.join.slots.host, s.join.positions);
   if (joins) plan_join(chunk, s, &plan, queue);
@@ -181,7 +185,9 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
   const bool packs = s.compress.policy.compresses() && !s.join.on();
   if (packs) plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, packs, head_dim, true);
-  const auto slot_of = [&](const Piece& piece, int64_t, int64_t position) { return cursor.next(piece, position); };
+  const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
+    return cursor.next(piece, row, position);
+  };
   place_rows(chunk, 0, slot_of, s.slots.host, s.positions);
   if (s.carry.on()) carry_no_change(s.carry, queue);
   plan.sees_ahead = plan_rows(chunk, {.images = &cache}, s, queue);

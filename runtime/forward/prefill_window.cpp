@@ -25,7 +25,7 @@ class WindowList {
         s_(s),
         w_(s.window),
         copies_(w_.runs.host, w_.first_rows.host, w_.keys.cols),
-        image_slots_(chunk.picks.data, chunk.pick_count),
+        image_slots_(chunk),
         past_(w_.on() && caches.past != nullptr ? caches.past->seen_rows() : 0) {}
 
   void list() {
@@ -85,7 +85,7 @@ class WindowList {
     caches_.images->visit_slots(image.ordinal, link.first_slot, link.slots, image.position_shift, copy, true);
   }
   void keep_image_row(int32_t image) {
-    const int64_t slot = image_slots_.next(), size = caches_.images->shape().block_slots;
+    const int64_t slot = image_slots_.next(row_), size = caches_.images->shape().block_slots;
     const KvRun block = caches_.images->local_image_block(image, static_cast<int32_t>(slot / size));
     w_.image_slots.host.data[place_] = run_slot(block, slot % size, w_.keys.cols);
   }

@@ -16,14 +16,15 @@ bool is_image(const Piece& piece) { return piece.kind == RowKind::kImage; }
 
 /// Lists the rows of images in the order of their slots, and marks them. Returns their number.
 int64_t list_image_rows(const PromptChunk& chunk, const CompressScratch& s) {
-  int64_t count = 0;
-  ImageSlots slots(chunk.picks.data, chunk.pick_count);
+  int64_t count = 0, first = 0;
+  ImageSlots slots(chunk);
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
+    if (is_image(piece) && slots.begin(piece.image_ordinal)) first = count;
     for (int64_t i = 0; i < piece.row_count; ++i) {
       const int64_t row = piece.first_row + i;
       if (is_image(piece)) {
-        s.image_rows.host.data[slots.next()] = static_cast<int32_t>(row);
+        s.image_rows.host.data[first + slots.next(row)] = static_cast<int32_t>(row);
         ++count;
       }
       if (s.is_visual.host.data != nullptr) s.is_visual.host.data[row] = is_image(piece) ? 1 : 0;

@@ -1,80 +1,188 @@
 #include "runtime/policy/reduction_rule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <numeric>
 
 #include "kernels/base/hash_term.h"
-#include "kernels/cache/spread_rows.h"
+#include "kernels/choice/row_cosines.h"
+#include "kernels/choice/row_products.h"
+#include "platform/round_up.h"
 
 namespace ocellus {
 namespace {
 
-void spread(const RowsToChoose& a, SpreadBy by, Queue& queue) {
-  spread_rows({.rows = a.rows,
-               .ids = a.ids,
-               .least = a.least,
-               .mean = a.mean,
-               .picks = a.picks,
-               .count = static_cast<int32_t>(a.keep),
-               .by = by},
+constexpr Phase kChoicePhase{"choice of rows"};
+
+/// Chooses by pick_rows.
+Status pick(const RowsToChoose& a, PickRowsArgs args, Queue& queue) {
+  const ChoiceScratch& s = a.scratch;
+  args.products = {s.products.data, a.candidates, a.candidates};
+  args.scratch = s.picking.data;
+  args.picks = a.picks.device.data;
+  args.stands_for = a.stands_for.device.data;
+  args.count = a.keep;
+  queue.upload(s.list, a.candidates);
+  row_products({.rows = a.rows, .list = s.list.device.data, .products = args.products}, queue);
+  pick_rows(args, queue);
+  const auto fetch = [&](const StagedRows<int32_t>& rows) {
+    if (rows.host.data != rows.device.data)
+      queue.copy(rows.host.data, rows.device.data, a.keep * static_cast<int64_t>(sizeof(int32_t)));
+  };
+  fetch(a.picks);
+  if (a.stands_for.host.cols > 0) fetch(a.stands_for);
+  return queue.status();
+}
+
+Status choose_cover(const RowsToChoose& a, const MethodValues& options, Queue& queue) {
+  queue.upload(a.scratch.places, a.candidates);
+  return pick(a,
+              {.by = PickBy::kCover, .places = a.scratch.places.device.data, .place_weight = options.number("place")},
               queue);
 }
 
-/// Calls visit(row, its number among the candidates).
-template <class Visit>
-void for_each_candidate(const RowsToChoose& a, Visit visit) {
-  int64_t number = 0;
-  for (int64_t row = 0; row < a.host_ids.cols; ++row)
-    if (a.host_ids.data[row] == kSkippedRow) visit(static_cast<int32_t>(row), number++);
+Status choose_far_angles(const RowsToChoose& a, const MethodValues&, Queue& queue) {
+  return pick(a, {.by = PickBy::kAngle}, queue);
 }
 
-/// Passes the choice of the host to the device.
-void pass_on(const RowsToChoose& a, Queue& queue) {
-  queue.copy(a.picks, a.host_picks, a.keep * static_cast<int64_t>(sizeof *a.picks));
+/// Computes cosines of the candidates, and waits for them.
+Status find_cosines(const RowsToChoose& a, RowCosinesArgs args, Queue& queue) {
+  const StagedRows<float>& cosines = a.scratch.cosines;
+  args.rows = a.rows;
+  args.cosines = cosines.device.data;
+  row_cosines(args, queue);
+  if (cosines.host.data != cosines.device.data)
+    queue.copy(cosines.host.data, cosines.device.data, args.count * static_cast<int64_t>(sizeof(float)));
+  return queue.finish();
 }
 
-void choose_far_angles(const RowsToChoose& a, const MethodValues&, Queue& queue) { spread(a, SpreadBy::kAngle, queue); }
+/// The relevance of a row is minus its cosine to the text, scaled to 0 .. 1 over the picture, as in the authors' code.
+/// The text is the prompt's tokens, as in OpenVINO GenAI: not every model has a text encoder of its own.
+Status choose_conditionally(const RowsToChoose& a, const MethodValues& options, Queue& queue) {
+  const ChoiceScratch& s = a.scratch;
+  PickRowsArgs args{.by = PickBy::kDeterminant};
+  queue.upload(s.list, a.candidates);
+  if (a.texts > 0) {
+    queue.upload(s.others, a.texts);
+    OCELLUS_TRY(find_cosines(a,
+                             {.list = s.list.device.data,
+                              .count = a.candidates,
+                              .texts = s.others.device.data,
+                              .text_count = a.texts,
+                              .mean = s.mean.data},
+                             queue));
+    float* const cosines = s.cosines.host.data;
+    const auto [least, most] = std::minmax_element(cosines, cosines + a.candidates);
+    const float low = *least, high = *most, sign = options.number("sign");
+    for (int64_t i = 0; i < a.candidates; ++i) {
+      const float above = sign < 0 ? high - cosines[i] : cosines[i] - low;
+      cosines[i] = high > low ? (above + 1e-6f) / (high - low) : 1.0f;
+    }
+    queue.upload(s.cosines, a.candidates);
+    args.relevance = s.cosines.device.data;
+  }
+  return pick(a, args, queue);
+}
 
-void choose_far(const RowsToChoose& a, const MethodValues&, Queue& queue) { spread(a, SpreadBy::kPlace, queue); }
+/// The first frame stays whole; of the others the rows that changed most since the frame before, over the whole clip.
+Status choose_changed(const RowsToChoose& a, const MethodValues&, Queue& queue) {
+  const ChoiceScratch& s = a.scratch;
+  const int64_t of_frame = a.candidates / a.pictures, later = a.candidates - of_frame;
+  std::copy_n(s.list.host.data, later, s.others.host.data);
+  queue.upload(s.list, a.candidates);
+  queue.upload(s.others, later);
+  if (later > 0)
+    OCELLUS_TRY(find_cosines(a, {.list = s.list.device.data + of_frame, .others = s.others.device.data, .count = later},
+                             queue));
+  const float* const cosines = s.cosines.host.data;
+  int32_t* const order = s.order.data;
+  std::iota(order, order + later, 0);
+  std::sort(order, order + later,
+            [&](int32_t x, int32_t y) { return cosines[x] < cosines[y] || (!(cosines[y] < cosines[x]) && x < y); });
+  std::iota(a.picks.host.data, a.picks.host.data + of_frame, 0);
+  for (int64_t i = of_frame; i < a.keep; ++i)
+    a.picks.host.data[i] = static_cast<int32_t>(of_frame) + order[i - of_frame];
+  return {};
+}
 
 /// Selection sampling: every candidate is taken with the probability that is due to it (Knuth, volume 2, algorithm S).
-void choose_at_random(const RowsToChoose& a, const MethodValues& options, Queue& queue) {
+Status choose_at_random(const RowsToChoose& a, const MethodValues& options, Queue&) {
   const auto seed = static_cast<uint32_t>(options.number("seed"));
   int64_t taken = 0;
-  for_each_candidate(a, [&](int32_t row, int64_t number) {
+  for (int64_t number = 0; number < a.candidates; ++number) {
     const uint64_t drawn =
         hash_term(seed, static_cast<uint32_t>(hash_term(static_cast<uint32_t>(number), static_cast<uint32_t>(a.seed))));
     const auto left = static_cast<uint64_t>(a.candidates - number);
-    if (drawn % left < static_cast<uint64_t>(a.keep - taken)) a.host_picks[taken++] = row;
-  });
-  pass_on(a, queue);
+    if (drawn % left < static_cast<uint64_t>(a.keep - taken)) a.picks.host.data[taken++] = static_cast<int32_t>(number);
+  }
+  return {};
 }
 
-void choose_evenly(const RowsToChoose& a, const MethodValues&, Queue& queue) {
-  int64_t taken = 0;
-  for_each_candidate(a, [&](int32_t row, int64_t number) {
-    if (taken < a.keep && number == (2 * taken + 1) * a.candidates / (2 * a.keep)) a.host_picks[taken++] = row;
-  });
-  pass_on(a, queue);
+Status choose_evenly(const RowsToChoose& a, const MethodValues&, Queue&) {
+  for (int64_t i = 0; i < a.keep; ++i)
+    a.picks.host.data[i] = static_cast<int32_t>((2 * i + 1) * a.candidates / (2 * a.keep));
+  return {};
 }
 
+constexpr ocellus_method_option kCoverOptions[] = {
+    {"place", nullptr, 0, 100, 0, "0.5",
+     "Weight of the distance in the picture, beside that of what rows hold, whose mean is 1."},
+    {"weigh", nullptr, 0, 1, 1, "1",
+     "1: attention counts a row as often as it stands for others; without eviction, KIVI and layers with a window."}};
+constexpr ocellus_method_option kConditionalOptions[] = {
+    {"sign", nullptr, -1, 1, 1, "-1",
+     "-1: rows unlike the text are relevant, as published for CLIP; 1: those like it."}};
 constexpr ocellus_method_option kRandomOptions[] = {{"seed", nullptr, 0, 1e9, 1, "0", "Seed of the choice."}};
 
 constexpr ReductionRule kRules[] = {
-    {recommend(describe_method("spread-rows", "ours, after Gonzalez 1985",
-                               "Rows far from each other: the one nearest to the mean, then always the farthest one.")),
-     choose_far},
+    {recommend(describe_method("cover-rows", "ours, after Lin and Bilmes 2011 and Bolya et al. 2023",
+                               "Rows that all others are near to, each counted as often as it stands for others.",
+                               kCoverOptions)),
+     {.products = true, .by = PickBy::kCover, .weighs = true},
+     choose_cover},
     {describe_method("divprune", "DivPrune, Alvar et al. 2025",
                      "As published: rows at wide angles to each other (max-min diversity)."),
+     {.products = true, .by = PickBy::kAngle},
      choose_far_angles},
+    {describe_method("cdpruner", "CDPruner, Zhang et al. 2025",
+                     "As published, relevance by the prompt's tokens: relevant rows that span much (conditional DPP).",
+                     kConditionalOptions),
+     {.products = true, .by = PickBy::kDeterminant, .text = true},
+     choose_conditionally},
+    {describe_method("evs", "Efficient Video Sampling, Bagrov et al. 2025",
+                     "As published: of a clip's frames, all of the first and the rows that changed most."),
+     {.clips = true},
+     choose_changed},
     {describe_method("even-rows", "baseline", "Every second, fourth, ... row: the picture at fewer rows."),
+     {},
      choose_evenly},
-    {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomOptions), choose_at_random}};
+    {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomOptions), {}, choose_at_random}};
 
 }  // namespace
 
 const ReductionRule* reduction_rule_at(int32_t index) {
   return index >= 0 && index < std::ssize(kRules) ? &kRules[index] : nullptr;
+}
+
+Status ChoiceScratch::lay_out(const Reduction& reduction, int64_t encoded, int64_t chunk_rows, int64_t width,
+                              RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  const ReductionNeeds& needs = reduction.rule->needs;
+  const int64_t rows = needs.shares() ? chunk_rows : encoded;
+  OCELLUS_TRY(list.lay_out(sink, "rows to choose from", kLife, kChoicePhase, 1, rows));
+  if (needs.text || needs.clips) {
+    OCELLUS_TRY(others.lay_out(sink, "rows to compare with", kLife, kChoicePhase, 1, chunk_rows));
+    OCELLUS_TRY(cosines.lay_out(sink, "cosines of rows", kLife, kChoicePhase, 1, rows));
+  }
+  if (needs.text) OCELLUS_TRY(take_rows(sink, "mean row of text", kLife, kChoicePhase, 1, width, &mean));
+  if (needs.clips) OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, 3 * rows, &order));
+  if (!needs.products) return {};
+  if (needs.by == PickBy::kCover) OCELLUS_TRY(places.lay_out(sink, "places of rows", kLife, kChoicePhase, 1, rows));
+  OCELLUS_TRY(take_rows(sink, "products of rows", kLife, kChoicePhase, rows, rows, &products));
+  return take_rows(sink, "choice of rows", kLife, kChoicePhase, 1,
+                   pick_rows_scratch(needs.by, rows, reduction.kept_of(rows)), &picking);
 }
 
 Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ReductionRule** rule, MethodValues* options) {
@@ -114,6 +222,14 @@ int64_t Reduction::kept_of(int64_t rows) const {
   if (!planned() || rows == 0) return rows;
   const auto kept = static_cast<int64_t>(static_cast<double>(keep) * static_cast<double>(rows) + 0.5);
   return std::clamp<int64_t>(kept, 1, rows);
+}
+
+/// Each time a picture is read again a part of its slots is, from the first on: a tile of them may be short, in a block
+/// that tiles do not divide one more.
+int64_t Reduction::again_tiles(int64_t tile_slots, int64_t block_slots) const {
+  if (!weighs) return 0;
+  const int64_t short_tiles = block_slots % tile_slots == 0 ? 1 : divide_up(kept_of(encoded_rows), block_slots);
+  return divide_up(again_slots(), tile_slots) + (kMostRowWeight - 1) * short_tiles;
 }
 
 }  // namespace ocellus

@@ -1,31 +1,64 @@
-// ReductionRule: which rows of a picture are read, chosen between the vision part and the language model, so that the
+// ReductionRule: which rows of pictures are read, chosen between the vision part and the language model, so that the
 // others cost neither time nor slots. Rows keep their positions. A rule has a name, a paper and a table of options; a
 // new one is a row in reduction_rule.cpp.
 #pragma once
 
+#include "kernels/choice/pick_rows.h"
+#include "platform/arena.h"
 #include "platform/queue.h"
 #include "platform/views.h"
+#include "runtime/cache/kv_segments.h"
 #include "runtime/policy/method_text.h"
 
 namespace ocellus {
 
-/// A picture's rows in a chunk, between which text may stand.
+struct Reduction;
+
+/// Memory of a choice. `n` rows choose together.
+struct ChoiceScratch {
+  StagedRows<int32_t> list;      // [1, n] the candidates: numbers of rows in the chunk
+  StagedRows<int32_t> others;    // [1, n] rows in the chunk that they are compared with, or the prompt's text
+  StagedRows<ViewPlace> places;  // [1, n] of the candidates
+  StagedRows<float> cosines;     // [1, n]
+  HostView<int32_t> order;       // [1, 3 n]
+  DeviceView<float> mean;        // [1, D]
+  DeviceView<float> products;    // [n, n]
+  DeviceView<float> picking;     // [1, pick_rows_scratch()]
+
+  /// Lays out what the rule needs for pictures of `encoded` rows of `width` values in a chunk of `chunk_rows` rows.
+  Status lay_out(const Reduction& reduction, int64_t encoded, int64_t chunk_rows, int64_t width, RowSink& sink);
+};
+
+/// Pictures that share what is kept of them, in a chunk; between their rows text may stand.
 struct RowsToChoose {
-  DeviceView<const float> rows;  // [T, D]
-  const int32_t* ids = nullptr;  // [T] on the device: candidates are the rows whose id is kSkippedRow
-  HostView<int32_t> host_ids;    // [1, T]
-  int64_t candidates = 0;
-  int64_t keep = 0;               // 1 to `candidates`
-  uint64_t seed = 0;              // the picture's own
-  float* least = nullptr;         // [T] on the device, scratch
-  float* mean = nullptr;          // [D] on the device, scratch
-  int32_t* picks = nullptr;       // [keep] on the device: the result, in any order
-  int32_t* host_picks = nullptr;  // [keep] pinned
+  DeviceView<const float> rows;    // [T, D] the chunk's: pictures encoded, text embedded if the rule reads it
+  const ChoiceScratch& scratch;    // its list, and what the rule reads besides, is filled on the host
+  int64_t candidates = 0;          // rows of the pictures, in their order
+  int64_t pictures = 1;            // with equally many rows each
+  int64_t texts = 0;               // rows of text, in scratch.others
+  int64_t keep = 0;                // 1 to `candidates`
+  uint64_t seed = 0;               // the pictures' own
+  StagedRows<int32_t> picks;       // [1, keep] the result in the host's memory, once the queue has finished: numbers of
+                                   // candidates, in any order
+  StagedRows<int32_t> stands_for;  // [1, keep] the same: candidates that each pick stands for, itself included; only
+                                   // where the reduction weighs rows
+};
+
+/// A rule's needs besides rows.
+struct ReductionNeeds {
+  bool products = false;  // scratch for pick_rows
+  PickBy by = PickBy::kAngle;
+  bool weighs = false;  // rows that stand for others weigh more
+  bool text = false;    // the prompt: a chunk holds all of a session
+  bool clips = false;   // frames of clips, which share what is kept of them: a chunk holds all of a session
+  bool shares() const { return clips; }
+  bool whole_session() const { return text || clips; }
 };
 
 struct ReductionRule {
   ocellus_method method;
-  void (*choose)(const RowsToChoose& picture, const MethodValues& options, Queue& queue);
+  ReductionNeeds needs;
+  Status (*choose)(const RowsToChoose& pictures, const MethodValues& options, Queue& queue);
 };
 
 /// Returns the index-th rule; null after the last.
@@ -40,10 +73,18 @@ struct Reduction {
   MethodValues options;
   float keep = 1;            // share of a picture's rows
   int64_t encoded_rows = 0;  // maximum rows of a picture before it
+  /// Attention counts a row as often as there are rows that it stands for, kMostRowWeight at most (proportional
+  /// attention, Bolya et al. 2023): by a bias where the prompt is read, and by reading its slot again from the cache.
+  bool weighs = false;
 
   bool planned() const { return rule != nullptr; }
   /// Number of rows that are read of a picture of `rows`, one at least.
   int64_t kept_of(int64_t rows) const;
+  /// Maximum of tiles of `tile_slots` slots that a picture's slots are read again in. A block has `block_slots` of
+  /// them.
+  int64_t again_tiles(int64_t tile_slots, int64_t block_slots) const;
+  /// Maximum of slots of a picture that are read again.
+  int64_t again_slots() const { return weighs ? encoded_rows - kept_of(encoded_rows) : 0; }
 };
 
 /// kBadArgument names the limit that is wrong; `encoded_rows` stays 0.

@@ -57,7 +57,8 @@ void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionC
     const Piece& piece = chunk.pieces.data[i];
     if (piece.kind != RowKind::kImage) continue;
     const auto rows = static_cast<int32_t>(piece.row_count);
-    cache.commit_image(piece.image_ordinal, policy.evicts_images() ? 0 : rows, rows);
+    cache.commit_image(piece.image_ordinal, policy.evicts_images() ? 0 : rows, rows,
+                       chunk.weighs ? chunk.weights.data + piece.first_row : nullptr);
   }
   if (!policy.evicts_images() || chunk.text_count == chunk.row_count) return;
   // Images that are cut down one by one are read one by one.

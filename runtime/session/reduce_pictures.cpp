@@ -1,6 +1,7 @@
 #include "runtime/session/reduce_pictures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/rows/compact_rows.h"
 #include "kernels/rows/gather_rows.h"
@@ -9,81 +10,211 @@
 namespace ocellus {
 namespace {
 
-/// The rows of a chunk from a picture's first to its last one.
-struct PictureRange {
+/// Pictures that choose together: the rows of a chunk from the first one's first to the last one's last.
+struct PictureGroup {
   int64_t first = 0, end = 0;
-  int64_t rows = 0;  // without text between them
-  int32_t ordinal = 0;
+  int64_t rows = 0;  // each picture has so many, without text between them
+  int32_t ordinal = 0, count = 0;
+
+  int64_t all_rows() const { return rows * count; }
+  /// True if the next picture chooses with these.
+  bool takes(const PictureGroup& next) const { return next.rows == rows && next.ordinal == ordinal + count; }
 };
 
-/// Calls visit(range) for every picture of the chunk.
+/// Calls visit(group) for every group of the chunk's pictures.
 template <class Visit>
-void for_each_picture(const PromptChunk& chunk, Visit visit) {
-  PictureRange range;
-  for (int64_t p = 0; p < chunk.piece_count; ++p) {
-    const Piece& piece = chunk.pieces.data[p];
-    if (piece.kind != RowKind::kImage) continue;
-    if (range.rows > 0 && piece.image_ordinal != range.ordinal) {
-      visit(range);
-      range.rows = 0;
+void for_each_group(const PromptChunk& chunk, bool shares, Visit visit) {
+  PictureGroup group;
+  for (int64_t p = 0; p < chunk.piece_count;) {
+    if (chunk.pieces.data[p].kind != RowKind::kImage) {
+      ++p;
+      continue;
     }
-    if (range.rows == 0) range = {.first = piece.first_row, .ordinal = piece.image_ordinal};
-    range.end = piece.first_row + piece.row_count;
-    range.rows += piece.row_count;
+    PictureGroup picture{
+        .first = chunk.pieces.data[p].first_row, .ordinal = chunk.pieces.data[p].image_ordinal, .count = 1};
+    for (; p < chunk.piece_count; ++p) {
+      const Piece& piece = chunk.pieces.data[p];
+      if (piece.kind != RowKind::kImage) continue;
+      if (piece.image_ordinal != picture.ordinal) break;
+      picture.end = piece.first_row + piece.row_count;
+      picture.rows += piece.row_count;
+    }
+    if (shares && group.count > 0 && group.takes(picture)) {
+      group.end = picture.end;
+      ++group.count;
+      continue;
+    }
+    if (group.count > 0) visit(group);
+    group = picture;
   }
-  if (range.rows > 0) visit(range);
+  if (group.count > 0) visit(group);
 }
 
 constexpr int32_t kDroppedRow = kSkippedRow - 1;
 
-/// Marks the rows of pictures that were not picked; picks are numbers of rows in their picture's range.
-void mark_dropped(const PromptChunk& chunk, const Reduction& reduction, const int32_t* picks) {
-  int32_t* const ids = chunk.token_ids.host.data;
-  for_each_picture(chunk, [&](const PictureRange& picture) {
-    std::replace(ids + picture.first, ids + picture.end, kSkippedRow, kDroppedRow);
-    const int32_t* const end = picks + reduction.kept_of(picture.rows);
-    for (; picks < end; ++picks) ids[picture.first + *picks] = kSkippedRow;
-  });
-}
+/// The reduction of a chunk's pictures, from the choice to the chunk of what is left.
+class ChunkReduction {
+ public:
+  ChunkReduction(Engine& engine, const ChoiceScratch& scratch)
+      : engine_(engine),
+        reduction_(engine.shape().pictures.reduction),
+        chunk_(engine.memory().chunk),
+        memory_(engine.memory().reduction),
+        scratch_(scratch),
+        queue_(engine.queue()) {}
+
+  Status run() {
+    if (reduction_.rule->needs.text) chunk_.embed_text(engine_.text(), queue_);
+    OCELLUS_TRY(choose());
+    OCELLUS_TRY(queue_.finish());
+    mark();
+    keep();
+    return queue_.status();
+  }
+
+ private:
+  bool shares() const { return reduction_.rule->needs.shares(); }
+  /// Rows of a group that are kept.
+  int64_t kept_of(const PictureGroup& group) const {
+    const int64_t kept = reduction_.kept_of(group.rows) * group.count;
+    return shares() ? std::max(kept, group.rows) : kept;
+  }
+
+  Status choose() {
+    Status status;
+    int64_t done = 0;
+    for_each_group(chunk_, shares(), [&](const PictureGroup& group) {
+      if (!status.ok()) return;
+      const int64_t keep = kept_of(group);
+      if (keep > reduction_.kept_of(group.rows) * group.count) {
+        status = OCELLUS_FAIL(Code::kBadArgument,
+                              "a clip of %d frames that keeps the share %g has no room for all of its first frame "
+                              "(reduce_keep)",
+                              group.count, static_cast<double>(reduction_.keep));
+        return;
+      }
+      queue_.wait_for_copies();  // the group before has read its lists
+      list_candidates(group);
+      RowsToChoose rows{.rows = chunk_.hidden.slice_rows(0, chunk_.row_count),
+                        .scratch = scratch_,
+                        .candidates = group.all_rows(),
+                        .pictures = group.count,
+                        .texts = reduction_.rule->needs.text ? list_texts() : 0,
+                        .keep = keep,
+                        .seed = static_cast<uint64_t>(group.ordinal),
+                        .picks = part_of(memory_.picks, done, keep),
+                        .stands_for = {}};
+      if (memory_.stands_for.host.cols > 0) rows.stands_for = part_of(memory_.stands_for, done, keep);
+      status = reduction_.rule->choose(rows, reduction_.options, queue_);
+      done += keep;
+    });
+    return status;
+  }
+  static StagedRows<int32_t> part_of(const StagedRows<int32_t>& all, int64_t first, int64_t count) {
+    return {{all.host.data + first, 1, count}, {all.device.data + first, 1, count}};
+  }
+
+  /// Lists a group's rows, and places them: a piece of a picture is a grid, or several views that are one each.
+  void list_candidates(const PictureGroup& group) {
+    const VisionConfig& vision = engine_.vision().config;
+    int64_t count = 0;
+    int32_t view = 0;
+    for (int64_t p = 0; p < chunk_.piece_count; ++p) {
+      const Piece& piece = chunk_.pieces.data[p];
+      if (piece.kind != RowKind::kImage || piece.first_row < group.first || piece.first_row >= group.end) continue;
+      const int64_t of_view = vision.any_size || piece.row_count % vision.tokens_per_view() != 0
+                                  ? piece.row_count
+                                  : vision.tokens_per_view();
+      const int64_t cols =
+          piece.span.cols > 0 ? piece.span.cols : std::llround(std::sqrt(static_cast<double>(of_view)));
+      const int64_t lines = (of_view + cols - 1) / cols;
+      for (int64_t i = 0; i < piece.row_count; ++i, ++count) {
+        if (i > 0 && i % of_view == 0) ++view;
+        scratch_.list.host.data[count] = static_cast<int32_t>(piece.first_row + i);
+        if (scratch_.places.host.cols == 0) continue;
+        const int64_t line = i % of_view / cols, column = i % of_view % cols;
+        scratch_.places.host.data[count] = {static_cast<float>(line) / static_cast<float>(lines),
+                                            static_cast<float>(column) / static_cast<float>(cols), view};
+      }
+      ++view;
+    }
+  }
+
+  /// Lists the text after the last picture, the question as a rule, or all text if there is none. Returns its rows.
+  int64_t list_texts() {
+    const int32_t* const ids = chunk_.token_ids.host.data;
+    int64_t first = chunk_.row_count;
+    while (first > 0 && ids[first - 1] != kSkippedRow) --first;
+    if (first == chunk_.row_count) first = 0;
+    int64_t count = 0;
+    for (int64_t row = first; row < chunk_.row_count; ++row)
+      if (ids[row] != kSkippedRow) scratch_.others.host.data[count++] = static_cast<int32_t>(row);
+    return count;
+  }
+
+  /// Marks the rows of pictures that were not picked, and weighs the others.
+  void mark() {
+    int32_t* const ids = chunk_.token_ids.host.data;
+    const int32_t *picks = memory_.picks.host.data, *stands_for = memory_.stands_for.host.data;
+    chunk_.weighs = reduction_.weighs;
+    if (chunk_.weighs) std::fill_n(chunk_.weights.data, chunk_.row_count, 1);
+    for_each_group(chunk_, shares(), [&](const PictureGroup& group) {
+      const int64_t keep = kept_of(group);
+      list_candidates(group);
+      std::replace(ids + group.first, ids + group.end, kSkippedRow, kDroppedRow);
+      for (int64_t i = 0; i < keep; ++i) {
+        const int32_t row = scratch_.list.host.data[picks[i]];
+        ids[row] = kSkippedRow;
+        if (chunk_.weighs) chunk_.weights.data[row] = std::min(stands_for[i], kMostRowWeight);
+      }
+      picks += keep;
+      if (chunk_.weighs) stands_for += keep;
+    });
+  }
+
+  void keep() {
+    int32_t* const kept = memory_.picks.host.data;
+    int64_t count = 0;
+    for (int64_t row = 0; row < chunk_.row_count; ++row)
+      if (chunk_.token_ids.host.data[row] != kDroppedRow) kept[count++] = static_cast<int32_t>(row);
+    queue_.upload(memory_.picks, count);
+    compact_rows({.rows = chunk_.inputs, .kept = memory_.picks.device.data, .count = count}, queue_);
+    const int32_t* const dealt_end = list_dealt();
+    chunk_.keep_rows(kept, count);
+    for (const int32_t* d = scratch_.order.data; d < dealt_end; d += 3) chunk_.deal_rows(d[0], d[1], d[2]);
+    if (chunk_.weighs) chunk_.order_slots();
+  }
+  /// Lists the groups whose pictures keep different numbers of rows, but have room for equally many: their first and
+  /// their end, and that number. Returns the end of the list.
+  int32_t* list_dealt() {
+    int32_t* next = scratch_.order.data;
+    if (!shares()) return next;
+    for_each_group(chunk_, true, [&](const PictureGroup& group) {
+      *next++ = group.ordinal;
+      *next++ = group.ordinal + group.count;
+      *next++ = static_cast<int32_t>(reduction_.kept_of(group.rows));
+    });
+    return next;
+  }
+
+  Engine& engine_;
+  const Reduction& reduction_;
+  PromptChunk& chunk_;
+  const ReductionMemory& memory_;
+  const ChoiceScratch& scratch_;
+  Queue& queue_;
+};
 
 }  // namespace
 
 Status reduce_pictures(Engine& engine) {
-  const Reduction& reduction = engine.shape().pictures.reduction;
-  PromptChunk& chunk = engine.memory().chunk;
-  SpreadMemory& memory = engine.memory().spread;
-  Queue& queue = engine.queue();
-  if (!reduction.planned() || chunk.text_count == chunk.row_count) return {};
+  const PromptChunk& chunk = engine.memory().chunk;
+  if (!engine.shape().pictures.reduction.planned() || chunk.text_count == chunk.row_count) return {};
   const TraceRange range(engine.trace(), "reduce pictures");
-  int32_t* const picks = memory.picks.host.data;
-  int64_t count = 0;
-  queue.upload(chunk.token_ids, chunk.row_count);
-  for_each_picture(chunk, [&](const PictureRange& picture) {
-    const int64_t keep = reduction.kept_of(picture.rows), rows = picture.end - picture.first;
-    reduction.rule->choose({.rows = chunk.hidden.slice_rows(picture.first, rows),
-                            .ids = chunk.token_ids.device.data + picture.first,
-                            .host_ids = {chunk.token_ids.host.data + picture.first, 1, rows},
-                            .candidates = picture.rows,
-                            .keep = keep,
-                            .seed = static_cast<uint64_t>(picture.ordinal),
-                            .least = memory.least.data,
-                            .mean = memory.mean.data,
-                            .picks = memory.picks.device.data + count,
-                            .host_picks = picks + count},
-                           reduction.options, queue);
-    count += keep;
-  });
-  queue.copy(picks, memory.picks.device.data, count * static_cast<int64_t>(sizeof *picks));
-  OCELLUS_TRY(queue.finish());
-
-  mark_dropped(chunk, reduction, picks);
-  int64_t kept = 0;
-  for (int64_t row = 0; row < chunk.row_count; ++row)
-    if (chunk.token_ids.host.data[row] != kDroppedRow) picks[kept++] = static_cast<int32_t>(row);
-  queue.upload(memory.picks, kept);
-  compact_rows({.rows = chunk.inputs, .kept = memory.picks.device.data, .count = kept}, queue);
-  chunk.keep_rows(picks, kept);
-  return queue.status();
+  const ArenaScope scope(engine.arena());
+  ChoiceScratch scratch;
+  OCELLUS_TRY(engine.take_scratch(&scratch));
+  return ChunkReduction(engine, scratch).run();
 }
 
 }  // namespace ocellus

@@ -110,17 +110,17 @@ class Flags(ProgramTest):
     def test_half_of_a_pictures_rows_take_half_of_its_slots_and_of_its_prompt(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 6]
         (full,) = self.objects(*question)
-        for method in ["spread-rows", "divprune", "even-rows", "random-rows:seed=3"]:
+        for method in ["cover-rows", "divprune", "cdpruner", "even-rows", "random-rows:seed=3"]:
             (half,) = self.objects(*question, "--reduce", method, "--reduce-keep", 0.5)
             self.assertEqual((full["image_tokens"], half["image_tokens"]), (64, 32))
             self.assertEqual(half["kv_bytes"], full["kv_bytes"] - 32 * 8192)
             self.assertEqual((half["policy"]["reduce"], half["policy"]["reduce_keep"]), (method.split(":")[0], 0.5))
-        self.assertEqual(self.objects(*question, "--reduce", "spread-rows", "--reduce-keep", 0.5)[0]["answer"], full["answer"])
+        self.assertEqual(self.objects(*question, "--reduce", "cover-rows", "--reduce-keep", 0.5)[0]["answer"], full["answer"])
         (planned,) = self.objects("plan", "--images", 4, "--reduce", "divprune", "--reduce-keep", 0.25)
         self.assertEqual(planned["kv_bytes_per_image"], 16 * 8192)
         for flags, sentence in [(["--reduce-keep", 0.5], r"name one \(--reduce\)"),
                                 (["--reduce", "divprune", "--reduce-keep", 0], "above 0 and at most 1"),
-                                (["--reduce", "best", "--reduce-keep", 0.5], "there are none, spread-rows, divprune"),
+                                (["--reduce", "best", "--reduce-keep", 0.5], "there are none, cover-rows, divprune"),
                                 (["--reduce", "divprune", "--reduce-keep", 0.5, "--reuse", "mpic:8"], "plan no reuse")]:
             with self.subTest(flags=flags):
                 self.assert_refused([*question, *flags], USAGE, sentence)

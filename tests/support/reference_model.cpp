@@ -145,7 +145,7 @@ Matrix ReferenceWeights::layer_norm(const Matrix& x, const std::string& name, do
 }
 
 Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
-                                const std::vector<RowsSeen>& seen) const {
+                                const std::vector<RowsSeen>& seen, const std::vector<int32_t>& counts) const {
   if (rounding_.kv) {
     round_to_half(key);
     round_to_half(value);
@@ -161,6 +161,7 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
         double score = 0;
         for (int64_t e = 0; e < dim; ++e) score += query.row(t)[h * dim + e] * key.row(s)[from + e];
         shares[static_cast<size_t>(s)] = score / std::sqrt(static_cast<double>(dim));
+        if (!counts.empty()) shares[static_cast<size_t>(s)] += std::log(counts[static_cast<size_t>(s)]);
       }
       const double largest = *std::max_element(shares.begin(), shares.end());
       double sum = 0;
@@ -289,7 +290,8 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
   if (taken != nullptr) taken->values.push_back(value);
   rotate(query, positions, number);
   rotate(key, positions, number);
-  const Matrix mixed = weights_.attend(query, key, value, heads_, kv_heads_, seen_by(query.rows, number, linked.ends));
+  const Matrix mixed =
+      weights_.attend(query, key, value, heads_, kv_heads_, seen_by(query.rows, number, linked.ends), linked.counts);
   const Matrix out = weights_.linear(mixed, layer + "attn_output");
   return is_gemma_ ? weights_.rms_norm(out, layer + "post_attention_norm", epsilon_) : out;
 }

@@ -58,8 +58,9 @@ class ReferenceWeights {
   Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
   Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
   /// Softmax attention; head h reads key/value head h / (heads / kv_heads). `seen`: by row; empty: each sees all.
+  /// `counts`: how often each row counts; empty: once.
   Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
-                const std::vector<RowsSeen>& seen = {}) const;
+                const std::vector<RowsSeen>& seen = {}, const std::vector<int32_t>& counts = {}) const;
 
  private:
   const GgufFile& file_;
@@ -82,6 +83,7 @@ struct LinkedRows {
   std::vector<Pair> carried = {};
   /// If rows of a view see each other: by row, the end of its view, or of the row itself.
   std::vector<int64_t> ends = {};
+  std::vector<int32_t> counts = {};  // see ReferenceWeights::attend
 };
 
 class ReferenceText {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/cache_texts.h"
@@ -23,7 +24,8 @@ using test::ReferenceText;
 using test::TestPicture;
 using test::VisionRecipe;
 
-constexpr const char* kRules[] = {"spread-rows", "divprune", "even-rows", "random-rows"};
+constexpr const char* kRules[] = {"cover-rows", "cover-rows:weigh=0", "divprune",
+                                  "cdpruner",   "even-rows",          "random-rows"};
 
 ocellus_limits reducing(ocellus_limits limits, const std::string& rule, float keep) {
   test::set_text(limits.reduce, rule);
@@ -68,29 +70,40 @@ void check_against_reference(const char* rule, float keep) {
   for (const TestPicture& picture : pictures) test::add_picture(session, picture);
   test::add_words(session, "now");
   const std::vector<float> logits = test::first_logits(session);
+  const int64_t rows_before = session.cache().rows(), next_before = session.next_position();
+  const auto& [picks, weights, weighs] =
+      std::tuple(engine->memory().reduction.picks.host.data, engine->memory().chunk.weights.data,
+                 engine->shape().pictures.reduction.weighs);
+  std::vector<int32_t> counts(weights, weights + (weighs ? rows_before : 0));
+  std::vector<int32_t> kept(picks, picks + rows_before);
+  test::add_words(session, "then");
+  const std::vector<float> later_logits = test::first_logits(session);
 
   Parts parts;
   test::append_text(parts, "Compare ");
   test::append_picture(parts, 0, 2, 3);
   test::append_picture(parts, 1, 3, 1);
   test::append_text(parts, "now");
+  const int64_t all_rows = std::ssize(pictures_by_row(parts, pair.model.vision().tokens_per_view()));
+  test::append_text(parts, "then");
   const std::vector<int> picture_of = pictures_by_row(parts, pair.model.vision().tokens_per_view());
   const int64_t all[] = {7 * 4, 4 * 4};
-  int64_t count = std::count(picture_of.begin(), picture_of.end(), -1);
+  int64_t count = std::count(picture_of.begin(), picture_of.begin() + all_rows, -1);
   for (const int64_t rows : all) count += std::llround(keep * static_cast<float>(rows));
-  const int32_t* const picks = engine->memory().spread.picks.host.data;
-  const std::vector<int32_t> kept(picks, picks + count);
-
-  CHECK(session.cache().rows() == count);
-  CHECK(session.next_position() == std::ssize(picture_of));
+  CHECK(rows_before == count);
+  CHECK(next_before == all_rows);
   CHECK(std::is_sorted(kept.begin(), kept.end()));
   for (int i = 0; i < 2; ++i)
     CHECK(count_image_rows(kept, picture_of, i) == std::llround(keep * static_cast<float>(all[i])));
   const Matrix rows = test::reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
+  for (auto row = static_cast<int32_t>(all_rows); row < std::ssize(picture_of); ++row) kept.push_back(row);
+  if (weighs) counts.resize(kept.size(), 1);
   const std::vector<int64_t> positions(kept.begin(), kept.end());
   const ReferenceText text(pair.model.text_file());
-  const Matrix expected = text.logits(text.read(rows_of(rows, kept), positions));
-  CHECK(test::relative_error(logits.data(), expected.row(count - 1), expected.cols) < bound_on(*engine, 3e-4, 1e-2));
+  const Matrix expected = text.logits(text.read(rows_of(rows, kept), positions, {.counts = counts}));
+  const double bound = bound_on(*engine, 3e-4, 1e-2);
+  CHECK(test::relative_error(logits.data(), expected.row(count - 1), expected.cols) < bound);
+  CHECK(test::relative_error(later_logits.data(), expected.row(expected.rows - 1), expected.cols) < bound);
 }
 
 /// A conversation about two pictures.
@@ -139,7 +152,7 @@ TEST_CASE("every family reads half of its pictures' rows, or all of them bit for
 
 TEST_CASE("pictures that are reduced are packed, evicted, known by their views and rolled on like others") {
   const Model& model = tiled_pair().model;
-  ocellus_limits limits = reducing(test::picture_limits(2, 80), "spread-rows", 0.5f);
+  ocellus_limits limits = reducing(test::picture_limits(2, 80), "cover-rows", 0.5f);
   const Talk plain(model, limits);
   limits.kept_views = 20;
   const Talk kept(model, limits);
@@ -183,7 +196,7 @@ TEST_CASE("the plan has slots for the rows that are read, and no others") {
 }
 
 TEST_CASE("a picture that fails or is cancelled leaves what was read before") {
-  const auto engine = test::make_engine(tiled_pair().model, reducing(test::picture_limits(2, 60), "spread-rows", 0.5f));
+  const auto engine = test::make_engine(tiled_pair().model, reducing(test::picture_limits(2, 60), "cover-rows", 0.5f));
   Session& session = test::open_session(*engine);
   test::add_words(session, "Look");
   test::add_picture(session, test::wide_picture());
