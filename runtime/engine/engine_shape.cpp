@@ -152,7 +152,7 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
 /// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
-/// images with one range.
+/// images with one range, and pictures whose rows are dropped after the first layers.
 void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const PictureShape& p = s->pictures;
   const int64_t encoded = p.reduction.encoded_rows;  // they wait before some of them are dropped
@@ -160,7 +160,7 @@ void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   s->rows_at_once = std::max({std::min(wanted, whole_session), encoded + p.delimiters, s->reuse.alone_rows});
   s->prompt_rows = s->rows_at_once;
-  if (!s->policy.waits_for_prompt()) return;
+  if (!s->policy.waits_for_prompt() && p.full_layers() == 0) return;
   // Whole multiples, so that a GPU can pad the last rows.
   const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : encoded);
   s->prompt_rows = s->device.is_cuda() ? round_up(rows, s->rows_at_once) : std::max(rows, s->rows_at_once);
@@ -461,6 +461,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
+  if (s.pictures.planned()) OCELLUS_TRY(check_reduction(s.pictures.reduction, s.policy, model.text()));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(size_steps(limits, &s));

@@ -5,6 +5,8 @@
 
 #include "kernels/base/hash_term.h"
 #include "kernels/cache/spread_rows.h"
+#include "runtime/models/text_model.h"
+#include "runtime/policy/cache_policy.h"
 
 namespace ocellus {
 namespace {
@@ -60,6 +62,10 @@ void choose_evenly(const RowsToChoose& a, const MethodValues&, Queue& queue) {
 
 constexpr ocellus_method_option kRandomOptions[] = {{"seed", nullptr, 0, 1e9, 1, "0", "Seed of the choice."}};
 
+constexpr ocellus_method_option kLayerOptions[] = {
+    {"layer", nullptr, 1, 1000, 1, "2",
+     "Number of layers that read all rows (K); rows are ranked in the last of them."}};
+
 constexpr ReductionRule kRules[] = {
     {recommend(describe_method("spread-rows", "ours, after Gonzalez 1985",
                                "Rows far from each other: the one nearest to the mean, then always the farthest one.")),
@@ -67,6 +73,10 @@ constexpr ReductionRule kRules[] = {
     {describe_method("divprune", "DivPrune, Alvar et al. 2025",
                      "As published: rows at wide angles to each other (max-min diversity)."),
      choose_far_angles},
+    {describe_method("fastv", "FastV, Chen et al. 2024; our cache drops the rows in the first layers, too",
+                     "Rows to which the prompt's last row attends most, ranked in each picture after the first layers.",
+                     kLayerOptions),
+     nullptr},
     {describe_method("even-rows", "baseline", "Every second, fourth, ... row: the picture at fewer rows."),
      choose_evenly},
     {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomOptions), choose_at_random}};
@@ -107,6 +117,27 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
                         "a method chooses the rows of pictures that are read (reduce_keep): name one (reduce)");
   if (limits.reduce_keep == 1) out->rule = nullptr;
   out->keep = limits.reduce_keep;
+  return {};
+}
+
+Status check_reduction(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text) {
+  const int32_t layers = reduction.full_layers();
+  if (layers == 0) return {};
+  if (layers >= text.layer_count || layers > text.own_layers())
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "fastv drops rows after layer %d, but the model has %d, %d of them with keys of their own: name "
+        "an earlier one (layer)",
+        layers, text.layer_count, text.own_layers());
+  if (text.local.has(layers - 1))
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "
+                        "all, such as %d (layer)",
+                        layers, text.local.window, text.local.period);
+  if (policy.compresses() && policy.when != CompressAt::kPromptEnd)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "fastv ranks rows of pictures by the prompt's last token, which is read with them only if the "
+                        "cache is compressed at the prompt's end (compress_at)");
   return {};
 }
 

@@ -53,7 +53,7 @@ Status reduce_pictures(Engine& engine) {
   PromptChunk& chunk = engine.memory().chunk;
   SpreadMemory& memory = engine.memory().spread;
   Queue& queue = engine.queue();
-  if (!reduction.planned() || chunk.text_count == chunk.row_count) return {};
+  if (!reduction.planned() || reduction.full_layers() > 0 || chunk.text_count == chunk.row_count) return {};
   const TraceRange range(engine.trace(), "reduce pictures");
   int32_t* const picks = memory.picks.host.data;
   int64_t count = 0;
