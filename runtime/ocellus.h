@@ -214,7 +214,7 @@ typedef struct ocellus_limits {
                                picture one view; 0 */
   int32_t max_text_tokens;  /* per session, prompts and answers together; tokens around images are added; 512 */
   int32_t max_prompt_rows;  /* rows prefilled at once; 0: enough for one session's images and text, at most 2048. With
-                               eviction or calibquant all rows of a prompt wait, in memory that is planned for them */
+                               eviction, calibquant or fastv all rows of a prompt wait, in memory planned for them */
   int32_t max_tiles;        /* maximum tiles of a picture, besides its overview; 0: the model's */
   int32_t max_image_rows;   /* maximum rows of a picture in models that take any size: larger ones are reduced; 0: 1280.
                                Only 0 with other models */

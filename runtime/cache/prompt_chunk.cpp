@@ -115,16 +115,28 @@ void PromptChunk::keep_rows(const int32_t* kept, int64_t count) {
   row_count = count;
 }
 
+int64_t PromptChunk::most_rows_of_image() const {
+  int64_t most = 0, rows = 0;
+  int32_t image = -1;
+  for (int64_t p = 0; p < piece_count; ++p) {
+    const Piece& piece = pieces.data[p];
+    if (piece.kind != RowKind::kImage) continue;
+    if (piece.image_ordinal != image) rows = 0;
+    image = piece.image_ordinal;
+    most = std::max(most, rows += piece.row_count);
+  }
+  return most;
+}
+
 /// Builds the new pieces from the last one on, as keep_rows().
-void PromptChunk::deal_rows(int32_t first, int32_t end, int64_t rows) {
-  const auto is_dealt = [&](const Piece& piece) {
-    return piece.kind == RowKind::kImage && piece.image_ordinal >= first && piece.image_ordinal < end;
-  };
-  int64_t left = 0, next = pieces.cols;
-  for (int64_t p = 0; p < piece_count; ++p) left += is_dealt(pieces.data[p]) ? pieces.data[p].row_count : 0;
+void PromptChunk::deal_rows(int64_t rows) {
+  if (most_rows_of_image() <= rows) return;
+  const auto is_image = [](const Piece& piece) { return piece.kind == RowKind::kImage; };
+  const int32_t first = std::find_if(pieces.data, pieces.data + piece_count, is_image)->image_ordinal;
+  int64_t left = row_count - text_count, next = pieces.cols;
   for (int64_t p = piece_count; p-- > 0;) {
     Piece piece = pieces.data[p];
-    while (is_dealt(piece) && piece.row_count > 0) {
+    while (is_image(piece) && piece.row_count > 0) {
       const int64_t image = (left - 1) / rows, count = std::min(piece.row_count, left - image * rows);
       Piece& part = pieces.data[--next];
       part = piece;
@@ -135,7 +147,7 @@ void PromptChunk::deal_rows(int32_t first, int32_t end, int64_t rows) {
       piece.row_count -= count;
       left -= count;
     }
-    if (!is_dealt(piece)) pieces.data[--next] = piece;
+    if (!is_image(piece)) pieces.data[--next] = piece;
   }
   piece_count = pieces.cols - next;
   std::copy_n(pieces.data + next, piece_count, pieces.data);

@@ -88,8 +88,9 @@ struct PromptChunk {
   /// Drops all rows but these, ascending; those that stay keep their positions. There are no links. The caller moves
   /// the rows' inputs.
   void keep_rows(const int32_t* kept, int64_t count);
-  /// Deals the rows of images [first, end) anew, in their order: `rows` to each.
-  void deal_rows(int32_t first, int32_t end, int64_t rows);
+  /// If an image has more than `rows` rows, those of all images are dealt anew, in their order: `rows` to each. There
+  /// are no linked images, and room for all rows.
+  void deal_rows(int64_t rows);
   /// Orders the slots of images by the weights of their rows.
   void order_slots();
   /// Drops all rows and links, but not the linked images.
@@ -138,6 +139,7 @@ struct PromptChunk {
 
  private:
   void add_piece(RowKind kind, int64_t count, const PositionSpan& span, int32_t image_ordinal, int64_t source_row);
+  int64_t most_rows_of_image() const;
 };
 
 /// Maps images' rows to slots, called row by row: rows of the largest weight, or picked ones, get the first slots.

@@ -161,6 +161,7 @@ Status resolve_reduction(const ocellus_limits& limits, const TextConfig& text, E
   if (needs.clips && text.architecture->has_mutual_pictures)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s cannot divide the frames of a model whose rows of a picture see each other", name);
+  if (s->pictures.planned()) OCELLUS_TRY(check_reduction(reduction, s->policy, text));
   const bool may_weigh = !s->policy.lists_rows() && text.local.window == 0;
   reduction.weighs = needs.weighs && may_weigh && reduction.options.number("weigh") > 0;
   return {};
@@ -168,7 +169,7 @@ Status resolve_reduction(const ocellus_limits& limits, const TextConfig& text, E
 
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
 /// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
-/// images with one range.
+/// images with one range, and pictures whose rows are dropped after the first layers.
 void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const PictureShape& p = s->pictures;
   const int64_t encoded = p.reduction.encoded_rows;  // they wait before some of them are dropped

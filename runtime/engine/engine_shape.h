@@ -42,6 +42,8 @@ struct PictureShape {
   ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
 
   bool planned() const { return per_session > 0; }
+  /// Layers that rows go through before some are dropped: see Reduction.
+  int32_t full_layers() const { return planned() ? reduction.full_layers() : 0; }
   /// CUDA: some are too large to be resized there.
   bool host_resizes_large() const { return limits.max_pixels > device_limits.max_pixels; }
 };

@@ -21,6 +21,7 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
       .policy = shape.policy,
       .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
   limits.rows_at_once = shape.rows_at_once;
+  limits.full_layers = shape.pictures.full_layers();
   limits.compress.in_blocks = limits.block_rows(shape.device) < shape.prompt_rows;
   limits.links = shape.link_limits();
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;

@@ -14,6 +14,7 @@
 #include "platform/queue.h"
 #include "platform/trace.h"
 #include "runtime/cache/prompt_chunk.h"
+#include "runtime/forward/prefill_drop.h"
 #include "runtime/forward/prefill_extras.h"
 #include "runtime/models/text_layer.h"
 #include "runtime/policy/compress.h"
@@ -56,6 +57,7 @@ struct PrefillLimits {
   KvShape kv;                    // storage of visual slots
   bool mutual_pictures = false;  // rows of a picture see each other
   bool weighs_rows = false;      // see Reduction::weighs
+  int32_t full_layers = 0;       // layers that rows of pictures go through before some are dropped
 
   int64_t block_rows(const DeviceTraits& device) const {
     return device.block_rows(device.in_blocks() ? rows : rows_at_once);
@@ -71,7 +73,9 @@ struct PrefillPlan {
   int64_t carried_images = 0;       // linked images whose change is carried
   int64_t joined_runs = 0;          // runs that make up the prompt's rows; 0: nothing is joined
   bool sees_ahead = false;          // a picture whose rows see each other lies in several blocks
-  int32_t most_layers = INT32_MAX;  // maximum of layers to run, from the first on
+  int32_t first_layer = 0;          // the first layer to run
+  int32_t most_layers = INT32_MAX;  // number of the layer before which to stop
+  int32_t full_layers = 0;          // layers that have been run with rows that the chunk had: see DropScratch
   CompressPlan compress = {};
 };
 
@@ -102,6 +106,7 @@ struct PrefillScratch {
   JoinScratch join;
   WindowScratch window;
   LastRowScratch last_row;
+  DropScratch drop;
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);

@@ -7,6 +7,7 @@
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
 //   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
+//   prefill_drop.h        rows of pictures that are dropped after the first layers
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
 #pragma once

@@ -10,6 +10,8 @@
 #include "kernels/choice/row_cosines.h"
 #include "kernels/choice/row_products.h"
 #include "platform/round_up.h"
+#include "runtime/models/text_model.h"
+#include "runtime/policy/cache_policy.h"
 
 namespace ocellus {
 namespace {
@@ -136,6 +138,10 @@ constexpr ocellus_method_option kConditionalOptions[] = {
      "-1: rows unlike the text are relevant, as published for CLIP; 1: those like it."}};
 constexpr ocellus_method_option kRandomOptions[] = {{"seed", nullptr, 0, 1e9, 1, "0", "Seed of the choice."}};
 
+constexpr ocellus_method_option kLayerOptions[] = {
+    {"layer", nullptr, 1, 1000, 1, "2",
+     "Number of layers that read all rows (K); rows are ranked in the last of them."}};
+
 constexpr ReductionRule kRules[] = {
     {recommend(describe_method("cover-rows", "ours, after Lin and Bilmes 2011 and Bolya et al. 2023",
                                "Rows that all others are near to, each counted as often as it stands for others.",
@@ -155,6 +161,11 @@ constexpr ReductionRule kRules[] = {
                      "As published: of a clip's frames, all of the first and the rows that changed most."),
      {.clips = true},
      choose_changed},
+    {describe_method("fastv", "FastV, Chen et al. 2024; our cache drops the rows in the first layers, too",
+                     "Rows to which the prompt's last row attends most after the first layers, over all pictures.",
+                     kLayerOptions),
+     {.layers = true},
+     nullptr},
     {describe_method("even-rows", "baseline", "Every second, fourth, ... row: the picture at fewer rows."),
      {},
      choose_evenly},
@@ -177,7 +188,7 @@ Status ChoiceScratch::lay_out(const Reduction& reduction, int64_t encoded, int64
     OCELLUS_TRY(cosines.lay_out(sink, "cosines of rows", kLife, kChoicePhase, 1, rows));
   }
   if (needs.text) OCELLUS_TRY(take_rows(sink, "mean row of text", kLife, kChoicePhase, 1, width, &mean));
-  if (needs.clips) OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, 3 * rows, &order));
+  if (needs.clips) OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, rows, &order));
   if (!needs.products) return {};
   if (needs.by == PickBy::kCover) OCELLUS_TRY(places.lay_out(sink, "places of rows", kLife, kChoicePhase, 1, rows));
   OCELLUS_TRY(take_rows(sink, "products of rows", kLife, kChoicePhase, rows, rows, &products));
@@ -215,6 +226,27 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
                         "a method chooses the rows of pictures that are read (reduce_keep): name one (reduce)");
   if (limits.reduce_keep == 1) out->rule = nullptr;
   out->keep = limits.reduce_keep;
+  return {};
+}
+
+Status check_reduction(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text) {
+  const int32_t layers = reduction.full_layers();
+  if (layers == 0) return {};
+  if (layers >= text.layer_count || layers > text.own_layers())
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "fastv drops rows after layer %d, but the model has %d, %d of them with keys of their own: name "
+        "an earlier one (layer)",
+        layers, text.layer_count, text.own_layers());
+  if (text.local.has(layers - 1))
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "
+                        "all, such as %d (layer)",
+                        layers, text.local.window, text.local.period);
+  if (policy.compresses() && policy.when != CompressAt::kPromptEnd)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "fastv ranks rows of pictures by the prompt's last token, which is read with them only if the "
+                        "cache is compressed at the prompt's end (compress_at)");
   return {};
 }
 

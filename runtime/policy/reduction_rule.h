@@ -1,6 +1,7 @@
-// ReductionRule: which rows of pictures are read, chosen between the vision part and the language model, so that the
-// others cost neither time nor slots. Rows keep their positions. A rule has a name, a paper and a table of options; a
-// new one is a row in reduction_rule.cpp.
+// ReductionRule: which rows of a picture are read, chosen between the vision part and the language model, so that the
+// others cost neither time nor slots; or, by their attention, after its first layers (runtime/session/drop_pictures.h).
+// Rows keep their positions. A rule has a name, a paper and a table of options; a new one is a row in
+// reduction_rule.cpp.
 #pragma once
 
 #include "kernels/choice/pick_rows.h"
@@ -12,7 +13,9 @@
 
 namespace ocellus {
 
+struct CachePolicy;
 struct Reduction;
+struct TextConfig;
 
 /// Memory of a choice. `n` rows choose together.
 struct ChoiceScratch {
@@ -20,7 +23,7 @@ struct ChoiceScratch {
   StagedRows<int32_t> others;    // [1, n] rows in the chunk that they are compared with, or the prompt's text
   StagedRows<ViewPlace> places;  // [1, n] of the candidates
   StagedRows<float> cosines;     // [1, n]
-  HostView<int32_t> order;       // [1, 3 n]
+  HostView<int32_t> order;       // [1, n]
   DeviceView<float> mean;        // [1, D]
   DeviceView<float> products;    // [n, n]
   DeviceView<float> picking;     // [1, pick_rows_scratch()]
@@ -51,13 +54,15 @@ struct ReductionNeeds {
   bool weighs = false;  // rows that stand for others weigh more
   bool text = false;    // the prompt: a chunk holds all of a session
   bool clips = false;   // frames of clips, which share what is kept of them: a chunk holds all of a session
+  bool layers = false;  // the attention of the prompt's last row, after some layers: a chunk holds all of a session
   bool shares() const { return clips; }
-  bool whole_session() const { return text || clips; }
+  bool whole_session() const { return text || clips || layers; }
 };
 
 struct ReductionRule {
   ocellus_method method;
   ReductionNeeds needs;
+  /// Null: runtime/session/drop_pictures.h chooses.
   Status (*choose)(const RowsToChoose& pictures, const MethodValues& options, Queue& queue);
 };
 
@@ -78,6 +83,10 @@ struct Reduction {
   bool weighs = false;
 
   bool planned() const { return rule != nullptr; }
+  /// Layers that all rows go through before some are dropped; 0: they are dropped before the first.
+  int32_t full_layers() const {
+    return planned() && rule->needs.layers ? static_cast<int32_t>(options.number("layer")) : 0;
+  }
   /// Number of rows that are read of a picture of `rows`, one at least.
   int64_t kept_of(int64_t rows) const;
   /// Maximum of tiles of `tile_slots` slots that a picture's slots are read again in. A block has `block_slots` of
@@ -89,5 +98,7 @@ struct Reduction {
 
 /// kBadArgument names the limit that is wrong; `encoded_rows` stays 0.
 Status plan_reduction(const ocellus_limits& limits, Reduction* out);
+/// Refuses layers after which this model cannot drop rows, and a cache that is compressed before the prompt's end.
+Status check_reduction(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text);
 
 }  // namespace ocellus

@@ -4,6 +4,7 @@
 
 #include "kernels/rows/convert_rows.h"
 #include "runtime/engine/engine.h"
+#include "runtime/session/drop_pictures.h"
 #include "runtime/session/reduce_pictures.h"
 
 namespace ocellus {
@@ -89,7 +90,7 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
     const DeviceView<float> hidden = chunk.hidden.slice_rows(0, chunk.row_count);
     const DeviceView<float> inputs = scratch.inputs.slice_rows(0, chunk.row_count);
     convert_rows({.from = hidden, .to = inputs}, queue);
-    OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
+    OCELLUS_TRY(run_kept_rows(engine, chunk.row_count, *plan, scratch, stop));
     if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
     convert_rows({.from = inputs, .to = hidden}, queue);
     if (engine.shape().reuse.carries()) {  // linked images have changed
@@ -97,7 +98,7 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
       plan->carried_images = 0;
     }
   }
-  return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
+  return run_kept_rows(engine, chunk.row_count, *plan, scratch, stop);
 }
 
 Status prefill(Conversation& conversation, Reuse& reuse) {
@@ -115,12 +116,15 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   PrefillScratch scratch;
   scratch.trace = engine.trace();
   const PromptChunk& stored = stored_chunk(engine);
-  OCELLUS_TRY(reserve_rows(stored, conversation.state().next_position, shape, cache));
+  const int64_t first_position = conversation.state().next_position;
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
-  PrefillPlan plan =
-      plan_prefill(chunk, conversation.state().next_position, cache, text.config.head_dim, scratch, queue);
-  chunk.embed_text(text, queue);
+  int32_t full_layers = 0;
+  OCELLUS_TRY(drop_pictures(engine, first_position, cache, scratch, &conversation.stop(), &full_layers));
+  OCELLUS_TRY(reserve_rows(stored, first_position, shape, cache));
+  PrefillPlan plan = plan_prefill(chunk, first_position, cache, text.config.head_dim, scratch, queue);
+  plan.full_layers = full_layers;
+  if (full_layers == 0) chunk.embed_text(text, queue);
   queue.join_transfers();  // images from the library
   reuse.fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation.stop(), &plan));

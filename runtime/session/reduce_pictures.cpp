@@ -13,7 +13,7 @@ namespace {
 /// Pictures that choose together: the rows of a chunk from the first one's first to the last one's last.
 struct PictureGroup {
   int64_t first = 0, end = 0;
-  int64_t rows = 0;  // each picture has so many, without text between them
+  int64_t rows = 0;  // number of each picture, without text between them
   int32_t ordinal = 0, count = 0;
 
   int64_t all_rows() const { return rows * count; }
@@ -179,22 +179,9 @@ class ChunkReduction {
       if (chunk_.token_ids.host.data[row] != kDroppedRow) kept[count++] = static_cast<int32_t>(row);
     queue_.upload(memory_.picks, count);
     compact_rows({.rows = chunk_.inputs, .kept = memory_.picks.device.data, .count = count}, queue_);
-    const int32_t* const dealt_end = list_dealt();
     chunk_.keep_rows(kept, count);
-    for (const int32_t* d = scratch_.order.data; d < dealt_end; d += 3) chunk_.deal_rows(d[0], d[1], d[2]);
+    chunk_.deal_rows(engine_.shape().pictures.rows);
     if (chunk_.weighs) chunk_.order_slots();
-  }
-  /// Lists the groups whose pictures keep different numbers of rows, but have room for equally many: their first and
-  /// their end, and that number. Returns the end of the list.
-  int32_t* list_dealt() {
-    int32_t* next = scratch_.order.data;
-    if (!shares()) return next;
-    for_each_group(chunk_, true, [&](const PictureGroup& group) {
-      *next++ = group.ordinal;
-      *next++ = group.ordinal + group.count;
-      *next++ = static_cast<int32_t>(reduction_.kept_of(group.rows));
-    });
-    return next;
   }
 
   Engine& engine_;
@@ -209,7 +196,8 @@ class ChunkReduction {
 
 Status reduce_pictures(Engine& engine) {
   const PromptChunk& chunk = engine.memory().chunk;
-  if (!engine.shape().pictures.reduction.planned() || chunk.text_count == chunk.row_count) return {};
+  const Reduction& reduction = engine.shape().pictures.reduction;
+  if (!reduction.planned() || reduction.full_layers() > 0 || chunk.text_count == chunk.row_count) return {};
   const TraceRange range(engine.trace(), "reduce pictures");
   const ArenaScope scope(engine.arena());
   ChoiceScratch scratch;

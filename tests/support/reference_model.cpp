@@ -145,7 +145,9 @@ Matrix ReferenceWeights::layer_norm(const Matrix& x, const std::string& name, do
 }
 
 Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
-                                const std::vector<RowsSeen>& seen, const std::vector<int32_t>& counts) const {
+                                const std::vector<RowsSeen>& seen, const std::vector<int32_t>& counts,
+                                std::vector<double>* of_last) const {
+  if (of_last != nullptr) of_last->assign(static_cast<size_t>(key.rows), 0);
   if (rounding_.kv) {
     round_to_half(key);
     round_to_half(value);
@@ -169,6 +171,8 @@ Matrix ReferenceWeights::attend(const Matrix& query, Matrix key, Matrix value, i
       for (int64_t s = 0; s < rows.end; ++s)
         for (int64_t e = 0; e < dim; ++e)
           out.row(t)[h * dim + e] += shares[static_cast<size_t>(s)] / sum * value.row(s)[from + e];
+      for (size_t s = 0; of_last != nullptr && t + 1 == query.rows && s < shares.size(); ++s)
+        (*of_last)[s] += shares[s] / sum / static_cast<double>(heads);
     }
   }
   return out;
@@ -288,17 +292,18 @@ Matrix ReferenceText::mix(const Matrix& x, const std::vector<int64_t>& positions
   }
   if (taken != nullptr) taken->keys.push_back(key);
   if (taken != nullptr) taken->values.push_back(value);
+  std::vector<double>* const of_last = taken == nullptr ? nullptr : &taken->last_attention.emplace_back();
   rotate(query, positions, number);
   rotate(key, positions, number);
-  const Matrix mixed =
-      weights_.attend(query, key, value, heads_, kv_heads_, seen_by(query.rows, number, linked.ends), linked.counts);
+  const Matrix mixed = weights_.attend(query, key, value, heads_, kv_heads_, seen_by(query.rows, number, linked.ends),
+                                       linked.counts, of_last);
   const Matrix out = weights_.linear(mixed, layer + "attn_output");
   return is_gemma_ ? weights_.rms_norm(out, layer + "post_attention_norm", epsilon_) : out;
 }
 
 Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions, const LinkedRows& linked,
-                           KeysAndValues* taken) const {
-  for (int64_t i = 0; i < layers_; ++i) {
+                           KeysAndValues* taken, LayerRange range) const {
+  for (int64_t i = range.first; i < std::min(layers_, range.end); ++i) {
     const std::string layer = layer_name(i);
     add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), positions, i, linked, taken));
     const Matrix normed = weights_.rms_norm(x, layer + "ffn_norm", epsilon_);

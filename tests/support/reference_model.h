@@ -58,9 +58,11 @@ class ReferenceWeights {
   Matrix rms_norm(const Matrix& x, const std::string& name, double epsilon) const;
   Matrix layer_norm(const Matrix& x, const std::string& name, double epsilon) const;
   /// Softmax attention; head h reads key/value head h / (heads / kv_heads). `seen`: by row; empty: each sees all.
-  /// `counts`: how often each row counts; empty: once.
+  /// `counts`: how often each row counts; empty: once. `of_last`: takes the attention of the last row, as a mean over
+  /// the heads.
   Matrix attend(const Matrix& query, Matrix key, Matrix value, int64_t heads, int64_t kv_heads,
-                const std::vector<RowsSeen>& seen = {}, const std::vector<int32_t>& counts = {}) const;
+                const std::vector<RowsSeen>& seen = {}, const std::vector<int32_t>& counts = {},
+                std::vector<double>* of_last = nullptr) const;
 
  private:
   const GgufFile& file_;
@@ -68,9 +70,14 @@ class ReferenceWeights {
   mutable std::map<std::string, Matrix> decoded_;
 };
 
-/// Keys, before their rotation, and values by layer.
+/// Keys, before their rotation, and values by layer; and the attention of the last row, as a mean over the heads.
 struct KeysAndValues {
   std::vector<Matrix> keys, values;
+  std::vector<std::vector<double>> last_attention;
+};
+/// Layers [first, end) of those that there are.
+struct LayerRange {
+  int64_t first = 0, end = INT64_MAX;
 };
 /// Rows whose keys and values, in every layer, are those of rows that were read elsewhere: row `to` has those of row
 /// `from`. `carried`: rows whose mean change since then, of keys before their rotation, is added to all of these.
@@ -93,7 +100,7 @@ class ReferenceText {
   /// Rows at positions 0, 1, 2, ... through all layers; or at these positions, of one number each or three.
   Matrix read(Matrix rows, const std::vector<int64_t>& positions = {}) const { return read(rows, positions, {}); }
   Matrix read(Matrix rows, const std::vector<int64_t>& positions, const LinkedRows& linked,
-              KeysAndValues* taken = nullptr) const;
+              KeysAndValues* taken = nullptr, LayerRange range = {}) const;
   /// One row of logits per row.
   Matrix logits(const Matrix& rows) const;
 

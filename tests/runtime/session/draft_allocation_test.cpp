@@ -7,12 +7,15 @@
 
 namespace ocellus {
 
-TEST_CASE("drafts, kept views and reductions allocate nothing") {
+namespace {
+
+void check_calls(const char* reduce) {
+  CAPTURE(std::string(reduce));
   ocellus_limits limits = test::board_limits(1, 120);
   limits.draft_rows = 7;
   limits.kept_views = 20;
   limits.view_change = 0.01f;
-  test::set_text(limits.reduce, "cover-rows");
+  test::set_text(limits.reduce, reduce);
   limits.reduce_keep = 0.75f;
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session* session = &test::open_session(*engine);
@@ -37,6 +40,12 @@ TEST_CASE("drafts, kept views and reductions allocate nothing") {
   CHECK(stats.accepted_tokens > 30);
   CHECK(stats.known_views > 0);
   CHECK(stats.encoded_views == 0);
+}
+
+}  // namespace
+
+TEST_CASE("drafts, kept views and reductions allocate nothing") {
+  for (const char* const reduce : {"cover-rows", "fastv"}) check_calls(reduce);
 }
 
 }  // namespace ocellus
