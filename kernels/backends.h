@@ -16,6 +16,7 @@
   OP(convert_rows, ConvertRowsArgs)         \
   OP(gather_rows, GatherRowsArgs)           \
   OP(compact_rows, CompactRowsArgs)         \
+  OP(merge_similar_rows, MergeRowsArgs)     \
   OP(spread_rows, SpreadRowsArgs)           \
   OP(carry_change, CarryChangeArgs)         \
   OP(value_change, ValueChangeArgs)         \
@@ -58,6 +59,7 @@
   OP(resample_picture, ResamplePictureArgs) \
   OP(normalise_tiles, NormaliseTilesArgs)   \
   OP(describe_views, DescribeViewsArgs)     \
+  OP(pool_attention, PoolAttentionArgs)     \
   OP(fill_weights, FillWeightsArgs)
 
 namespace ocellus {
