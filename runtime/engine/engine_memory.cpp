@@ -69,11 +69,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
   if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
-  if (shape.pictures.planned())
-    OCELLUS_TRY(
-        waiting_views.lay_out(model.vision(), shape.pictures.batch, shape.pictures.kept_views, shape.device, sink));
-  if (shape.pictures.reduction.planned())
-    OCELLUS_TRY(spread.lay_out(shape.prompt_rows, model.text().width, shape.prompt_rows, sink));
+  if (shape.pictures.planned()) OCELLUS_TRY(lay_out_pictures(model, shape, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));
@@ -81,6 +77,19 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_times);
+}
+
+Status EngineMemory::lay_out_pictures(const Model& model, const EngineShape& shape, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  const PictureShape& pictures = shape.pictures;
+  const int64_t rows = shape.prompt_rows;
+  if (pictures.reduction.needs_attention()) {
+    OCELLUS_TRY(take_rows(sink, "notes of rows", kLife, Phase::kNone, rows, model.vision().note_width(), &notes));
+    OCELLUS_TRY(spread.values.lay_out(sink, "attention of rows", kLife, Phase::kNone, 2, rows));
+    OCELLUS_TRY(spread.marks.lay_out(sink, "marks of rows", kLife, Phase::kNone, 1, rows));
+  }
+  OCELLUS_TRY(waiting_views.lay_out(model.vision(), pictures.batch, pictures.kept_views, notes, shape.device, sink));
+  return pictures.reduction.planned() ? spread.lay_out(rows, model.text().width, rows, sink) : Status();
 }
 
 Status EngineMemory::lay_out_text(const GgufFile& file, Place place, RowSink& sink) {

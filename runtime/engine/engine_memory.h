@@ -19,6 +19,8 @@ struct SpreadMemory {
   StagedRows<int32_t> picks;
   DeviceView<float> least;
   DeviceView<float> mean;
+  StagedRows<float> values;   // [2, rows]; this and the next for rules that need the tower's attention
+  StagedRows<int32_t> marks;  // [1, rows]
   Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
 };
 
@@ -44,6 +46,7 @@ struct EngineMemory {
   HostView<TokenId> said, history;  // [sessions, text tokens] see DraftMemory; none without drafts
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
+  DeviceView<float> notes;  // [rows of the chunk, note_width] what the tower tells of them; only if it is needed
   // Linked images only: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
   // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
   // are the same.
@@ -72,6 +75,7 @@ struct EngineMemory {
   LoadedSection<std::byte> text_section(const GgufFile& file) const;
 
  private:
+  Status lay_out_pictures(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_text(const GgufFile& file, Place place, RowSink& sink);
   Status lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);

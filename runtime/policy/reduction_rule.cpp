@@ -5,6 +5,7 @@
 
 #include "kernels/base/hash_term.h"
 #include "kernels/cache/spread_rows.h"
+#include "runtime/policy/visionzip_rule.h"
 
 namespace ocellus {
 namespace {
@@ -18,19 +19,6 @@ void spread(const RowsToChoose& a, SpreadBy by, Queue& queue) {
                .count = static_cast<int32_t>(a.keep),
                .by = by},
               queue);
-}
-
-/// Calls visit(row, its number among the candidates).
-template <class Visit>
-void for_each_candidate(const RowsToChoose& a, Visit visit) {
-  int64_t number = 0;
-  for (int64_t row = 0; row < a.host_ids.cols; ++row)
-    if (a.host_ids.data[row] == kSkippedRow) visit(static_cast<int32_t>(row), number++);
-}
-
-/// Passes the choice of the host to the device.
-void pass_on(const RowsToChoose& a, Queue& queue) {
-  queue.copy(a.picks, a.host_picks, a.keep * static_cast<int64_t>(sizeof *a.picks));
 }
 
 void choose_far_angles(const RowsToChoose& a, const MethodValues&, Queue& queue) { spread(a, SpreadBy::kAngle, queue); }
@@ -67,6 +55,10 @@ constexpr ReductionRule kRules[] = {
     {describe_method("divprune", "DivPrune, Alvar et al. 2025",
                      "As published: rows at wide angles to each other (max-min diversity)."),
      choose_far_angles},
+    {describe_method("visionzip", "VisionZip, Yang et al. 2024",
+                     "Rows with the most attention in the tower; some of the others, merged with what is like them.",
+                     kVisionZipOptions),
+     choose_visionzip, true},
     {describe_method("even-rows", "baseline", "Every second, fourth, ... row: the picture at fewer rows."),
      choose_evenly},
     {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomOptions), choose_at_random}};

@@ -3,6 +3,8 @@
 // new one is a row in reduction_rule.cpp.
 #pragma once
 
+#include "kernels/rows/gather_rows.h"
+#include "platform/arena.h"
 #include "platform/queue.h"
 #include "platform/views.h"
 #include "runtime/policy/method_text.h"
@@ -21,11 +23,31 @@ struct RowsToChoose {
   float* mean = nullptr;          // [D] on the device, scratch
   int32_t* picks = nullptr;       // [keep] on the device: the result, in any order
   int32_t* host_picks = nullptr;  // [keep] pinned
+  // Only for rules that need them, which may change what is read of the rows that they pick:
+  DeviceView<float> inputs;           // [T, input_width] `rows`, and what joins them after the first layers
+  DeviceView<const float> attention;  // [T, 1] that the rows receive in the tower: see tower_notes.h
+  DeviceView<const float> keys;       // [T, E] their keys there
+  StagedRows<float> values;           // [2, T or more] scratch
+  StagedRows<int32_t> marks;          // [1, T or more] scratch
 };
+
+/// Calls visit(row, its number among the candidates).
+template <class Visit>
+void for_each_candidate(const RowsToChoose& a, Visit visit) {
+  int64_t number = 0;
+  for (int64_t row = 0; row < a.host_ids.cols; ++row)
+    if (a.host_ids.data[row] == kSkippedRow) visit(static_cast<int32_t>(row), number++);
+}
+
+/// Passes the choice of the host to the device.
+inline void pass_on(const RowsToChoose& a, Queue& queue) {
+  queue.copy(a.picks, a.host_picks, a.keep * static_cast<int64_t>(sizeof *a.picks));
+}
 
 struct ReductionRule {
   ocellus_method method;
   void (*choose)(const RowsToChoose& picture, const MethodValues& options, Queue& queue);
+  bool needs_attention = false;  // and keys of the tower
 };
 
 /// Returns the index-th rule; null after the last.
@@ -42,6 +64,7 @@ struct Reduction {
   int64_t encoded_rows = 0;  // maximum rows of a picture before it
 
   bool planned() const { return rule != nullptr; }
+  bool needs_attention() const { return planned() && rule->needs_attention; }
   /// Number of rows that are read of a picture of `rows`, one at least.
   int64_t kept_of(int64_t rows) const;
 };

@@ -60,6 +60,8 @@ Status reduce_pictures(Engine& engine) {
   queue.upload(chunk.token_ids, chunk.row_count);
   for_each_picture(chunk, [&](const PictureRange& picture) {
     const int64_t keep = reduction.kept_of(picture.rows), rows = picture.end - picture.first;
+    const DeviceView<float> notes =
+        reduction.needs_attention() ? engine.memory().notes.slice_rows(picture.first, rows) : DeviceView<float>();
     reduction.rule->choose({.rows = chunk.hidden.slice_rows(picture.first, rows),
                             .ids = chunk.token_ids.device.data + picture.first,
                             .host_ids = {chunk.token_ids.host.data + picture.first, 1, rows},
@@ -69,7 +71,12 @@ Status reduce_pictures(Engine& engine) {
                             .least = memory.least.data,
                             .mean = memory.mean.data,
                             .picks = memory.picks.device.data + count,
-                            .host_picks = picks + count},
+                            .host_picks = picks + count,
+                            .inputs = chunk.inputs.slice_rows(picture.first, rows),
+                            .attention = notes.slice_cols(0, 1),
+                            .keys = notes.slice_cols(1, notes.cols - 1),
+                            .values = memory.values,
+                            .marks = memory.marks},
                            reduction.options, queue);
     count += keep;
   });

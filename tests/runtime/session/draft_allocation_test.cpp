@@ -12,7 +12,7 @@ TEST_CASE("drafts, kept views and reductions allocate nothing") {
   limits.draft_rows = 7;
   limits.kept_views = 20;
   limits.view_change = 0.01f;
-  test::set_text(limits.reduce, "spread-rows");
+  test::set_text(limits.reduce, "visionzip");
   limits.reduce_keep = 0.75f;
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session* session = &test::open_session(*engine);

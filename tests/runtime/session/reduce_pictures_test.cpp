@@ -23,7 +23,7 @@ using test::ReferenceText;
 using test::TestPicture;
 using test::VisionRecipe;
 
-constexpr const char* kRules[] = {"spread-rows", "divprune", "even-rows", "random-rows"};
+constexpr const char* kRules[] = {"spread-rows", "divprune", "visionzip:contextual=0", "even-rows", "random-rows"};
 
 ocellus_limits reducing(ocellus_limits limits, const std::string& rule, float keep) {
   test::set_text(limits.reduce, rule);
