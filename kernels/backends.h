@@ -16,6 +16,7 @@
   OP(convert_rows, ConvertRowsArgs)         \
   OP(gather_rows, GatherRowsArgs)           \
   OP(compact_rows, CompactRowsArgs)         \
+  OP(merge_similar_rows, MergeRowsArgs)     \
   OP(spread_rows, SpreadRowsArgs)           \
   OP(row_products, RowProductsArgs)         \
   OP(row_cosines, RowCosinesArgs)           \
@@ -61,6 +62,7 @@
   OP(resample_picture, ResamplePictureArgs) \
   OP(normalise_tiles, NormaliseTilesArgs)   \
   OP(describe_views, DescribeViewsArgs)     \
+  OP(pool_attention, PoolAttentionArgs)     \
   OP(fill_weights, FillWeightsArgs)
 
 namespace ocellus {

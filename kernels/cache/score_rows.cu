@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks)
   // Late tiles see the most slots and run first.
   const int kv_head = static_cast<int>(blockIdx.x) % work.kv_heads;
   const int first = (tiles - 1 - static_cast<int>(blockIdx.x) / work.kv_heads) * kScoreTile;
-  const int own_rows = work.first_row + (min(first + kScoreTile, work.lines) - 1) / work.group + 1;
+  const int own_rows = work.last_seen(min(first + kScoreTile, work.lines) - 1) + 1;
   const int pieces = work.run_count + (kExtremes ? 0 : divide_up(own_rows, kTileSlots));
   const int begin = static_cast<int>(blockIdx.y) * stages_per_split;
   const int end = min(divide_up(pieces, T::kPieces), begin + stages_per_split);
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks)
   for (int half = 0; half < 2; ++half) {
     m[half] = first + warp * kScoreFragment + half * 8 + lane / 4;
     const int line = min(m[half], work.lines - 1);
-    limits[half] = work.first_row + line / work.group + 1;
+    limits[half] = work.last_seen(line) + 1;
     if (!kExtremes && work.slopes != nullptr) slopes[half] = work.slopes[int64_t{kv_head} * work.lines + line];
   }
   wait_for_copies<0>();
@@ -219,7 +219,7 @@ __device__ float fact_of(const ScoreWork& work, float exponent, float factor, fl
     return share != 0 ? -std::numbers::ln2_v<float> * share * (exponent + log2f(factor))
                       : 0.0f;  // not a number stays so
   const bool dense = factor != 0 && exp2_of(exponent) >= kDensityShare;
-  return dense ? 1.0f / static_cast<float>(work.first_row + line / work.group + 1) : 0.0f;
+  return dense ? 1.0f / static_cast<float>(work.last_seen(line) + 1) : 0.0f;
 }
 
 /// Adds a stage's shares to the sums of a lane's slots. Lines from `line` on; all see all slots if `sees_all`.
@@ -235,7 +235,7 @@ __device__ void add_shares(const ScoreWork& work, const float2* measured, int li
       const int column = n * 8 + lane % 4 * 2 + i;
       const float2 facts = measured[column];  // maximum score, factor
       int last_seen = 0x7FFFFFFF;
-      if (!sees_all) last_seen = line + column < work.lines ? work.first_row + (line + column) / work.group : -1;
+      if (!sees_all) last_seen = line + column < work.lines ? work.last_seen(line + column) : -1;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const float exponent = fmaf(scores[n][2 * half + i], work.scale, -facts.x);
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
   // The first rows are seen by the most lines and run first.
   const int kv_head = static_cast<int>(blockIdx.x) % work.kv_heads;
   const int first = static_cast<int>(blockIdx.x) / work.kv_heads * kScoreTile;
-  const int begin = max(0, first - work.first_row) * work.group / T::kStage;
+  const int begin = work.observers.see_all ? 0 : max(0, first - work.first_row) * work.group / T::kStage;
   const int end = divide_up(work.lines, T::kStage);
 
   wait_for_inputs();
@@ -290,8 +290,7 @@ __global__ void __launch_bounds__(kScoreThreads, T::kBlocks) sum_columns(const _
     StageScores<T> scores;
     score_rows_of_stage<T>(kept, stages + room * T::kStage * T::kStride, scores);
     const int line = stage * T::kStage;
-    const bool sees_all =
-        line + T::kStage <= work.lines && first + kScoreTile <= work.first_row + line / work.group + 1;
+    const bool sees_all = line + T::kStage <= work.lines && first + kScoreTile <= work.last_seen(line) + 1;
     add_shares<T, kFacts>(work, measured[room], line, sees_all, slot, scores, sums, told);
   }
   for (int half = 0; half < 2; ++half) {

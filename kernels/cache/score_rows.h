@@ -19,6 +19,7 @@ struct ObservingRows {
   /// [row_count + 1]: how many rows from each one on have a query; queries of the others are finite. Null: all have.
   const int32_t* readers = nullptr;
   float decay = 1;  // more than 0
+  bool see_all = false;
 
   OCELLUS_EVERYWHERE bool has(int64_t row) const {
     if (readers != nullptr && readers[row] == readers[row + 1]) return false;
@@ -45,6 +46,8 @@ inline constexpr float kDensityShare = 0.01f;
 /// DAVID score with a short window; r = row_count gives H2O's and Elastic Cache's sums over all queries. Two passes
 /// over the slots; never a matrix of rows by rows.
 ///
+///   see_all     every query sees all of the chunk's rows, as in a vision tower: A[h, i, j] counts for all j, and the r
+///               queries may be those of any rows. Without runs
 ///   observers   only queries of some rows count: those of the others are left out of the sums
 ///   decay       row i counts decay^(row_count - 1 - i) times: in the order of an exponential moving average over the
 ///               rows, whose constant factor 1 - decay is left out. 1: the sum. Without facts only

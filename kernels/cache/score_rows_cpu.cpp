@@ -145,14 +145,14 @@ class LineBlock {
   void absorb_own_rows() {
     const KvLayerRows& own = args_.rows;
     const int64_t chunk_row = args_.row_count - args_.query.rows + first_row_;
-    const int64_t visible = chunk_row + lines_ / group_;
+    const int64_t visible = args_.observers.see_all ? args_.row_count : chunk_row + lines_ / group_;
     for (int64_t slot = 0; slot < visible; slot += kAttendSlots) {
       const int64_t slots = std::min(kAttendSlots, visible - slot);
       for (int64_t i = 0; i < slots; ++i)
         expand_halves(own.keys + own.at(slot + i, kv_head_), dim_, s_.along + i * dim_);
       score(slots);
       // Row r of the block does not see slots after chunk_row + r.
-      for (int64_t i = std::max<int64_t>(0, chunk_row - slot + 1); i < slots; ++i)
+      for (int64_t i = args_.observers.see_all ? slots : std::max<int64_t>(0, chunk_row - slot + 1); i < slots; ++i)
         std::fill_n(s_.scores + i * columns_, std::min((slot + i - chunk_row) * group_, columns_), -kInfinity);
       absorb(slots);
     }
@@ -290,14 +290,15 @@ void sum_columns(const ScoreRowsArgs& args, int64_t kv_head, int64_t first, cons
 
   // Lines before the first one that sees any of the rows are skipped; block boundaries stay.
   const int64_t first_query = args.row_count - args.query.rows, line_count = args.query.rows * group;
-  const int64_t first_line = std::max<int64_t>(0, first - first_query) * group;
+  const int64_t first_line = args.observers.see_all ? 0 : std::max<int64_t>(0, first - first_query) * group;
   for (int64_t line = first_line / kAttendColumns * kAttendColumns; line < line_count; line += kAttendColumns) {
     const int64_t count = std::min(kAttendColumns, line_count - line);
     const ScoreLine* const measured = lines + kv_head * line_count + line;
     LineView views[kAttendColumns];
     for (int64_t m = 0; m < count; ++m) {
       copy_query(args, kv_head, line + m, s.along + m * dim, 1);
-      views[m] = view_line(args.fact, measured[m], first_query + (line + m) / group + 1 - first, first);
+      const int64_t visible = args.observers.see_all ? args.row_count : first_query + (line + m) / group + 1;
+      views[m] = view_line(args.fact, measured[m], visible - first, first);
     }
     multiply<false>({s.along, dim, 1}, s.across, kAttendSlots, count, dim, attend_padded(slots), nullptr, s.scores,
                     kAttendSlots);

@@ -42,6 +42,9 @@ struct ScoreWork {
   AttentionFact fact;
   float* facts;
   int64_t facts_stride;
+
+  /// The last of the chunk's rows that a line sees.
+  __device__ int last_seen(int line) const { return observers.see_all ? row_count - 1 : first_row + line / group; }
 };
 
 template <int kDim_>

@@ -44,6 +44,8 @@ Status KeptViews::lay_out(const KeptViewsShape& shape, const VisionConfig& confi
   if (kept_.data != nullptr) clear();  // null while planning
   OCELLUS_TRY(take_rows(sink, "rows of kept views", kLife, Phase::kNone, shape.count * most.tokens_per_view(),
                         config.row_width(), &rows_));
+  if (most.noted)
+    OCELLUS_TRY(take_rows(sink, "notes of kept views", kLife, Phase::kNone, rows_.rows, config.note_width(), &notes_));
   OCELLUS_TRY(hashes_.lay_out(sink, "hashes of waiting views", kLife, Phase::kNone, 1, most.views));
   if (shape.change == 0) return {};
   for (int i = 0; i < kChannels; ++i) most_change_[i] = shape.change / config.image_std[i];
@@ -89,25 +91,29 @@ bool KeptViews::is_known(int64_t index, int64_t number, const WaitingView& view)
   return true;
 }
 
-bool KeptViews::give(int64_t number, const WaitingView& view, DeviceView<float> hidden, Queue& queue) {
+bool KeptViews::give(int64_t number, const WaitingView& view, DeviceView<float> hidden, DeviceView<float> notes,
+                     Queue& queue) {
+  const auto give = [&](float* place, const float* kept, int64_t bytes) { queue.copy(place, kept, bytes); };
   for (int64_t index = 0; index < kept_.cols; ++index) {
     if (!is_known(index, number, view)) continue;
     kept_.data[index].last_use = ++uses_;
     const int64_t rows = rows_.rows / kept_.cols;
-    for_each_line(view.place, hidden, rows_.slice_rows(index * rows, rows),
-                  [&](float* place, const float* kept, int64_t bytes) { queue.copy(place, kept, bytes); });
+    for_each_line(view.place, hidden, rows_.slice_rows(index * rows, rows), give);
+    if (notes_.rows > 0) for_each_line(view.place, notes, notes_.slice_rows(index * rows, rows), give);
     return true;
   }
   return false;
 }
 
-void KeptViews::keep(int64_t number, const WaitingView& view, DeviceView<const float> hidden, Queue& queue) {
+void KeptViews::keep(int64_t number, const WaitingView& view, DeviceView<const float> hidden,
+                     DeviceView<const float> notes, Queue& queue) {
+  const auto take = [&](const float* place, float* to, int64_t bytes) { queue.copy(to, place, bytes); };
   const auto used_before = [](const KeptView& a, const KeptView& b) { return a.last_use < b.last_use; };
   KeptView* const kept = std::min_element(kept_.data, kept_.data + kept_.cols, used_before);
   const int64_t index = kept - kept_.data, rows = rows_.rows / kept_.cols;
   *kept = {.view = view, .hash = hashes_.host.data[number], .last_use = ++uses_};
-  for_each_line(view.place, hidden, rows_.slice_rows(index * rows, rows),
-                [&](const float* place, float* to, int64_t bytes) { queue.copy(to, place, bytes); });
+  for_each_line(view.place, hidden, rows_.slice_rows(index * rows, rows), take);
+  if (notes_.rows > 0) for_each_line(view.place, notes, notes_.slice_rows(index * rows, rows), take);
   if (means_.rows > 0) std::copy_n(seen_means_.host.row(number), means_.cols, means_.row(index));
 }
 

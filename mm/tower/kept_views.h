@@ -49,17 +49,20 @@ class KeptViews {
   Status describe(DeviceView<const float> pixels, const ViewBatch& batch, int64_t first, Queue& queue);
   /// Renumbers a described view.
   void renumber(int64_t from, int64_t to);
-  /// Copies the rows of a described view to their place in `hidden`, if they are kept; else false.
-  bool give(int64_t number, const WaitingView& view, DeviceView<float> hidden, Queue& queue);
+  /// Copies the rows of a described view to their place in `hidden`, and their notes in `notes`, if they are kept; else
+  /// false.
+  bool give(int64_t number, const WaitingView& view, DeviceView<float> hidden, DeviceView<float> notes, Queue& queue);
   /// Keeps the rows of a described view, which are in their place, instead of those that were not used for the longest
   /// time.
-  void keep(int64_t number, const WaitingView& view, DeviceView<const float> hidden, Queue& queue);
+  void keep(int64_t number, const WaitingView& view, DeviceView<const float> hidden, DeviceView<const float> notes,
+            Queue& queue);
 
  private:
   bool is_known(int64_t index, int64_t number, const WaitingView& view) const;
 
   HostView<KeptView> kept_;       // [1, count]
   DeviceView<float> rows_;        // [count * rows of a view, values of a row]
+  DeviceView<float> notes_;       // [count * rows of a view, note_width], if rows are noted
   HostView<float> means_;         // [count, patches]; only if changes are allowed, as seen_means_
   StagedRows<uint64_t> hashes_;   // [1, views] of those that wait
   StagedRows<float> seen_means_;  // [views, patches]

@@ -114,6 +114,14 @@ struct VisionConfig {
   int64_t middle_width() const { return std::max(projector_width, deepstack_count > 0 ? joined_width() : 0); }
   /// Number of intermediate values per row in a projector.
   int64_t projector_values() const { return middle_width() + (has_joined_norm() ? joined_width() : 0); }
+  /// The layer whose attention is noted: the last one in which rows see their whole view.
+  int32_t noted_layer() const {
+    int32_t layer = layer_count - 1;
+    while (layer > 0 && has_windows(layer)) --layer;
+    return layer;
+  }
+  /// Values of a row's note: see pool_attention.
+  int64_t note_width() const { return 1 + int64_t{head_dim()}; }
   /// Values of a view's row in the language model, those for its first layers included.
   int64_t row_width() const { return int64_t{output_width} * (1 + deepstack_count); }
   /// Values of a layer's MLP per row; rows of f16 start on 16 bytes.
@@ -145,8 +153,9 @@ struct ViewBatch {
   int32_t frames = 1;  // frames of a view: 2 for a pair of a clip, in a batch of one
   Size size;
   PatchGrid grid;
-  int32_t lead = 0;   // rows before a view's patches
-  int32_t scale = 1;  // see VisionConfig::scale_factor
+  int32_t lead = 0;    // rows before a view's patches
+  int32_t scale = 1;   // see VisionConfig::scale_factor
+  bool noted = false;  // says of the largest batch that rows are noted: see tower_notes.h
 };
 
 /// Bounds above any real tower, far below an overflow of products.

@@ -3,7 +3,7 @@
 
 #include "kernels/attention/attend_rows.h"
 #include "kernels/linear/matmul.h"
-#include "mm/tower/tower_pass.h"
+#include "mm/tower/tower_notes.h"
 
 namespace ocellus {
 namespace {
@@ -81,13 +81,19 @@ Status VisionScratch::lay_out(const VisionConfig& c, const ViewBatch& most, cons
   const int64_t wide_values =
       std::max({blocks.others * std::max<int64_t>(c.patch_values(), products), blocks.mlp * c.mlp_values(),
                 device.block_rows(most.tokens()) * c.projector_values()});
-  const int64_t op_bytes = std::max(matmul_bytes(c, most, device), attend_rows_scratch_bytes(c.head_dim(), device));
+  const int64_t op_bytes =
+      std::max({matmul_bytes(c, most, device), attend_rows_scratch_bytes(c.head_dim(), device),
+                most.noted ? note_scratch_bytes(c, most.rows_per_view(), blocks.others, device) : 0});
   OCELLUS_TRY(take_turns(c, most, device, kPhase, sink));
   OCELLUS_TRY(take_rows(sink, "vision hidden", kLife, kPhase, most.rows(), c.width, &hidden));
   if (c.rotates) OCELLUS_TRY(take_rows(sink, "vision angles", kLife, kPhase, most.rows(), c.head_dim(), &angles));
   if (c.normalises_branches)
     OCELLUS_TRY(take_rows(sink, "vision branch", kLife, kPhase, std::max(blocks.others, blocks.mlp), c.width, &branch));
   if (c.window > 0) OCELLUS_TRY(take_rows(sink, "vision windows", kLife, kPhase, 1, most.rows(), &seen));
+  if (most.noted) {
+    OCELLUS_TRY(take_rows(sink, "vision attention", kLife, kPhase, c.heads, most.rows_per_view(), &scores));
+    OCELLUS_TRY(take_rows(sink, "vision notes", kLife, kPhase, most.tokens(), c.note_width(), &notes));
+  }
   OCELLUS_TRY(
       take_activations(sink, "vision patches, qkv or mlp", kLife, kPhase, device.activations(), 1, wide_values, &wide));
   return take_rows(sink, "vision products, attention", kLife, kPhase, 1, op_bytes, &op_scratch);

@@ -14,6 +14,7 @@
 #include "kernels/vision/grid_positions.h"
 #include "kernels/vision/patches.h"
 #include "mm/tower/projector.h"
+#include "mm/tower/tower_notes.h"
 #include "mm/tower/tower_pass.h"
 
 namespace ocellus {
@@ -187,6 +188,7 @@ void attend_in_blocks(const TowerPass& pass, int32_t layer, Queue& q) {
     normalise_each_head(pass, w, {.query = query}, q);
     prepare_heads(pass, w.query_norm, first, query, q);
     attend_rows_of(pass, layer, first, query, rows, q);
+    note_attention(pass, layer, first, query, rows, q);
     add_attention_output(pass, w, first, count, q);
   });
 }
@@ -303,7 +305,9 @@ void begin_attention(const TowerPass& pass, int32_t layer, Queue& q) {
 
 void attend(const TowerPass& pass, int32_t layer, Queue& q) {
   const AttentionRows rows(pass);
-  attend_rows_of(pass, layer, 0, rows.query, key_value_rows(pass, rows.key, rows.value, q), q);
+  const KvLayerRows keys_and_values = key_value_rows(pass, rows.key, rows.value, q);
+  attend_rows_of(pass, layer, 0, rows.query, keys_and_values, q);
+  note_attention(pass, layer, 0, rows.query, keys_and_values, q);
 }
 
 void end_attention(const TowerPass& pass, int32_t layer, Queue& q) {

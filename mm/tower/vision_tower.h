@@ -34,10 +34,12 @@ struct VisionScratch {
   DeviceView<float> angles;  // [T, head_dim], if the tower rotates
   DeviceView<float> branch;  // [B, D] output of a branch before its norm, if branches have such
   DeviceView<RowSpan> seen;  // [1, T] the windows of rows, if it has windows
+  DeviceView<float> scores;  // [H, R] attention of a view, and of all views what it tells of the rows that go to the
+  DeviceView<float> notes;   // language model [tokens, note_width]: see tower_notes.h; only if they are wanted
   ActivationView wide;       // patches [B, 3 p^2]; query, key and value [B, 3 D] or at most two of them; mlp [B, F],
                              // twice with a gate; projector's normalised rows [B, scale^2 D] and middle
                              // [B, projector_width]
-  DeviceView<std::byte> op_scratch;  // scratch of matmul and attend_rows
+  DeviceView<std::byte> op_scratch;  // scratch of matmul, attend_rows and score_rows
 
   /// Takes (or, while planning, records) the scratch of the image phase, for batches up to `most`.
   Status lay_out(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, RowSink& sink);

@@ -5,8 +5,9 @@
 namespace ocellus {
 
 Status WaitingViews::lay_out(const VisionConfig& config, const ViewBatch& most, const KeptViewsShape& kept,
-                             const DeviceTraits& device, RowSink& sink) {
+                             DeviceView<float> notes, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
+  notes_ = notes;
   OCELLUS_TRY(take_rows(sink, "waiting views", kLife, Phase::kNone, 1, most.views, &views_));
   if (kept.count > 0) OCELLUS_TRY(kept_.lay_out(kept, config, most, sink));
   if (device.in_blocks()) return {};
@@ -86,7 +87,7 @@ Status WaitingViews::drop_known(const VisionConfig& config, const VisionScratch&
   OCELLUS_TRY(kept_.describe(batch.pixels_at(pixels + described_ * values), batch, described_, queue));
   int64_t left = described_;
   for (int64_t i = described_; i < count_; ++i) {
-    if (kept_.give(i, views_.data[i], hidden, queue)) continue;
+    if (kept_.give(i, views_.data[i], hidden, notes_, queue)) continue;
     if (left < i) {
       queue.copy(pixels + left * values, pixels + i * values, values * static_cast<int64_t>(sizeof(float)));
       kept_.renumber(i, left);
@@ -115,8 +116,11 @@ Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scrat
     OCELLUS_TRY(encode_in_place(model, scratch, hidden, stop, queue));
   }
   OCELLUS_TRY(queue.status());
+  const int64_t noted = scratch.notes.rows > 0 ? ViewBatch(model.config, 1, views_.data[0].size).tokens() : 0;
+  for (int64_t i = 0; i < count_ && noted > 0; ++i)
+    copy_rows(scratch.notes.slice_rows(i * noted, noted), views_.data[i].place, notes_, queue);
   if (kept_.planned())
-    for (int64_t i = 0; i < count_; ++i) kept_.keep(i, views_.data[i], hidden, queue);
+    for (int64_t i = 0; i < count_; ++i) kept_.keep(i, views_.data[i], hidden, notes_, queue);
   counts_.encoded += static_cast<int32_t>(count_);
   clear();
   return queue.status();

@@ -25,8 +25,8 @@ struct ViewCounts {
 class WaitingViews {
  public:
   /// Lays out room for the views of the largest batch. If they are encoded one by one on the CPU or a lean device, the
-  /// pixels lie in the scratch of the tower.
-  Status lay_out(const VisionConfig& config, const ViewBatch& most, const KeptViewsShape& kept,
+  /// pixels lie in the scratch of the tower. `notes`: of the rows of the prompt chunk, if the batch says so.
+  Status lay_out(const VisionConfig& config, const ViewBatch& most, const KeptViewsShape& kept, DeviceView<float> notes,
                  const DeviceTraits& device, RowSink& sink);
 
   void set_trace(const TraceSink& trace) { trace_ = trace; }
@@ -58,8 +58,8 @@ class WaitingViews {
   /// queue if views are kept.
   Status drop_known(const VisionConfig& config, const VisionScratch& scratch, DeviceView<float> hidden, Queue& queue);
 
-  /// Encodes and projects the waiting views that are not known into their rows of `hidden`, and keeps these rows. After
-  /// a failure they still wait.
+  /// Encodes and projects the waiting views that are not known into their rows of `hidden`, notes what the tower tells
+  /// of them, and keeps these rows. After a failure they still wait.
   Status encode(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
                 const StopSignal* stop, Queue& queue);
 
@@ -73,6 +73,7 @@ class WaitingViews {
   Status encode_recorded(const VisionModel& model, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
 
   DeviceView<float> pixels_;           // [1, values of all views]; none if they lie in the tower's scratch
+  DeviceView<float> notes_;            // [rows of the chunk, note_width]
   HostView<WaitingView> views_;        // [1, capacity]
   int64_t count_ = 0, described_ = 0;  // views that are described are not known
   KeptViews kept_;

@@ -69,12 +69,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
   if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
-  if (shape.pictures.planned())
-    OCELLUS_TRY(
-        waiting_views.lay_out(model.vision(), shape.pictures.batch, shape.pictures.kept_views, shape.device, sink));
-  if (shape.pictures.reduction.planned())
-    OCELLUS_TRY(reduction.lay_out(shape.pictures.reduction, shape.prompt_rows, sink));
-  if (shape.pictures.reduction.weighs) OCELLUS_TRY(chunk.lay_out_weights(shape.prompt_rows, sink));
+  if (shape.pictures.planned()) OCELLUS_TRY(lay_out_pictures(model, shape, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));
@@ -82,6 +77,17 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_times);
+}
+
+Status EngineMemory::lay_out_pictures(const Model& model, const EngineShape& shape, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  const PictureShape& pictures = shape.pictures;
+  const int64_t rows = shape.prompt_rows;
+  if (pictures.reduction.needs_attention())
+    OCELLUS_TRY(take_rows(sink, "notes of rows", kLife, Phase::kNone, rows, model.vision().note_width(), &notes));
+  OCELLUS_TRY(waiting_views.lay_out(model.vision(), pictures.batch, pictures.kept_views, notes, shape.device, sink));
+  if (pictures.reduction.weighs) OCELLUS_TRY(chunk.lay_out_weights(rows, sink));
+  return pictures.reduction.planned() ? reduction.lay_out(pictures.reduction, rows, sink) : Status();
 }
 
 Status EngineMemory::lay_out_text(const GgufFile& file, Place place, RowSink& sink) {

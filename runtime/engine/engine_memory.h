@@ -51,6 +51,7 @@ struct EngineMemory {
   HostView<TokenId> said, history;  // [sessions, text tokens] see DraftMemory; none without drafts
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
+  DeviceView<float> notes;  // [rows of the chunk, note_width] what the tower tells of them; only if it is needed
   // Linked images only: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
   // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
   // are the same.
@@ -80,6 +81,7 @@ struct EngineMemory {
   LoadedSection<std::byte> text_section(const GgufFile& file) const;
 
  private:
+  Status lay_out_pictures(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_text(const GgufFile& file, Place place, RowSink& sink);
   Status lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);

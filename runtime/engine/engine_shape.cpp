@@ -90,6 +90,7 @@ Status resolve_pictures(const Model& model, const ocellus_limits& limits, const 
   p->delimiters = model.delimiter_tokens(bounds);
   p->kept_views = {.count = limits.kept_views, .change = limits.view_change};
   p->batch = largest_batch(model.vision(), limits, device, *p);
+  p->batch.noted = reduction.needs_attention();
   return {};
 }
 

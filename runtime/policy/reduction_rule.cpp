@@ -12,6 +12,7 @@
 #include "platform/round_up.h"
 #include "runtime/models/text_model.h"
 #include "runtime/policy/cache_policy.h"
+#include "runtime/policy/visionzip_rule.h"
 
 namespace ocellus {
 namespace {
@@ -152,6 +153,11 @@ constexpr ReductionRule kRules[] = {
                      "As published: rows at wide angles to each other (max-min diversity)."),
      {.products = true, .by = PickBy::kAngle},
      choose_far_angles},
+    {describe_method("visionzip", "VisionZip, Yang et al. 2024",
+                     "Rows with the most attention in the tower; some of the others, merged with what is like them.",
+                     kVisionZipOptions),
+     {.attention = true},
+     choose_visionzip},
     {describe_method("cdpruner", "CDPruner, Zhang et al. 2025",
                      "As published, relevance by the prompt's tokens: relevant rows that span much (conditional DPP).",
                      kConditionalOptions),
@@ -183,12 +189,14 @@ Status ChoiceScratch::lay_out(const Reduction& reduction, int64_t encoded, int64
   const ReductionNeeds& needs = reduction.rule->needs;
   const int64_t rows = needs.shares() ? chunk_rows : encoded;
   OCELLUS_TRY(list.lay_out(sink, "rows to choose from", kLife, kChoicePhase, 1, rows));
-  if (needs.text || needs.clips) {
+  if (needs.text || needs.clips || needs.attention) {
     OCELLUS_TRY(others.lay_out(sink, "rows to compare with", kLife, kChoicePhase, 1, chunk_rows));
-    OCELLUS_TRY(cosines.lay_out(sink, "cosines of rows", kLife, kChoicePhase, 1, rows));
+    OCELLUS_TRY(cosines.lay_out(sink, "measures of rows", kLife, kChoicePhase, 1, rows));
   }
   if (needs.text) OCELLUS_TRY(take_rows(sink, "mean row of text", kLife, kChoicePhase, 1, width, &mean));
-  if (needs.clips) OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, rows, &order));
+  if (needs.attention) OCELLUS_TRY(marks.lay_out(sink, "marks of rows", kLife, kChoicePhase, 1, chunk_rows));
+  if (needs.clips || needs.attention)
+    OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, rows, &order));
   if (!needs.products) return {};
   if (needs.by == PickBy::kCover) OCELLUS_TRY(places.lay_out(sink, "places of rows", kLife, kChoicePhase, 1, rows));
   OCELLUS_TRY(take_rows(sink, "products of rows", kLife, kChoicePhase, rows, rows, &products));

@@ -22,8 +22,9 @@ struct ChoiceScratch {
   StagedRows<int32_t> list;      // [1, n] the candidates: numbers of rows in the chunk
   StagedRows<int32_t> others;    // [1, n] rows in the chunk that they are compared with, or the prompt's text
   StagedRows<ViewPlace> places;  // [1, n] of the candidates
-  StagedRows<float> cosines;     // [1, n]
+  StagedRows<float> cosines;     // [1, n] or other measures of the candidates
   HostView<int32_t> order;       // [1, n]
+  StagedRows<int32_t> marks;     // [1, rows of the chunk]
   DeviceView<float> mean;        // [1, D]
   DeviceView<float> products;    // [n, n]
   DeviceView<float> picking;     // [1, pick_rows_scratch()]
@@ -45,16 +46,21 @@ struct RowsToChoose {
                                    // candidates, in any order
   StagedRows<int32_t> stands_for;  // [1, keep] the same: candidates that each pick stands for, itself included; only
                                    // where the reduction weighs rows
+  // Only for rules that need the tower's attention, which may change what is read of the rows that they pick:
+  DeviceView<float> inputs = {};           // [T, input_width] `rows`, and what joins them after the first layers
+  DeviceView<const float> attention = {};  // [T, 1] that the rows receive in the tower: see tower_notes.h
+  DeviceView<const float> keys = {};       // [T, E] their keys there
 };
 
 /// A rule's needs besides rows.
 struct ReductionNeeds {
   bool products = false;  // scratch for pick_rows
   PickBy by = PickBy::kAngle;
-  bool weighs = false;  // rows that stand for others weigh more
-  bool text = false;    // the prompt: a chunk holds all of a session
-  bool clips = false;   // frames of clips, which share what is kept of them: a chunk holds all of a session
-  bool layers = false;  // the attention of the prompt's last row, after some layers: a chunk holds all of a session
+  bool weighs = false;     // rows that stand for others weigh more
+  bool text = false;       // the prompt: a chunk holds all of a session
+  bool clips = false;      // frames of clips, which share what is kept of them: a chunk holds all of a session
+  bool layers = false;     // the attention of the prompt's last row, after some layers: a chunk holds all of a session
+  bool attention = false;  // and keys of the tower
   bool shares() const { return clips; }
   bool whole_session() const { return text || clips || layers; }
 };
@@ -87,6 +93,7 @@ struct Reduction {
   int32_t full_layers() const {
     return planned() && rule->needs.layers ? static_cast<int32_t>(options.number("layer")) : 0;
   }
+  bool needs_attention() const { return planned() && rule->needs.attention; }
   /// Number of rows that are read of a picture of `rows`, one at least.
   int64_t kept_of(int64_t rows) const;
   /// Maximum of tiles of `tile_slots` slots that a picture's slots are read again in. A block has `block_slots` of

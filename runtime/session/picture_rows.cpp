@@ -1,5 +1,6 @@
 #include "runtime/session/picture_rows.h"
 
+#include "kernels/linear/elementwise.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/models/delimiter_tokens.h"
@@ -7,15 +8,24 @@
 namespace ocellus {
 namespace {
 
-/// Writes the rows that end the lines of the tiles' map, if `piece` holds it.
+/// Writes the rows that end the lines of the tiles' map, if `piece` holds it. No patch gives them attention or a key:
+/// if there are `notes`, theirs become zeros.
 void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_end, DeviceView<float> rows,
-               Queue& queue) {
+               DeviceView<float> notes, Queue& queue) {
   const bool is_overview = piece.view_index == plan.overview_index();
   if (is_overview && plan.tile_count() > 0) return;
-  const DeviceView<float> map = is_overview ? rows.slice_rows(plan.view_rows, plan.map.rows()) : rows;
+  const int64_t first = is_overview ? plan.view_rows : 0;
+  const DeviceView<float> map = rows.slice_rows(first, plan.map.rows());
   for (int32_t line = 0; line < plan.map.lines; ++line)
     queue.copy(map.row(int64_t{line} * (plan.map.cols + 1) + plan.map.cols), row_end,
                map.cols * static_cast<int64_t>(sizeof(float)));
+  const int64_t line_rows = int64_t{plan.map.cols} + 1;
+  if (notes.rows > 0)
+    clamp_rows({.values = DeviceView<float>(notes.row(first + plan.map.cols), plan.map.lines, notes.cols,
+                                            line_rows * notes.stride),
+                .low = 0,
+                .high = 0},
+               queue);
 }
 
 }  // namespace
@@ -86,7 +96,8 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
                                                      : chunk.next_span(piece.rows, piece.positions, piece.cols);
     chunk.add_image_rows(ordinal, piece.rows, piece.positions, span);
     if (plan.rules->has_map)
-      end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows), queue);
+      end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows),
+                engine.memory().notes.slice_rows(first, engine.memory().notes.rows > 0 ? piece.rows : 0), queue);
   }
   spent_ms += elapsed_ms(start, now_ns());
   return queue.status();

@@ -104,6 +104,12 @@ class ChunkReduction {
                         .seed = static_cast<uint64_t>(group.ordinal),
                         .picks = part_of(memory_.picks, done, keep),
                         .stands_for = {}};
+      if (reduction_.needs_attention()) {
+        const DeviceView<float> notes = engine_.memory().notes.slice_rows(0, chunk_.row_count);
+        rows.inputs = chunk_.inputs.slice_rows(0, chunk_.row_count);
+        rows.attention = notes.slice_cols(0, 1);
+        rows.keys = notes.slice_cols(1, notes.cols - 1);
+      }
       if (memory_.stands_for.host.cols > 0) rows.stands_for = part_of(memory_.stands_for, done, keep);
       status = reduction_.rule->choose(rows, reduction_.options, queue_);
       done += keep;

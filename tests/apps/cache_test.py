@@ -110,7 +110,8 @@ class Flags(ProgramTest):
     def test_half_of_a_pictures_rows_take_half_of_its_slots_and_of_its_prompt(self):
         question = ["ask", "--prompt", "What is on the left?", board("115"), "-n", 6]
         (full,) = self.objects(*question)
-        for method in ["cover-rows", "divprune", "cdpruner", "even-rows", "random-rows:seed=3", "fastv:layer=7"]:
+        for method in ["cover-rows", "divprune", "visionzip:contextual=0.2", "cdpruner", "even-rows",
+                       "random-rows:seed=3", "fastv:layer=7"]:
             (half,) = self.objects(*question, "--reduce", method, "--reduce-keep", 0.5)
             self.assertEqual((full["image_tokens"], half["image_tokens"]), (64, 32))
             self.assertEqual(half["kv_bytes"], full["kv_bytes"] - 32 * 8192)

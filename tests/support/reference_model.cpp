@@ -415,15 +415,47 @@ void ReferenceVision::add_branch(Matrix& x, Matrix branch, const std::string& sc
   add(x, branch);
 }
 
+Matrix ReferenceVision::head_rows(const Matrix& normed, const std::string& name) const {
+  const Matrix rows = weights_.linear(normed, name);
+  return weights_.has(name + "_norm.weight") ? norm(rows, name + "_norm") : rows;
+}
+
+Matrix ReferenceVision::notes(const Matrix& x, int64_t layer) const {
+  const std::string name = "v.blk." + std::to_string(layer) + ".";
+  const Matrix normed = norm(x, name + "ln1");
+  const Matrix query = head_rows(normed, name + "attn_q"), key = head_rows(normed, name + "attn_k");
+  const int64_t dim = x.cols / heads_, lead = x.rows - grid_ * grid_, asking = lead > 0 ? 1 : x.rows;
+  const auto heads = static_cast<double>(heads_);
+  Matrix patches(x.rows, 1 + dim);
+  for (int64_t t = 0; t < x.rows; ++t)
+    for (int64_t i = 0; i < x.cols; ++i) patches.row(t)[1 + i % dim] += key.row(t)[i] / heads;
+  for (int64_t i = 0; i < heads_ * asking; ++i) {
+    const int64_t head = i / asking * dim;
+    std::vector<double> shares;
+    for (int64_t s = 0; s < x.rows; ++s) {
+      double score = 0;
+      for (int64_t e = head; e < head + dim; ++e) score += query.row(i % asking)[e] * key.row(s)[e];
+      shares.push_back(score / std::sqrt(static_cast<double>(dim)));
+    }
+    const double largest = *std::max_element(shares.begin(), shares.end());
+    double sum = 0;
+    for (double& share : shares) sum += share = std::exp(share - largest);
+    for (int64_t s = 0; s < x.rows; ++s)
+      patches.row(s)[0] += shares[static_cast<size_t>(s)] / sum / heads / static_cast<double>(asking);
+  }
+  const Matrix joined = shuffle(lead > 0 ? drop_class_row(patches) : patches);
+  Matrix out(joined.rows, 1 + dim);
+  for (int64_t t = 0; t < out.rows; ++t)
+    for (int64_t i = 0; i < joined.cols; ++i)
+      out.row(t)[i % out.cols] += joined.row(t)[i] / static_cast<double>(scale_ * scale_);
+  return out;
+}
+
 Matrix ReferenceVision::run_layers(Matrix x) const {
   for (int64_t i = 0; i < layers_; ++i) {
     const std::string layer = "v.blk." + std::to_string(i) + ".";
     const Matrix normed = norm(x, layer + "ln1");
-    const auto head_rows = [&](const std::string& part) {
-      const Matrix rows = weights_.linear(normed, layer + part);
-      return weights_.has(layer + part + "_norm.weight") ? norm(rows, layer + part + "_norm") : rows;
-    };
-    const Matrix mixed = weights_.attend(head_rows("attn_q"), head_rows("attn_k"),
+    const Matrix mixed = weights_.attend(head_rows(normed, layer + "attn_q"), head_rows(normed, layer + "attn_k"),
                                          weights_.linear(normed, layer + "attn_v"), heads_, heads_);
     add_branch(x, weights_.linear(mixed, layer + "attn_out"), layer + "ls1.weight");
     // In old files the names of the two matrices are swapped; the first one is the one that reads the tower's rows.

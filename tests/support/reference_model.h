@@ -125,11 +125,15 @@ class ReferenceVision {
   explicit ReferenceVision(const GgufFile& file, Rounding rounding = {});
   /// Normalised planes [3 * side, side] of one view to rows of the language model.
   Matrix encode(const float* pixels) const;
+  /// What a layer tells of the rows that rows `x`, which enter it, become: by row the attention that it receives, from
+  /// the class row or else from all, and its key; means over heads and joined patches.
+  Matrix notes(const Matrix& x, int64_t layer) const;
 
  private:
   Matrix embed_patches(const float* pixels) const;
   Matrix add_class_row(const Matrix& patches) const;
   Matrix run_layers(Matrix x) const;
+  Matrix head_rows(const Matrix& normed, const std::string& name) const;
   Matrix norm(const Matrix& x, const std::string& name) const;
   Matrix drop_class_row(const Matrix& x) const;
   Matrix shuffle(const Matrix& x) const;

@@ -135,7 +135,7 @@ class ScoreCase {
  private:
   ObservingRows observers() const {
     return {shape_.observers, shape_.observers == Observers::kAll ? nullptr : is_visual_.data(),
-            shape_.some_read ? readers_.data() : nullptr, shape_.decay};
+            shape_.some_read ? readers_.data() : nullptr, shape_.decay, shape_.see_all};
   }
   int64_t width() const { return int64_t{shape_.heads} * shape_.dim; }
   int64_t capacity() const { return shape_.rows + 2; }
@@ -143,8 +143,8 @@ class ScoreCase {
   /// Adds the attention of one line to the sums.
   void add_line(int64_t t, int32_t head, const std::vector<ScorePast::Slot>& past,
                 const std::vector<std::vector<double>>& own, double slack, Expected& sums) const {
-    const int64_t visible = shape_.rows - shape_.window + t + 1;
-    const auto reader = static_cast<size_t>(visible - 1);
+    const int64_t end = shape_.rows - shape_.window + t + 1, visible = shape_.see_all ? shape_.rows : end;
+    const auto reader = static_cast<size_t>(end - 1);
     const bool of_visual = is_visual_[reader] != 0;
     if (shape_.observers != Observers::kAll && of_visual != (shape_.observers == Observers::kVisual)) return;
     if (shape_.some_read && readers_[reader] == readers_[reader + 1]) return;
@@ -163,7 +163,7 @@ class ScoreCase {
     for (int64_t row = 0; row < visible; ++row) scores.push_back(score_of(own[static_cast<size_t>(row)]));
     const double largest = *std::max_element(scores.begin(), scores.end());
     double sum = shape_.adds_one ? std::exp(-largest) : 0;
-    const double times = std::pow(static_cast<double>(shape_.decay), shape_.rows - visible);
+    const double times = std::pow(static_cast<double>(shape_.decay), shape_.rows - end);
     for (double& score : scores) sum += score = std::exp(score - largest);
     for (int64_t row = 0; row < visible; ++row) {
       const double weight = scores[static_cast<size_t>(before + row)], share = weight / sum;

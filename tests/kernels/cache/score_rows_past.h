@@ -33,6 +33,7 @@ struct ScoreShape {
   AttentionFact fact = AttentionFact::kNone;
   float decay = 1;
   bool some_read = false;  // only some queries are known: the others are zeros
+  bool see_all = false;
 };
 
 /// A packed block with codes and scales of layer TestRun::kLayer; elsewhere they are not numbers.

@@ -186,6 +186,24 @@ TEST_CASE("score_rows leaves out the queries that are not known, whatever else i
   });
 }
 
+TEST_CASE("score_rows counts what all rows of a tower's view give each other") {
+  test::for_each_backend([](Queue& queue) {
+    uint64_t seed = 1200;
+    for (Shape shape :
+         {Shape{1, 1, 1, 1, 8}, Shape{70, 1, 4, 4, 64}, Shape{65, 65, 3, 3, 72}, Shape{200, 200, 2, 2, 80},
+          Shape{130, 33, 6, 2, 24}, Shape{257, 257, 2, 2, 128}, Shape{90, 90, 2, 1, 256}}) {
+      OCELLUS_CAPTURE_SHAPE(shape);
+      shape.see_all = true;
+      for (const AttentionFact fact : {AttentionFact::kNone, AttentionFact::kDensity}) {
+        shape.fact = fact;
+        Case instance(shape, ++seed, queue);
+        instance.check_numbers(instance.score(queue), queue.on_cuda() ? 1e-4 : 3e-5);
+        if (fact != AttentionFact::kNone) instance.check_facts(queue.on_cuda() ? 3e-4 : 1e-4);
+      }
+    }
+  });
+}
+
 TEST_CASE("score_rows weighs rows as a moving average does, and adds to the scores of the layers before") {
   test::for_each_backend([](Queue& queue) {
     uint64_t seed = 900;

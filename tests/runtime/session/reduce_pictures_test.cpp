@@ -24,7 +24,7 @@ using test::ReferenceText;
 using test::TestPicture;
 using test::VisionRecipe;
 
-constexpr const char* kRules[] = {"cover-rows", "cover-rows:weigh=0", "divprune",
+constexpr const char* kRules[] = {"cover-rows", "cover-rows:weigh=0", "divprune",   "visionzip:contextual=0",
                                   "cdpruner",   "even-rows",          "random-rows"};
 
 ocellus_limits reducing(ocellus_limits limits, const std::string& rule, float keep) {
