@@ -749,7 +749,8 @@ OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* 
  * conversation are kept (rounded up to pages of 16; at most 64) and moved up after released ones, so that no distance
  * grows beyond the model's context. images 0: no longer rolling. With eviction among all tokens of a prompt
  * (ocellus_cache_policy.compress_at), or KIVI, the oldest prompt's kept tokens are released together, with all of its
- * images. Not with methods that also evict during answers, whose tokens stand among those of earlier prompts, and not
+ * images. With infinipot-v (ocellus_cache_policy.evict) a full session thins its images to `keep` of their slots
+ * instead. Not with methods that also evict during answers, whose tokens stand among those of earlier prompts, and not
  * with OCELLUS_REUSE_PREFIX, which finds images by everything before them. For an answer at most half of the planned
  * text is released, and none of its prompt: a longer one stops with OCELLUS_STOP_FULL and continues with the next
  * generate. A prompt that can never fit is refused before anything is released. */

@@ -74,6 +74,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
         waiting_views.lay_out(model.vision(), shape.pictures.batch, shape.pictures.kept_views, shape.device, sink));
   if (shape.pictures.reduction.planned())
     OCELLUS_TRY(spread.lay_out(shape.prompt_rows, model.text().width, shape.prompt_rows, sink));
+  if (shape.kv.notes_frames) OCELLUS_TRY(thinning.lay_out(shape.kv, shape.pictures.per_session, shape.device, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));

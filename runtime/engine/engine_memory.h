@@ -11,6 +11,7 @@
 #include "runtime/library/library_traffic.h"
 #include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
+#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 
@@ -50,6 +51,7 @@ struct EngineMemory {
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
+  ThinMemory thinning;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
   StagedImages staged;
