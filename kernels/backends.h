@@ -41,6 +41,8 @@
   OP(seed_clusters, SeedClustersArgs)       \
   OP(cluster_kv, ClusterKvArgs)             \
   OP(gather_kv, GatherKvArgs)               \
+  OP(score_frames, ScoreFramesArgs)         \
+  OP(compact_frames, CompactFramesArgs)     \
   OP(note_slots, NoteSlotsArgs)             \
   OP(matmul, MatmulArgs)                    \
   OP(norm_matmul, NormMatmulArgs)           \

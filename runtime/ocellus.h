@@ -254,9 +254,12 @@ typedef struct ocellus_limits {
                               64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
                               longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
   char reduce[OCELLUS_METHOD_TEXT]; /* method that chooses the rows of a picture that are read, before they cost time or
-                                       slots (OCELLUS_METHOD_REDUCE); they keep their positions. "none" or empty: all
-                                       are read. Not with `reuse` */
+                                       slots, or after some layers (OCELLUS_METHOD_REDUCE); they keep their positions.
+                                       "none" or empty: all are read. Not with `reuse` */
   float reduce_keep;                /* the share of a picture's rows that it chooses, in (0, 1]; 1: all, bit for bit */
+  float reduce_ms;                  /* milliseconds that reading the rows of a prompt is to take: `reduce` keeps a
+                                       smaller share where the engine's earlier prompts show that this takes longer, a
+                                       sixteenth of the rows at least; answers then depend on the machine. 0: none */
   ocellus_cache_policy cache;
 } ocellus_limits;
 OCELLUS_API void ocellus_limits_init(ocellus_limits* limits);
@@ -749,7 +752,8 @@ OCELLUS_API ocellus_status ocellus_session_add_synthetic_image(ocellus_session* 
  * conversation are kept (rounded up to pages of 16; at most 64) and moved up after released ones, so that no distance
  * grows beyond the model's context. images 0: no longer rolling. With eviction among all tokens of a prompt
  * (ocellus_cache_policy.compress_at), or KIVI, the oldest prompt's kept tokens are released together, with all of its
- * images. Not with methods that also evict during answers, whose tokens stand among those of earlier prompts, and not
+ * images. With infinipot-v (ocellus_cache_policy.evict) a full session thins its images to `keep` of their slots
+ * instead. Not with methods that also evict during answers, whose tokens stand among those of earlier prompts, and not
  * with OCELLUS_REUSE_PREFIX, which finds images by everything before them. For an answer at most half of the planned
  * text is released, and none of its prompt: a longer one stops with OCELLUS_STOP_FULL and continues with the next
  * generate. A prompt that can never fit is refused before anything is released. */

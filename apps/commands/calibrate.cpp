@@ -95,7 +95,7 @@ class Search {
                     format_number(sums.all.accuracy(), 3) + time_left_.text(++done_, total_));
     };
     Totals totals;
-    const bool finished = score_questions(running, questions_, options_.questions.path, common, show, &totals);
+    const bool finished = score_questions(running, questions_, options_.questions, common, show, &totals);
     *exact = totals.all.exact;
     return finished;
   }

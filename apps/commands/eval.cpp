@@ -1,8 +1,10 @@
 // ocellus eval QUESTIONS.jsonl
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
@@ -99,7 +101,9 @@ int run_eval(EvalOptions options) {
   std::vector<Question> questions = read_questions(options.questions);
   const Model model = open_model(options.common);
   if (options.perplexity) ask_for_probabilities(model, &questions);
-  const Running running = start(model, options.common, needs_of(questions, model, options.common));
+  Needs needs = needs_of(questions, model, options.common);
+  if (options.questions.rolling > 0) needs.images = std::min<int64_t>(needs.images, options.questions.rolling);
+  const Running running = start(model, options.common, needs);
   Progress progress(options.common.quiet, "reading the first question ...");
   const TimeLeft time_left;
   const auto show = [&](const Question& question, const Outcome& outcome, const Totals& sums) {
@@ -109,7 +113,7 @@ int run_eval(EvalOptions options) {
                  time_left.text(sums.all.questions, std::ssize(questions)));
   };
   Totals totals;
-  if (!score_questions(running, questions, options.questions.path, options.common, show, &totals)) {
+  if (!score_questions(running, questions, options.questions, options.common, show, &totals)) {
     return kExitInterrupted;
   }
   progress.stop();
@@ -125,6 +129,9 @@ void add_eval_command(CLI::App* program, Action* action) {
   add_question_options(command, &options->questions);
   command->add_flag("--perplexity", options->perplexity,
                     "Also the probability of each expected answer; reads every question twice");
+  command->add_option("--rolling", options->questions.rolling, "Rolling sessions of N pictures: older ones make room")
+      ->option_text("N")
+      ->check(number_between(1, 65536));
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kAllMethods);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });
 }

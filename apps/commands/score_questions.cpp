@@ -15,6 +15,12 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(space) + 1 - begin);
 }
 
+void begin_question(ocellus_session* session, const QuestionOptions& asked) {
+  constexpr int32_t kSinkTokens = 4;
+  check(ocellus_session_reset(session));
+  if (asked.rolling > 0) check(ocellus_session_set_rolling(session, asked.rolling, kSinkTokens));
+}
+
 }  // namespace
 
 void add_question_options(CLI::App* command, QuestionOptions* options) {
@@ -75,18 +81,18 @@ void compress_before_suffix(CommonOptions* options) {
   if (!options->cache.compress_at) options->cache.compress_at = "before-suffix";
 }
 
-bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
+bool score_questions(const Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals) {
   CommonOptions silent = options;
   silent.quiet = true;  // the caller has one progress line for all questions
   for (const Question& question : questions) {
-    const std::string where = path + ", line " + std::to_string(question.line);
+    const std::string where = asked.path + ", line " + std::to_string(question.line);
     Outcome outcome;
     try {
-      check(ocellus_session_reset(running.session.get()));
+      begin_question(running.session.get(), asked);
       outcome.answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
       if (!question.answer_tokens.empty() && !outcome.answer.interrupted) {
-        check(ocellus_session_reset(running.session.get()));
+        begin_question(running.session.get(), asked);
         outcome.expected = score_turn(running.session.get(), question.parts, silent, question.answer_tokens);
       }
     } catch (const Failure& failure) {

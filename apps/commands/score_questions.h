@@ -24,6 +24,7 @@ struct QuestionOptions {
   std::string path;
   int64_t images_each = -1;
   int64_t limit = 0;
+  int32_t rolling = 0;  // pictures of a rolling session that reads each question; 0: the session holds all
 };
 void add_question_options(CLI::App* command, QuestionOptions* options);
 std::vector<Question> read_questions(const QuestionOptions& options);
@@ -90,9 +91,9 @@ void compress_before_suffix(CommonOptions* options);
 // Called after each answer, with the sums so far.
 using OnAnswer = std::function<void(const Question& question, const Outcome& outcome, const Totals& sums)>;
 
-// Answers each question in a session of its own; an answer counts if, trimmed, it equals the expected one. `path` names
-// the file in failures. Returns false if the user interrupted it.
-bool score_questions(const Running& running, const std::vector<Question>& questions, const std::string& path,
+// Answers each question in a session of its own; an answer counts if, trimmed, it equals the expected one. Failures
+// name the file that was asked. Returns false if the user interrupted it.
+bool score_questions(const Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
 
 }  // namespace ocellus::app

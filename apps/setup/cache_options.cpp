@@ -210,13 +210,19 @@ void add_method_options(CLI::App* command, CacheOptions* options, MethodNames sh
       ->group(kGroup);
   command
       ->add_option("--reduce", options->reduce,
-                   "Method that chooses the rows of a picture that are read, before they cost anything (default: none)")
+                   "Method that chooses the rows of pictures that are read (default: none)")
       ->option_text("none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown) + "[:KEY=VALUE,...]")
       ->check(method_of(OCELLUS_METHOD_REDUCE))
       ->group(kGroup);
   command->add_option("--reduce-keep", options->reduce_keep, "Fraction of a picture's rows that it keeps (default: 1)")
       ->option_text("FRACTION")
       ->check(number_between(0, 1))
+      ->group(kGroup);
+  command
+      ->add_option("--reduce-ms", options->reduce_ms,
+                   "Time that reading a prompt is to take: fewer rows are kept where it takes longer (default: none)")
+      ->option_text("MS")
+      ->check(number_between(0, 1e6))
       ->group(kGroup);
   command
       ->add_option("--kv-scheme", options->scheme,
@@ -413,7 +419,8 @@ void add_layer_bits(const ocellus_cache_policy& policy, nlohmann::ordered_json* 
 void set_reduction(const CacheOptions& options, ocellus_limits* limits, std::vector<std::string>* notes) {
   set_method("--reduce", options.reduce, limits->reduce);
   limits->reduce_keep = options.reduce_keep;
-  if (options.reduce_keep == 1 && options.reduce != "none")
+  limits->reduce_ms = options.reduce_ms;
+  if (options.reduce_keep == 1 && options.reduce_ms == 0 && options.reduce != "none")
     notes->push_back("--reduce " + options.reduce +
                      " drops nothing without --reduce-keep; --reduce-keep 0.5 keeps half.");
 }
@@ -432,6 +439,7 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   object["keep"] = decimal(policy.keep);
   object["reduce"] = method_name(limits.reduce);
   object["reduce_keep"] = decimal(limits.reduce_keep);
+  if (limits.reduce_ms > 0) object["reduce_ms"] = decimal(limits.reduce_ms);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
   object["reuse"] = reuse_text(limits);
   if (packs) {

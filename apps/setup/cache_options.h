@@ -25,6 +25,7 @@ struct CacheOptions {
   float keep = 1.0f;
   std::string reduce = "none";  // as ocellus_limits.reduce
   float reduce_keep = 1.0f;
+  float reduce_ms = 0;
   std::optional<std::string> compress_at;  // nullopt: the command's own default
   std::string reuse;                       // "none", "carry:16", "mpic:all"; empty: as the library needs it
   std::string library_path;

@@ -138,7 +138,7 @@ std::string methods_text() {
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_KV_SCHEME)) text += method_paragraph(*method);
   text +=
       "\nReductions of pictures, for --reduce NAME, with --reduce-keep: which rows are read, chosen between the vision "
-      "part and\nthe language model.\n";
+      "part and\nthe language model unless stated otherwise.\n";
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_REDUCE)) text += method_paragraph(*method);
   return text;
 }

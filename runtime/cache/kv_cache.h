@@ -45,7 +45,8 @@ class SessionCache {
   /// Takes an image's blocks, or a shared place; *ordinal counts the session's images from 0. kFull if there are none.
   Status reserve_image(int32_t* ordinal);
   Status share_image(int32_t place, int32_t* ordinal);
-  int32_t place_of(int32_t ordinal) const { return images_.data[ordinal].place; }
+  const StoredImage& image(int32_t ordinal) const { return images_.data[ordinal]; }
+  int32_t place_of(int32_t ordinal) const { return image(ordinal).place; }
   /// Takes pages and blocks for survivors; one reservation at a time. kFull if there are none.
   Status reserve_evicted(const EvictedRows& rows);
 
@@ -54,7 +55,6 @@ class SessionCache {
   /// Takes the block; its pages are released when it is committed, and text slots are numbered after them. kFull.
   Status reserve_text_block(KvRun* out);
   void commit_text_block();
-
   /// Returns the run (for writing; its live count may end before the slot) and the slot in it for text slot `index`.
   KvRun text_place(int64_t index, int32_t* slot) const;
   /// Block `block` of an image, from its slot block * block_slots on. Local: in layers with a window, as an empty run.
@@ -83,7 +83,6 @@ class SessionCache {
   DeviceView<int32_t> block_counts() const;
   /// Copies an eviction's counts to the host, for bytes(). Call it when the device has finished the prompt or answer.
   void fetch_counts(int32_t eviction, Queue& queue);
-
   /// Maximum over layers and heads of live packed slots of survivors, by the counts on the host.
   int64_t most_packed() const;
   /// Takes pages for `count` tokens of an answer that packed slots give way to; drop_uncommitted releases what
@@ -91,7 +90,6 @@ class SessionCache {
   Status reserve_spare(int64_t count);
   /// Keeps the spare slots that live in some head, by the counts on the host; all if these are not `known`.
   void note_added(bool known);
-
   /// Lists the live slots as runs within the limits: the past that attention reads, in any order.
   int64_t list_live(const TileLimits& limits, KvRun* out) const;
   /// Calls visit for each of these runs.
@@ -130,11 +128,13 @@ class SessionCache {
   /// Drop the oldest image that has blocks of its own, or the survivors of the oldest prompt. Nothing may be reserved.
   void release_oldest_image();
   void release_oldest_evicted();
+  /// Drops all images but the first `count`, which hold what was kept of all. Nothing may be reserved.
+  void keep_thinned(int32_t count);
   /// Drops text pages [first, first + count), which must be full. Nothing may be reserved.
   void release_text_pages(int32_t first, int32_t count);
   /// Records the position of a text slot or of an image's first slot when it is filled. Text comes in order.
   void note_text_position(int64_t index, int64_t position);
-  void note_image_position(int32_t ordinal, int64_t position) { images_.data[ordinal].position = position; }
+  void note_image_position(int32_t ordinal, int64_t position, int32_t cols = 0);
   /// Minimum position of live slots after the first `pages` pages, or `none` if there are none.
   int64_t oldest_position(int32_t pages, int64_t none) const;
   bool oldest_is_image(int32_t pages) const;

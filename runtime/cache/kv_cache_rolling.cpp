@@ -26,6 +26,15 @@ void SessionCache::release_oldest_image() {
   --image_count_;
 }
 
+void SessionCache::keep_thinned(int32_t count) {
+  for (int32_t i = 0; i < own_image_count_; ++i) {
+    if (i >= count) image_rows_ -= image(i).rows;
+    images_.data[i].thinned = true;
+  }
+  release_reserved_images(count);
+  image_count_ = count;
+}
+
 void SessionCache::release_oldest_evicted() {
   if (eviction_count_ == 0) return;
   const EvictedRows rows = evicted(0);
@@ -58,6 +67,11 @@ void SessionCache::note_text_position(int64_t index, int64_t position) {
   TextPage& page = pages_.data[index / kPageSlots];
   if (index % kPageSlots == 0) page.position = position;
   page.end = position + 1;
+}
+
+void SessionCache::note_image_position(int32_t ordinal, int64_t position, int32_t cols) {
+  images_.data[ordinal].position = position;
+  images_.data[ordinal].cols = cols;
 }
 
 int64_t SessionCache::oldest_position(int32_t pages, int64_t none) const {

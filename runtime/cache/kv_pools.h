@@ -6,6 +6,7 @@
 
 #include "kernels/base/kv_run.h"
 #include "kernels/base/slot_ledger.h"
+#include "kernels/cache/thin_frames.h"
 #include "platform/arena.h"
 #include "platform/device.h"
 #include "platform/round_up.h"
@@ -67,6 +68,7 @@ struct KvShape {
   KvFormatList layer_formats = {};
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
   LocalShape local = {};                   // the layers with a window
+  bool notes_frames = false;               // image blocks end with a FrameNote for every slot, by layer and head
   bool keeps_local = false;                // image blocks hold these, too, as f16: those of linked pictures
 
   /// Keys and values of one token, all layers, f16.
@@ -82,8 +84,12 @@ struct KvShape {
     return KvBlockLayout::of(format_of(layer), head_dim, block_slots, scales);
   }
   /// An image block's layers lie one after the other, with all their heads; those with a window come last.
-  int64_t block_bytes() const { return local_offset() + (keeps_local ? block_slots * local.slot_bytes() : 0); }
+  int64_t block_bytes() const {
+    const int64_t notes = notes_frames ? int64_t{layer_count} * kv_heads * block_slots : 0;
+    return notes_offset() + notes * int64_t{sizeof(FrameNote)};
+  }
   int64_t local_offset() const { return offset_of(layer_count); }
+  int64_t notes_offset() const { return local_offset() + (keeps_local ? block_slots * local.slot_bytes() : 0); }
   // The layers that an image block holds, by their place in it: those with a window, if it keeps them, come last.
   int32_t kept_layers() const { return layer_count + (keeps_local ? local.layers : 0); }
   int64_t kept_offset(int32_t place) const {

@@ -84,6 +84,8 @@ struct StoredImage {
   int64_t position = 0;  // position of its first row
   /// Slots, from the first on, that count at least 2, 3, .. times: each is read once more for every one of these.
   int32_t again[kMostRowWeight - 1] = {};
+  int32_t cols = 0;      // columns of the grid that its rows form, if their positions tell
+  bool thinned = false;  // its slots are what is left of several images, from this position on
   // Linked images only:
   int32_t first_slot = 0;      // slots before it are not read: their rows stand among the text
   int32_t hole_count = 0;      // further slots that are not read, see SessionCache::note_hole

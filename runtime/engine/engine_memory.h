@@ -11,6 +11,7 @@
 #include "runtime/library/library_traffic.h"
 #include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
+#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 
@@ -59,6 +60,7 @@ struct EngineMemory {
   ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
   ReductionMemory reduction;
+  ThinMemory thinning;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
   StagedImages staged;
@@ -74,6 +76,7 @@ struct EngineMemory {
   HostView<std::byte> picture_staging;
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
   StepTimes step_times;         // no row
+  double prompt_row_ms = 0;     // no row: a prompt's row takes this, as a running mean; 0: none was read yet
   HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
   HostView<NcarState> ncar;     // [1, sessions] for the newest rows that competed; DAVID only
 

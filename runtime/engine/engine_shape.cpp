@@ -12,7 +12,7 @@
 #include "runtime/forward/decode_step.h"
 #include "runtime/library/library_cache.h"
 #include "runtime/models/clip.h"
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -191,6 +191,24 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   if (!s->reuse.staged) return;
   const int64_t text = std::min(s->prompt_rows, round_up(s->session.text_tokens, int64_t{kPageSlots}));
   s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
+}
+
+/// Images are thinned where they stand, all of their rows by their place in a grid.
+Status check_thinning(const EngineShape& s) {
+  if (!s.policy.thin.on() || !s.pictures.planned()) return {};
+  const char* const name = infinipot_rule().method().name;
+  if (s.reuse.links())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "%s (evict) thins images that are read in their session, and linked ones are not (reuse): plan "
+                        "no reuse, or another method",
+                        name);
+  if (s.pictures.reduction.planned())
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "%s (evict) compares rows at the same place of images: plan all of their rows (reduce_keep)",
+                        name);
+  if (s.pictures.per_session < 2)
+    return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: plan at least two", name);
+  return {};
 }
 
 /// Linked images were read alone, and not with their prompt.
@@ -372,6 +390,7 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   if (text.local.window > 0) size_rings(text, s);
   kv.scales = policy.scales;
   kv.has_ledger = policy.evicts_answers();
+  kv.notes_frames = policy.thin.on() && s->pictures.planned();
   kv.has_sums = kv.has_ledger && policy.evict->answers(policy.options).by_attention;
   size_session(s);
   kv.page_count = s->session.pages * s->sessions;
@@ -484,6 +503,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_reduction(limits, model.text(), &s));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
+  OCELLUS_TRY(check_thinning(s));
   OCELLUS_TRY(size_steps(limits, &s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)

@@ -27,7 +27,8 @@ class SlotCursor {
       const KvRun run = cache_.text_place(text_index_++, &slot);
       return run_slot(run, slot, head_dim_);
     }
-    if (image_slots_.begin(piece.image_ordinal)) cache_.note_image_position(piece.image_ordinal, position);
+    if (image_slots_.begin(piece.image_ordinal))
+      cache_.note_image_position(piece.image_ordinal, position, piece.span.cols);
     const int64_t slot = image_slots_.next(row);
     if (packs_images_) return {};
     return run_slot(cache_.image_block(piece.image_ordinal, 0), slot, head_dim_);

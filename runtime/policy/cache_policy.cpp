@@ -80,6 +80,19 @@ Status check_late(const CachePolicy& policy) {
   return {};
 }
 
+/// Applies a method that thins images, which are stored as without eviction until then.
+Status set_thinning(const ocellus_method& method, float keep, CachePolicy* policy) {
+  const MethodValues& options = policy->options;
+  policy->thin = {.keep = keep,
+                  .novel = options.number("tar"),
+                  .recent = options.number("recent"),
+                  .pools = options.word("pool") == 0};
+  if (!policy->packs()) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "%s (evict) thins images that are not packed: plan 16 bits (kv_bits), or another method",
+                      method.name);
+}
+
 /// Checks rules that evict during answers: they need all slots.
 Status check_answers(const CachePolicy& policy) {
   if (!policy.evicts() || !policy.evict->answers(policy.options).required || policy.evicts_answers()) return {};
@@ -192,7 +205,9 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   OCELLUS_TRY(parse_packing(p.kv_scheme, &scheme, &packing));
   set_formats(p, &policy);
   policy.when = static_cast<CompressAt>(p.compress_at);
-  if (p.keep < 1) {
+  if (p.keep < 1 && rule->thins_frames()) {
+    OCELLUS_TRY(set_thinning(rule->method(), p.keep, &policy));
+  } else if (p.keep < 1) {
     policy.evict = rule;
     policy.keep = p.keep;
     policy.window = static_cast<int32_t>(policy.options.number("window"));

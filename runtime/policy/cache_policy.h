@@ -50,6 +50,20 @@ struct Survivors {
   int64_t slots() const { return window + budget; }
 };
 
+/// Thinning of the images of a rolling session: see thin_frames.h.
+struct ThinPolicy {
+  float keep = 1;      // images' slots that stay, as a share of those that the session may hold; 1: it does not thin
+  float novel = 0;     // share of these that TaR chooses
+  float recent = 0;    // share of the images that are recent
+  bool pools = false;  // norms of values are pooled
+
+  bool on() const { return keep < 1; }
+  /// Number of images' slots that stay of those of `images`, which are at least two.
+  int32_t kept(int32_t images) const {
+    return std::clamp(static_cast<int32_t>(keep * static_cast<float>(images)), 1, images - 1);
+  }
+};
+
 struct CachePolicy {
   KvFormat format = KvFormat::kF16;  // format of visual slots; if layers differ, the one with most bits
   KvFormatList layer_formats;
@@ -69,6 +83,7 @@ struct CachePolicy {
   int32_t window = 0;  // recent rows that are kept; 0: the method's choice
   int32_t residual = 0;  // KIVI: newest kept rows that stay f16, and up to a block more
   CompressAt when = CompressAt::kPromptEnd;
+  ThinPolicy thin;
 
   bool packs() const { return is_packed(format); }
   bool evicts() const { return evict != nullptr; }

@@ -11,6 +11,7 @@
 #include "runtime/policy/csp_rule.h"
 #include "runtime/policy/late_rule.h"
 #include "runtime/policy/rule_parts.h"
+#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -435,9 +436,11 @@ constexpr ScoredRule kElasticDeropePrefill(
 
 const EvictionRule* eviction_rule_at(int32_t index) {
   static const EvictionRule* const kRules[] = {
-      &kSnapKv,       &kDavid,          &kH2o,        &kValueWindow, &kH2oPrefill,           &kDavidH2o, &kSinkRecent,
-      &kStreamingLlm, &kElasticPrefill, &kElastic,    &kElasticRepo, &kElasticDeropePrefill, &kLookM,    &kLookMAllText,
-      &csp_rule(),    &vl_cache_rule(), &meda_rule(), &kRandom};
+      &kSnapKv,         &kDavid,           &kH2o,         &kValueWindow,
+      &kH2oPrefill,     &kDavidH2o,        &kSinkRecent,  &kStreamingLlm,
+      &kElasticPrefill, &kElastic,         &kElasticRepo, &kElasticDeropePrefill,
+      &kLookM,          &kLookMAllText,    &csp_rule(),   &vl_cache_rule(),
+      &meda_rule(),     &infinipot_rule(), &kRandom};
   return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/base/hash_term.h"
 #include "kernels/choice/row_cosines.h"
 #include "kernels/choice/row_products.h"
+#include "kernels/rows/merge_similar_rows.h"
 #include "platform/round_up.h"
 #include "runtime/models/text_model.h"
 #include "runtime/policy/cache_policy.h"
@@ -123,10 +124,50 @@ Status choose_at_random(const RowsToChoose& a, const MethodValues& options, Queu
   return {};
 }
 
+/// The i-th of the kept rows, if they lie evenly.
+int64_t even_row(const RowsToChoose& a, int64_t i) { return (2 * i + 1) * a.candidates / (2 * a.keep); }
+
 Status choose_evenly(const RowsToChoose& a, const MethodValues&, Queue&) {
-  for (int64_t i = 0; i < a.keep; ++i)
-    a.picks.host.data[i] = static_cast<int32_t>((2 * i + 1) * a.candidates / (2 * a.keep));
+  for (int64_t i = 0; i < a.keep; ++i) a.picks.host.data[i] = static_cast<int32_t>(even_row(a, i));
   return {};
+}
+
+/// A number that is near where places are: view, then the bits of line and column in turn (Z-order: Morton 1966).
+uint64_t z_order(const ViewPlace& place) {
+  const auto line = static_cast<uint32_t>(place.line * 1024), column = static_cast<uint32_t>(place.column * 1024);
+  auto order = static_cast<uint64_t>(place.view) << 20;
+  for (int bit = 0; bit < 10; ++bit)
+    order |= uint64_t{line >> bit & 1} << (2 * bit + 1) | uint64_t{column >> bit & 1} << (2 * bit);
+  return order;
+}
+
+/// Neighbours are averaged: pairs side by side for a half, two by two for a quarter.
+Status pool_rows(const RowsToChoose& a, const MethodValues&, Queue& queue) {
+  const ChoiceScratch& s = a.scratch;
+  const ViewPlace* const places = s.places.host.data;
+  const int32_t* const rows = s.list.host.data;
+  int32_t *const order = s.order.data, *const marks = s.marks.host.data;
+  std::iota(order, order + a.candidates, 0);
+  std::sort(order, order + a.candidates, [&](int32_t x, int32_t y) {
+    const uint64_t of_x = z_order(places[x]), of_y = z_order(places[y]);
+    return of_x != of_y ? of_x < of_y : x < y;
+  });
+  std::fill_n(marks, a.rows.rows, kJoinsNone);
+  for (int64_t i = 0; i < a.keep; ++i) {
+    const int64_t first = i * a.candidates / a.keep, end = (i + 1) * a.candidates / a.keep;
+    a.picks.host.data[i] = order[first];
+    s.others.host.data[i] = rows[order[first]];
+    for (int64_t j = first + 1; j < end; ++j) marks[rows[order[j]]] = rows[order[first]];
+  }
+  queue.upload(s.others, a.keep);
+  queue.upload(s.marks, a.rows.rows);
+  merge_similar_rows({.rows = a.inputs,
+                      .keys = a.rows,
+                      .targets = s.others.device.data,
+                      .count = a.keep,
+                      .joined = s.marks.device.data},
+                     queue);
+  return queue.status();
 }
 
 constexpr ocellus_method_option kCoverOptions[] = {
@@ -147,7 +188,7 @@ constexpr ReductionRule kRules[] = {
     {recommend(describe_method("cover-rows", "ours, after Lin and Bilmes 2011 and Bolya et al. 2023",
                                "Rows that all others are near to, each counted as often as it stands for others.",
                                kCoverOptions)),
-     {.products = true, .by = PickBy::kCover, .weighs = true},
+     {.products = true, .by = PickBy::kCover, .weighs = true, .places = true},
      choose_cover},
     {describe_method("divprune", "DivPrune, Alvar et al. 2025",
                      "As published: rows at wide angles to each other (max-min diversity)."),
@@ -156,7 +197,7 @@ constexpr ReductionRule kRules[] = {
     {describe_method("visionzip", "VisionZip, Yang et al. 2024",
                      "Rows with the most attention in the tower; some of the others, merged with what is like them.",
                      kVisionZipOptions),
-     {.attention = true},
+     {.merges = true, .attention = true},
      choose_visionzip},
     {describe_method("cdpruner", "CDPruner, Zhang et al. 2025",
                      "As published, relevance by the prompt's tokens: relevant rows that span much (conditional DPP).",
@@ -175,6 +216,9 @@ constexpr ReductionRule kRules[] = {
     {describe_method("even-rows", "baseline", "Every second, fourth, ... row: the picture at fewer rows."),
      {},
      choose_evenly},
+    {describe_method("pool-rows", "baseline", "Neighbours averaged, as if the picture were smaller."),
+     {.places = true, .merges = true},
+     pool_rows},
     {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomOptions), {}, choose_at_random}};
 
 }  // namespace
@@ -189,16 +233,15 @@ Status ChoiceScratch::lay_out(const Reduction& reduction, int64_t encoded, int64
   const ReductionNeeds& needs = reduction.rule->needs;
   const int64_t rows = needs.shares() ? chunk_rows : encoded;
   OCELLUS_TRY(list.lay_out(sink, "rows to choose from", kLife, kChoicePhase, 1, rows));
-  if (needs.text || needs.clips || needs.attention) {
+  if (needs.places) OCELLUS_TRY(places.lay_out(sink, "places of rows", kLife, kChoicePhase, 1, rows));
+  if (needs.text || needs.clips || needs.merges) {
     OCELLUS_TRY(others.lay_out(sink, "rows to compare with", kLife, kChoicePhase, 1, chunk_rows));
     OCELLUS_TRY(cosines.lay_out(sink, "measures of rows", kLife, kChoicePhase, 1, rows));
   }
   if (needs.text) OCELLUS_TRY(take_rows(sink, "mean row of text", kLife, kChoicePhase, 1, width, &mean));
-  if (needs.attention) OCELLUS_TRY(marks.lay_out(sink, "marks of rows", kLife, kChoicePhase, 1, chunk_rows));
-  if (needs.clips || needs.attention)
-    OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, rows, &order));
+  if (needs.merges) OCELLUS_TRY(marks.lay_out(sink, "marks of rows", kLife, kChoicePhase, 1, chunk_rows));
+  if (needs.clips || needs.merges) OCELLUS_TRY(take_rows(sink, "order of rows", kLife, kChoicePhase, 1, rows, &order));
   if (!needs.products) return {};
-  if (needs.by == PickBy::kCover) OCELLUS_TRY(places.lay_out(sink, "places of rows", kLife, kChoicePhase, 1, rows));
   OCELLUS_TRY(take_rows(sink, "products of rows", kLife, kChoicePhase, rows, rows, &products));
   return take_rows(sink, "choice of rows", kLife, kChoicePhase, 1,
                    pick_rows_scratch(needs.by, rows, reduction.kept_of(rows)), &picking);
@@ -232,8 +275,14 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
   if (limits.reduce_keep < 1 && out->rule == nullptr)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a method chooses the rows of pictures that are read (reduce_keep): name one (reduce)");
-  if (limits.reduce_keep == 1) out->rule = nullptr;
+  if (limits.reduce_ms != 0 && (!(limits.reduce_ms > 0) || out->rule == nullptr || out->rule->needs.layers))
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "a time for reading prompts (reduce_ms) is above 0, and needs a method that chooses rows before "
+        "they are read (reduce)");
+  if (limits.reduce_keep == 1 && limits.reduce_ms == 0) out->rule = nullptr;
   out->keep = limits.reduce_keep;
+  out->target_ms = limits.reduce_ms;
   return {};
 }
 
@@ -258,9 +307,10 @@ Status check_reduction(const Reduction& reduction, const CachePolicy& policy, co
   return {};
 }
 
-int64_t Reduction::kept_of(int64_t rows) const {
+int64_t Reduction::kept_of(int64_t rows, double share) const {
   if (!planned() || rows == 0) return rows;
-  const auto kept = static_cast<int64_t>(static_cast<double>(keep) * static_cast<double>(rows) + 0.5);
+  const double most = std::min(static_cast<double>(keep), share);
+  const auto kept = static_cast<int64_t>(most * static_cast<double>(rows) + 0.5);
   return std::clamp<int64_t>(kept, 1, rows);
 }
 

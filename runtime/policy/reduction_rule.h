@@ -46,7 +46,7 @@ struct RowsToChoose {
                                    // candidates, in any order
   StagedRows<int32_t> stands_for;  // [1, keep] the same: candidates that each pick stands for, itself included; only
                                    // where the reduction weighs rows
-  // Only for rules that need the tower's attention, which may change what is read of the rows that they pick:
+  // Only for rules that merge rows, and so change what is read of those that they pick:
   DeviceView<float> inputs = {};           // [T, input_width] `rows`, and what joins them after the first layers
   DeviceView<const float> attention = {};  // [T, 1] that the rows receive in the tower: see tower_notes.h
   DeviceView<const float> keys = {};       // [T, E] their keys there
@@ -60,6 +60,8 @@ struct ReductionNeeds {
   bool text = false;       // the prompt: a chunk holds all of a session
   bool clips = false;      // frames of clips, which share what is kept of them: a chunk holds all of a session
   bool layers = false;     // the attention of the prompt's last row, after some layers: a chunk holds all of a session
+  bool places = false;     // where rows lie in their picture
+  bool merges = false;     // scratch for merge_similar_rows
   bool attention = false;  // and keys of the tower
   bool shares() const { return clips; }
   bool whole_session() const { return text || clips || layers; }
@@ -83,6 +85,7 @@ struct Reduction {
   const ReductionRule* rule = nullptr;  // null: all rows are read
   MethodValues options;
   float keep = 1;            // share of a picture's rows
+  float target_ms = 0;       // see ocellus_limits.reduce_ms; 0: none
   int64_t encoded_rows = 0;  // maximum rows of a picture before it
   /// Attention counts a row as often as there are rows that it stands for, kMostRowWeight at most (proportional
   /// attention, Bolya et al. 2023): by a bias where the prompt is read, and by reading its slot again from the cache.
@@ -94,8 +97,8 @@ struct Reduction {
     return planned() && rule->needs.layers ? static_cast<int32_t>(options.number("layer")) : 0;
   }
   bool needs_attention() const { return planned() && rule->needs.attention; }
-  /// Number of rows that are read of a picture of `rows`, one at least.
-  int64_t kept_of(int64_t rows) const;
+  /// Number of rows that are read of a picture of `rows`, one at least; of `share` of them if that is less.
+  int64_t kept_of(int64_t rows, double share = 1) const;
   /// Maximum of tiles of `tile_slots` slots that a picture's slots are read again in. A block has `block_slots` of
   /// them.
   int64_t again_tiles(int64_t tile_slots, int64_t block_slots) const;

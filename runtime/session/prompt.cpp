@@ -101,6 +101,14 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
   return run_kept_rows(engine, chunk.row_count, *plan, scratch, stop);
 }
 
+/// Keeps a running mean, which follows a machine that slows down. Few rows tell nothing of many.
+void note_row_time(double spent_ms, int64_t rows, double* mean_ms) {
+  constexpr int64_t kLeastRows = 32;
+  if (rows < kLeastRows) return;
+  const double row_ms = spent_ms / static_cast<double>(rows);
+  *mean_ms = *mean_ms == 0 ? row_ms : 0.75 * *mean_ms + 0.25 * row_ms;
+}
+
 Status prefill(Conversation& conversation, Reuse& reuse) {
   Engine& engine = conversation.engine();
   const EngineShape& shape = engine.shape();
@@ -134,7 +142,10 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   const bool competes = shape.competes(facts_of(stored)), has_ncar = competes && memory.ncar.data != nullptr;
   if (competes) cache.fetch_counts(cache.eviction_count(), queue);
   if (has_ncar) queue.copy(memory.ncar.data + conversation.slot(), scratch.compress.ncar.data, sizeof(NcarState));
-  OCELLUS_TRY(timer.finish(&conversation.stats().prefill_ms));
+  double spent_ms = 0;
+  OCELLUS_TRY(timer.finish(&spent_ms));
+  conversation.stats().prefill_ms += spent_ms;
+  note_row_time(spent_ms, chunk.row_count, &memory.prompt_row_ms);
   if (has_ncar) conversation.note_ncar();
   if (plan.compress.is_late || plan.compress.shares) cache.shrink_evicted();
   return {};
@@ -257,7 +268,7 @@ Status Prompt::read() {
   ++reads_;
   Status status = conversation_.stop().check();
   if (status.ok()) status = pictures_.encode();
-  if (status.ok()) status = reduce_pictures(engine);
+  if (status.ok()) status = reduce_pictures(engine, &conversation_.stats().prefill_ms);
   if (status.ok()) status = read_rows(conversation_, reuse_);
   if (!status.ok()) {
     pictures_.forget_from(0);

@@ -51,6 +51,7 @@ void for_each_group(const PromptChunk& chunk, bool shares, Visit visit) {
 }
 
 constexpr int32_t kDroppedRow = kSkippedRow - 1;
+constexpr double kLeastShare = 1.0 / 16;
 
 /// The reduction of a chunk's pictures, from the choice to the chunk of what is left.
 class ChunkReduction {
@@ -64,6 +65,7 @@ class ChunkReduction {
         queue_(engine.queue()) {}
 
   Status run() {
+    find_share();
     if (reduction_.rule->needs.text) chunk_.embed_text(engine_.text(), queue_);
     OCELLUS_TRY(choose());
     OCELLUS_TRY(queue_.finish());
@@ -76,8 +78,16 @@ class ChunkReduction {
   bool shares() const { return reduction_.rule->needs.shares(); }
   /// Rows of a group that are kept.
   int64_t kept_of(const PictureGroup& group) const {
-    const int64_t kept = reduction_.kept_of(group.rows) * group.count;
+    const int64_t kept = reduction_.kept_of(group.rows, share_) * group.count;
     return shares() ? std::max(kept, group.rows) : kept;
+  }
+
+  /// The share of pictures' rows that can be read in the time that the reduction aims at.
+  void find_share() {
+    const double row_ms = engine_.memory().prompt_row_ms;
+    if (reduction_.target_ms == 0 || row_ms == 0) return;
+    const auto text = static_cast<double>(chunk_.text_count), all = static_cast<double>(chunk_.row_count);
+    share_ = std::max(kLeastShare, (static_cast<double>(reduction_.target_ms) / row_ms - text) / (all - text));
   }
 
   Status choose() {
@@ -104,9 +114,9 @@ class ChunkReduction {
                         .seed = static_cast<uint64_t>(group.ordinal),
                         .picks = part_of(memory_.picks, done, keep),
                         .stands_for = {}};
+      if (reduction_.rule->needs.merges) rows.inputs = chunk_.inputs.slice_rows(0, chunk_.row_count);
       if (reduction_.needs_attention()) {
         const DeviceView<float> notes = engine_.memory().notes.slice_rows(0, chunk_.row_count);
-        rows.inputs = chunk_.inputs.slice_rows(0, chunk_.row_count);
         rows.attention = notes.slice_cols(0, 1);
         rows.keys = notes.slice_cols(1, notes.cols - 1);
       }
@@ -196,11 +206,12 @@ class ChunkReduction {
   const ReductionMemory& memory_;
   const ChoiceScratch& scratch_;
   Queue& queue_;
+  double share_ = 1;  // of pictures' rows; above that of the reduction: as that
 };
 
 }  // namespace
 
-Status reduce_pictures(Engine& engine) {
+Status reduce_pictures(Engine& engine, double* spent_ms) {
   const PromptChunk& chunk = engine.memory().chunk;
   const Reduction& reduction = engine.shape().pictures.reduction;
   if (!reduction.planned() || reduction.full_layers() > 0 || chunk.text_count == chunk.row_count) return {};
@@ -208,7 +219,11 @@ Status reduce_pictures(Engine& engine) {
   const ArenaScope scope(engine.arena());
   ChoiceScratch scratch;
   OCELLUS_TRY(engine.take_scratch(&scratch));
-  return ChunkReduction(engine, scratch).run();
+  OCELLUS_TRY(engine.queue().finish());  // the pictures are encoded
+  const int64_t start = now_ns();
+  OCELLUS_TRY(ChunkReduction(engine, scratch).run());
+  *spent_ms += elapsed_ms(start, now_ns());
+  return {};
 }
 
 }  // namespace ocellus

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/engine/engine.h"
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -28,6 +28,9 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
         "a rolling context releases the kept tokens of its oldest prompt together, and with %s (evict) tokens "
         "of later answers stand among them: plan another eviction method",
         shape.policy.evict->method().name);
+  if (shape.policy.thin.on() && images == 1)
+    return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: keep at least two",
+                        infinipot_rule().method().name);
   if (shape.reuse.in_context() && images > 0)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "prefix caching finds an image by everything before it, some of which a rolling context has "
@@ -127,6 +130,24 @@ void Room::move_sinks() {
   cache.move_pages(sinks(), cache.oldest_position(sinks(), conversation_.state().next_position));
 }
 
+/// Thins the images if the needed ones are too many. What is left cannot be told apart: a prompt that fails takes all
+/// of it if some of the images are its own.
+Status Room::thin(const RowNeed& need) {
+  Engine& engine = conversation_.engine();
+  const EngineShape& shape = engine.shape();
+  SessionCache& cache = conversation_.cache();
+  const int32_t count = cache.image_count();
+  if (!shape.policy.thin.on() || count + need.images <= images_ || !can_thin(cache)) return {};
+  const int32_t kept = std::min(shape.policy.thin.kept(images_), images_ - need.images);
+  if (kept < 1 || kept >= count) return {};
+  int32_t& until = conversation_.checkpoint().cache.image_count;
+  until = until < count ? 0 : kept;
+  const Status status = thin_frames(shape.policy.thin, engine.memory().thinning, kept,
+                                    shape.pictures.rows / shape.pictures.views, cache, engine.queue());
+  if (!status.ok()) engine.queue().clear();
+  return status;
+}
+
 /// Releases the oldest rows of the kind that is too much, unless they came after `until`. False if nothing can be
 /// released.
 bool Room::release_oldest(const RowNeed& need, const CacheMark& until) {
@@ -159,6 +180,7 @@ Status Room::release(const RowNeed& need) {
   if (position > kMaxPosition)
     return OCELLUS_FAIL(Code::kFull, "the conversation has reached position %lld: reset the session",
                         static_cast<long long>(position));
+  OCELLUS_TRY(thin(need));
   while (!has(need, {}) && release_oldest(need, conversation_.cache().mark())) {
   }
   move_sinks();

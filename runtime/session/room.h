@@ -2,6 +2,7 @@
 //
 // Rolling contexts are sessions that go on for hours. The newest images stay, the oldest ones are released; text stays
 // within its planned pages, the beginning of the conversation (attention sinks; Xiao et al., StreamingLLM) included.
+// With InfiniPot-V older images are thinned instead, and released only if they are not alike or positions run out.
 // If the rows of a prompt compete for slots, what is left of it is released as a whole, with all of its images.
 //
 // Positions grow on. What attention sees is their differences, so nothing that stays has to change, but for the sinks:
@@ -58,6 +59,7 @@ class Room {
   int64_t live_span() const;
   int32_t sinks() const;
   void move_sinks();
+  Status thin(const RowNeed& need);
   bool release_oldest(const RowNeed& need, const CacheMark& until);
 
   Conversation& conversation_;

@@ -206,7 +206,7 @@ class Flags(ProgramTest):
     def test_all_methods_are_listed_with_their_options(self):
         (listed,) = self.objects("methods")
         names = [method["name"] for method in listed["evict"]]
-        self.assertEqual(len(names), 18)
+        self.assertEqual(len(names), 19)
         text = self.answer("methods")
         few, every = self.answer("caption", "--help"), self.answer("eval", "--help")
         self.assertIn("--evict none|" + "|".join(names), every)

@@ -2,6 +2,7 @@
 // it was, what a clip takes by the plan, and the cache methods on clips.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -304,6 +305,43 @@ TEST_CASE("the plan of clips is what the engine takes, and holds the longest wor
     advised |=
         std::string(images.advice[i].text).find("frames of clips per session instead of 200") != std::string::npos;
   CHECK(advised);
+}
+
+TEST_CASE("of a clip's frames the first stays whole, and of the others the rows that changed") {
+  const std::unique_ptr<Model> model = test::open_tiny_family("smolvlm");
+  const int64_t rows = model->vision().tokens_per_view();
+  ocellus_limits limits = clip_limits(4);
+  test::set_text(limits.reduce, "evs");
+  limits.reduce_keep = 0.5f;
+  const auto engine = test::make_engine(*model, limits);
+  Session& session = test::open_session(*engine);
+  TestClip clip;
+  for (int32_t i = 0; i < 4; ++i) clip.add_frame(0.5 * i, 40, i == 2 ? 30 : 31, i == 2 ? 7 : 0);  // one differs
+  add(session, clip);
+  std::vector<int64_t> image_rows;
+  const int64_t all_rows = engine->memory().chunk.row_count;
+  for (int64_t row = 0; row < all_rows; ++row)
+    if (!engine->memory().chunk.is_text(row)) image_rows.push_back(row);
+  REQUIRE(std::ssize(image_rows) == 4 * rows);
+  (void)test::first_logits(session);
+  CHECK(session.cache().rows() == all_rows - 2 * rows);
+  CHECK(session.cache().image_count() == 4);
+  const int32_t* const kept = engine->memory().reduction.picks.host.data;
+  const int32_t* const end = kept + session.cache().rows();
+  for (int64_t i = 0; i < 2 * rows; ++i) {
+    CHECK(std::binary_search(kept, end, image_rows[static_cast<size_t>(i)]) == (i < rows));
+  }
+  const test::Answer answer = test::answer_of(session, test::default_params(4));
+  CHECK_MESSAGE(answer.status.ok(), last_failure().sentence);
+
+  session.reset();
+  TestClip brief;
+  brief.add_frame(0, 40, 31);
+  add(session, brief);
+  CHECK(test::answer_of(session).status.code() == Code::kBadArgument);
+  CHECK(std::string(last_failure().sentence).find("no room for all of its first frame") != std::string::npos);
+  session.reset();
+  CHECK(session.add_frame(test::TestPicture(40, 31, 0).frame()).code() == Code::kUnsupported);
 }
 
 TEST_CASE("frames of clips are packed, dropped, linked and released as pictures are") {

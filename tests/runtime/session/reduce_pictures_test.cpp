@@ -27,6 +27,8 @@ using test::VisionRecipe;
 constexpr const char* kRules[] = {"cover-rows", "cover-rows:weigh=0", "divprune",   "visionzip:contextual=0",
                                   "cdpruner",   "even-rows",          "random-rows"};
 
+constexpr const char* kMergingRules[] = {"visionzip", "pool-rows"};
+
 ocellus_limits reducing(ocellus_limits limits, const std::string& rule, float keep) {
   test::set_text(limits.reduce, rule);
   limits.reduce_keep = keep;
@@ -57,6 +59,16 @@ std::vector<int> pictures_by_row(const Parts& parts, int64_t rows_per_view) {
   for (const test::Part& part : parts)
     pictures.insert(pictures.end(), static_cast<size_t>(part.view < 0 ? 1 : rows_per_view), part.picture);
   return pictures;
+}
+
+/// The first row of every view becomes the mean of all.
+void average_views(const std::vector<int>& picture_of, int64_t view_rows, Matrix* rows) {
+  for (int64_t row = 0; row < rows->rows; row += picture_of[static_cast<size_t>(row)] < 0 ? 1 : view_rows)
+    for (int64_t i = 0; i < rows->cols && picture_of[static_cast<size_t>(row)] >= 0; ++i) {
+      double sum = 0;
+      for (int64_t other = row; other < row + view_rows; ++other) sum += rows->row(other)[i];
+      rows->row(row)[i] = sum / static_cast<double>(view_rows);
+    }
 }
 
 void check_against_reference(const char* rule, float keep) {
@@ -95,10 +107,11 @@ void check_against_reference(const char* rule, float keep) {
   CHECK(std::is_sorted(kept.begin(), kept.end()));
   for (int i = 0; i < 2; ++i)
     CHECK(count_image_rows(kept, picture_of, i) == std::llround(keep * static_cast<float>(all[i])));
-  const Matrix rows = test::reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
+  Matrix rows = test::reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
   for (auto row = static_cast<int32_t>(all_rows); row < std::ssize(picture_of); ++row) kept.push_back(row);
   if (weighs) counts.resize(kept.size(), 1);
   const std::vector<int64_t> positions(kept.begin(), kept.end());
+  if (std::string(rule) == "pool-rows") average_views(picture_of, pair.model.vision().tokens_per_view(), &rows);
   const ReferenceText text(pair.model.text_file());
   const Matrix expected = text.logits(text.read(rows_of(rows, kept), positions, {.counts = counts}));
   const double bound = bound_on(*engine, 3e-4, 1e-2);
@@ -129,12 +142,15 @@ struct Talk {
 TEST_CASE("the rows that a rule keeps are read at their own positions, between all of the text") {
   for (const char* const rule : kRules)
     for (const float keep : {0.5f, 0.25f, 0.1f}) check_against_reference(rule, keep);
+  check_against_reference("pool-rows", 0.25f);
 }
 
 TEST_CASE("every family reads half of its pictures' rows, or all of them bit for bit") {
   test::for_each_tiny_family([](const Model& model) {
     const Talk all(model, family_limits());
-    for (const char* const rule : kRules) {
+    std::vector<const char*> rules(std::begin(kRules), std::end(kRules));
+    rules.insert(rules.end(), std::begin(kMergingRules), std::end(kMergingRules));
+    for (const char* const rule : rules) {
       CAPTURE(std::string(rule));
       const Talk whole(model, reducing(family_limits(), rule, 1));
       CHECK(whole.logits == all.logits);
@@ -195,6 +211,29 @@ TEST_CASE("the plan has slots for the rows that are read, and no others") {
   CHECK(half.total_bytes < all.total_bytes);
 }
 
+TEST_CASE("fewer rows are kept where prompts take longer than they are to take") {
+  ocellus_limits limits = reducing(test::picture_limits(2, 60), "cover-rows", 0.5f);
+  const auto read_twice = [&](float target_ms) {
+    limits.reduce_ms = target_ms;
+    const auto engine = test::make_engine(tiled_pair().model, limits);
+    Session& session = test::open_session(*engine);
+    std::vector<int64_t> rows;
+    for (int turn = 0; turn < 2; ++turn) {
+      session.reset();
+      test::add_two_pictures(session);
+      (void)test::first_logits(session);
+      rows.push_back(session.cache().rows() - session.cache().text_rows());
+    }
+    return rows;
+  };
+  const std::vector<int64_t> plain = read_twice(0), hurried = read_twice(1e-6f);
+  CHECK(plain[1] == plain[0]);
+  CHECK(hurried[0] == plain[0]);  // the time is not known yet
+  CHECK(hurried[1] < plain[0] / 4);
+  CHECK(hurried[1] >= 2);
+  CHECK(read_twice(1e6f) == plain);
+}
+
 TEST_CASE("a picture that fails or is cancelled leaves what was read before") {
   const auto engine = test::make_engine(tiled_pair().model, reducing(test::picture_limits(2, 60), "cover-rows", 0.5f));
   Session& session = test::open_session(*engine);
@@ -218,18 +257,18 @@ TEST_CASE("reductions that cannot be are refused in a sentence") {
   linked.reuse = OCELLUS_REUSE_MPIC;
   ocellus_plan plan;
   CHECK(plan_memory(model, linked, &plan).code() == Code::kBadArgument);
+  for (const auto& [rule, ms] :
+       {std::pair("fastv:layer=1", 5.0f), {"divprune", -1.0f}, {"divprune", NAN}, {"", 5.0f}}) {
+    ocellus_limits timed = reducing(test::picture_limits(2, 60), rule, rule[0] == '\0' ? 1 : 0.5f);
+    timed.reduce_ms = ms;
+    CHECK(plan_memory(model, timed, &plan).code() == Code::kBadArgument);
+  }
   const struct {
     const char* rule;
     float keep;
-  } wrong[] = {{"none", 0.5f},
-               {"", 0.5f},
-               {"divprune", 0},
-               {"divprune", -1},
-               {"divprune", 1.5f},
-               {"divprune", NAN},
-               {"nothing", 0.5f},
-               {"divprune:seed=1", 0.5f},
-               {"random-rows:seed=-1", 0.5f}};
+  } wrong[] = {
+      {"none", 0.5f},    {"", 0.5f},        {"divprune", 0}, {"divprune", -1},          {"divprune", 1.5f},
+      {"divprune", NAN}, {"nothing", 0.5f}, {"evs", 0.5f},   {"divprune:seed=1", 0.5f}, {"random-rows:seed=-1", 0.5f}};
   for (const auto& w : wrong) {
     CAPTURE(std::string(w.rule));
     CHECK(plan_memory(model, reducing(test::picture_limits(2, 60), w.rule, w.keep), &plan).code() ==
