@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(kRowsThreads, T::kBlocks) attend_tile(const __
     TileScores<T> scores = {};
     score_stage<T>(rows, warp_queries, keys, scores);
     if (work.calibration.rows != nullptr) calibrate_stage<T>(work, place, runs, stage, scores);
+    if (work.row_bias != nullptr) bias_stage<T>(work, stage, scores);
     if (!sees_all<T>(work, runs, stage, rows)) mask_stage<T>(work, place, runs, stage, scores);
     float rescale[T::kRowTiles][2];
     const bool moved = move_bases<T>(work.scale, scores, rows, rescale);

@@ -109,6 +109,7 @@ __device__ void work_on(const RowsWork& work, const TilePlace& place, RingRun* r
   settle(scores[0]);
 
   const RingRun* runs = runs_of<T>(ring, stage);
+  if (work.row_bias != nullptr) bias_stage<T>(work, stage, scores);
   if (!sees_all<T>(work, runs, stage, rows.least_limit)) mask_stage<T>(work, place, runs, stage, scores);
   take_weights<T, kFirst>(work.scale, rows, scores, weights);
 }

@@ -65,13 +65,27 @@ __device__ inline int visible_slots(const RingRun& run, int limit) {
   return visible_slots(PieceSlots{run.live, run.run.visible_from}, limit);
 }
 
-/// The bias of slot `column` of a piece: an own row's if it begins with own row `own`, else 0.
+/// Adds the bias of own rows to a stage's scores.
 template <class T>
-__device__ float bias_of(const RowsWork& work, int own, int column) {
-  return work.row_bias == nullptr || is_run<T>(own) ? 0.0f : work.row_bias[own + column] * work.root;
+__device__ void bias_stage(const RowsWork& work, int stage, TileScores<T>& scores) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int n = 0; n < T::kSlots / kMatrix; ++n) {
+    const int own = own_row_of<T>(work, stage) + n / 2 * kTileSlots, first = own + n % 2 * kMatrix + lane % 4 * 2;
+    if (is_run<T>(own)) continue;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float bias = first + i < work.row_count ? work.row_bias[first + i] * work.root : 0.0f;
+#pragma unroll
+      for (int r = 0; r < T::kRowTiles; ++r) {
+        scores[r][n][i] += bias;
+        scores[r][n][2 + i] += bias;
+      }
+    }
+  }
 }
 
-/// Masks slots that are not live or come after a row, and adds the bias of the others.
+/// Masks slots that are not live or come after a row.
 template <class T, class Run>
 __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const Run* runs, int stage,
                            TileScores<T>& scores) {
@@ -90,22 +104,17 @@ __device__ void mask_stage(const RowsWork& work, const TilePlace& place, const R
         const int visible = is_run<T>(own) ? visible_slots(runs[n / 2], limit) : span.end - own;
         const int hidden = T::kListed && !is_run<T>(own) ? span.begin - own : 0;
         const int column = n % 2 * kMatrix + lane % 4 * 2;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& score = scores[r][n][2 * half + i];
-          const bool is_hidden = column + i >= visible || (T::kListed && column + i < hidden);
-          score = is_hidden ? -INFINITY : score + bias_of<T>(work, own, column + i);
-        }
+        if (column >= visible || (T::kListed && column < hidden)) scores[r][n][2 * half] = -INFINITY;
+        if (column + 1 >= visible || (T::kListed && column + 1 < hidden)) scores[r][n][2 * half + 1] = -INFINITY;
       }
     }
   }
 }
 
-/// True if mask_stage() leaves a stage's scores as they are.
 template <class T>
 __device__ bool sees_all(const RowsWork& work, const RingRun* runs, int stage, int least_limit) {
   const int own = own_row_of<T>(work, stage);
-  bool all = own + T::kSlots <= least_limit && (work.row_bias == nullptr || own + T::kSlots <= 0);
+  bool all = own + T::kSlots <= least_limit;
   if (!is_run<T>(own)) return all;
 #pragma unroll
   for (int entry = 0; entry < T::kPieces; ++entry)

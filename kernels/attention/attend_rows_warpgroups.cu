@@ -52,7 +52,6 @@ __device__ void queue_values(typename T::Shared& shared, int at, const TileWeigh
 template <class T>
 __device__ bool sees_stage(const RowsWork& work, int stage, bool complete, const TileRows<T>& rows) {
   const int own = own_row_of<T>(work, stage), end = own + T::kSlots;
-  if (work.row_bias != nullptr && end > 0) return false;
   return end <= rows.least_limit && (own >= rows.largest_begin || end <= 0) && (own >= 0 || complete);
 }
 
@@ -74,6 +73,7 @@ __device__ void work_on(const RowsWork& work, const TilePlace& place, typename T
   wait_for_products<kFirst ? 0 : 1>();
   settle(scores[0]);
 
+  if (work.row_bias != nullptr) bias_stage<T>(work, stage, scores);
   if (!sees_stage<T>(work, stage, shared.complete[here.at] != 0, rows))
     mask_stage<T>(work, place, shared.pieces[here.at], stage, scores);
   arrive(shared.keys_empty[here.at]);

@@ -13,7 +13,7 @@ using picking::score_of;
 
 constexpr int kThreads = kBestRowThreads;
 constexpr int kLineThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
+constexpr int kChanges = 256;
 
 __device__ float& product(const PickRowsArgs& a, int64_t row, int64_t col) {
   return a.products.data[row * a.products.stride + col];
@@ -145,60 +145,92 @@ __global__ void __launch_bounds__(kLineThreads)
   if (threadIdx.x == 0) gains[t] = -sum;
 }
 
-/// The gain of a row, by the threads from `first` on in steps of `step`; each has a part.
-__device__ float part_of_gain(const PickRowsArgs& a, const float* least, int64_t row, int first, int step) {
-  float gain = 0;
-  for (int64_t t = first; t < a.products.rows; t += step) gain += fmaxf(0.0f, least[t] - product(a, row, t));
-  return gain;
+/// Cost of row t that a choice of `row` would save.
+__device__ float saving(const PickRowsArgs& a, float least, int64_t row, int64_t t) {
+  return fmaxf(0.0f, least - product(a, t, row));
+}
+
+/// Rows whose nearest choice has changed, in their order: by one warp.
+struct ChangedRows {
+  int count;
+  int rows[kChanges];
+  float before[kChanges];
+};
+
+/// Makes row `row` the nearest choice of rows [first, rows) that it is nearer to, of at most kChanges. Returns the row
+/// to go on from.
+__device__ int64_t approach(const PickRowsArgs& a, int64_t row, int32_t pick, int64_t first, float* least,
+                            int32_t* nearest, ChangedRows& changed) {
+  const int lane = static_cast<int>(threadIdx.x);
+  int count = 0;
+  for (; first < a.products.rows && count <= kChanges - kWarp; first += kWarp) {
+    const int64_t t = first + lane;
+    const float before = t < a.products.rows ? least[t] : 0, cost = t < a.products.rows ? product(a, row, t) : 0;
+    const bool changes = t < a.products.rows && (cost < before || t == row);
+    const unsigned all = __ballot_sync(0xFFFFFFFFu, changes);
+    if (changes) {
+      const int at = count + __popc(all & ((1u << lane) - 1));
+      changed.rows[at] = static_cast<int>(t);
+      changed.before[at] = before;
+      least[t] = cost;
+      nearest[t] = pick;
+    }
+    count += __popc(all);
+  }
+  if (lane == 0) changed.count = count;
+  return first;
 }
 
 /// See the CPU's.
 __global__ void __launch_bounds__(kThreads) pick_cover(const __grid_constant__ PickRowsArgs a, float* gains) {
   __shared__ RowScore of_warps[kWarp];
-  __shared__ float room[kWarp];
+  __shared__ ChangedRows changed;
+  __shared__ int64_t next;
   const int64_t rows = a.products.rows;
   float* const least = a.scratch;
   auto* const nearest = reinterpret_cast<int32_t*>(least + 2 * rows);
-  int32_t* const known_at = nearest + rows;
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
+  const int thread = static_cast<int>(threadIdx.x);
   wait_for_inputs();
   let_next_start();
   for (int64_t t = thread; t < rows; t += kThreads) {
     least[t] = INFINITY;
-    nearest[t] = known_at[t] = 0;
+    nearest[t] = 0;
   }
   for (int64_t k = thread; a.stands_for != nullptr && k < a.count; k += kThreads) a.stands_for[k] = 0;
   __syncthreads();
   for (int64_t k = 0; k < a.count; ++k) {
-    for (int64_t t = warp; k == 1 && t < rows; t += kWarps) {
-      const float gain = warp_sum(part_of_gain(a, least, t, lane, kWarp));
-      if (lane == 0 && gains[t] != kTaken) gains[t] = gain;
-      if (lane == 0) known_at[t] = 1;
-    }
-    __syncthreads();
-    int64_t row = best_row(gains, rows, of_warps);
-    while (known_at[row] != k) {
-      const float gain = block_sum(part_of_gain(a, least, row, thread, kThreads), room);
-      __syncthreads();  // all have read known_at and the room
-      if (thread == 0) {
-        gains[row] = gain;
-        known_at[row] = static_cast<int32_t>(k);
-      }
-      __syncthreads();
-      row = best_row(gains, rows, of_warps);
-    }
-    __syncthreads();
+    const int64_t row = best_row(gains, rows, of_warps);
     if (thread == 0) {
       a.picks[k] = static_cast<int32_t>(row);
       gains[row] = kTaken;
-    }
-    for (int64_t t = thread; t < rows; t += kThreads) {
-      if (!(product(a, row, t) < least[t]) && t != row) continue;
-      least[t] = product(a, row, t);
-      nearest[t] = static_cast<int32_t>(k);
+      next = 0;
     }
     __syncthreads();
+    for (int64_t first = 0; first < rows; first = next) {
+      __syncthreads();  // all have read `next`
+      if (thread < kWarp) {
+        const int64_t then = approach(a, row, static_cast<int32_t>(k), first, least, nearest, changed);
+        if (thread == 0) next = then;
+      }
+      __syncthreads();
+      for (int64_t c = thread; k > 0 && c < rows; c += kThreads) {
+        if (gains[c] == kTaken) continue;
+        float gain = gains[c];
+        for (int i = 0; i < changed.count; ++i) {
+          const int t = changed.rows[i];
+          gain -= saving(a, changed.before[i], c, t) - saving(a, least[t], c, t);
+        }
+        gains[c] = gain;
+      }
+    }
+    for (int64_t c = thread; k == 0 && c < rows; c += kThreads) {
+      if (gains[c] == kTaken) continue;
+      float gain = 0;
+      for (int64_t t = 0; t < rows; ++t) gain += saving(a, least[t], c, t);
+      gains[c] = gain;
+    }
   }
+  __syncthreads();
   for (int64_t t = thread; a.stands_for != nullptr && t < rows; t += kThreads) atomicAdd(&a.stands_for[nearest[t]], 1);
 }
 

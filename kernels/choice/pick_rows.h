@@ -54,7 +54,7 @@ struct PickRowsArgs {
 void pick_rows(const PickRowsArgs& args, Queue& queue);
 
 constexpr int64_t pick_rows_scratch(PickBy by, int64_t rows, int64_t count) {
-  return by == PickBy::kAngle ? rows : by == PickBy::kDeterminant ? (count + 2) * rows : 4 * rows;
+  return by == PickBy::kAngle ? rows : by == PickBy::kDeterminant ? (count + 2) * rows : 3 * rows;
 }
 
 namespace picking {

@@ -107,44 +107,42 @@ void find_costs(const PickRowsArgs& a, float* sums, float* squares, Queue& queue
   });
 }
 
-/// The sum by which a choice of `row` would lower all costs.
-float gain_of(const PickRowsArgs& a, const float* least, int64_t row) {
-  const float* const costs = a.products.row(row);
-  float gain = 0;
-  for (int64_t t = 0; t < a.products.rows; ++t) gain += std::max(0.0f, least[t] - costs[t]);
-  return gain;
+/// Cost of row t that a choice of `row` would save.
+float saving(const PickRowsArgs& a, float least, int64_t row, int64_t t) {
+  return std::max(0.0f, least - a.products.row(t)[row]);
 }
 
-/// Gains only fall from choice to choice: one that is still the largest when it is computed anew is the best (Minoux
-/// 1978).
+/// Each row's gain is what its choice would save in all. It is computed once the first row is chosen, then changed by
+/// what the rows whose nearest choice has changed contribute: few.
 void pick_cover(const PickRowsArgs& a, Queue& queue) {
   const int64_t rows = a.products.rows;
   float* const least = a.scratch;
   float* const gains = least + rows;
   auto* const nearest = reinterpret_cast<int32_t*>(gains + rows);
-  auto* const known_at = nearest + rows;
   find_costs(a, gains, least, queue);
   for (int64_t t = 0; t < rows; ++t) gains[t] = -std::accumulate(a.products.row(t), a.products.row(t) + rows, 0.0f);
   std::fill_n(least, rows, std::numeric_limits<float>::infinity());
   std::fill_n(nearest, rows, 0);
   for (int64_t k = 0; k < a.count; ++k) {
-    if (k == 1)
-      queue.parallel(rows, kRowsOfTask, [&](int64_t begin, int64_t end, int) {
-        for (int64_t t = begin; t < end; ++t) gains[t] = gains[t] == kTaken ? kTaken : gain_of(a, least, t);
-      });
-    if (k < 2) std::fill_n(known_at, rows, static_cast<int32_t>(k));
-    int64_t row = best_row(gains, rows);
-    for (; known_at[row] != k; row = best_row(gains, rows)) {
-      gains[row] = gain_of(a, least, row);
-      known_at[row] = static_cast<int32_t>(k);
-    }
+    const int64_t row = best_row(gains, rows);
     a.picks[k] = static_cast<int32_t>(row);
     gains[row] = kTaken;
     for (int64_t t = 0; t < rows; ++t) {
-      if (!(a.products.row(row)[t] < least[t]) && t != row) continue;
-      least[t] = a.products.row(row)[t];
+      const float before = least[t], cost = a.products.row(t)[row];
+      if (!(cost < before) && t != row) continue;
+      least[t] = cost;
       nearest[t] = static_cast<int32_t>(k);
+      for (int64_t c = 0; k > 0 && c < rows; ++c)
+        if (gains[c] != kTaken) gains[c] -= saving(a, before, c, t) - saving(a, cost, c, t);
     }
+    if (k > 0) continue;
+    queue.parallel(rows, kRowsOfTask, [&](int64_t begin, int64_t end, int) {
+      for (int64_t c = begin; c < end; ++c) {
+        if (gains[c] == kTaken) continue;
+        gains[c] = 0;
+        for (int64_t t = 0; t < rows; ++t) gains[c] += saving(a, least[t], c, t);
+      }
+    });
   }
   if (a.stands_for == nullptr) return;
   std::fill_n(a.stands_for, a.count, 0);

@@ -151,23 +151,6 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
   return {};
 }
 
-/// Completes the reduction of pictures, whose policy and model are known.
-Status resolve_reduction(const ocellus_limits& limits, const TextConfig& text, EngineShape* s) {
-  Reduction& reduction = s->pictures.reduction;
-  if (!reduction.planned()) return {};
-  const ReductionNeeds& needs = reduction.rule->needs;
-  const char* const name = reduction.rule->method.name;
-  if (needs.clips && limits.max_clip_frames == 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "%s compares the frames of clips: plan some (max_clip_frames)", name);
-  if (needs.clips && text.architecture->has_mutual_pictures)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s cannot divide the frames of a model whose rows of a picture see each other", name);
-  if (s->pictures.planned()) OCELLUS_TRY(check_reduction(reduction, s->policy, text));
-  const bool may_weigh = !s->policy.lists_rows() && text.local.window == 0;
-  reduction.weighs = needs.weighs && may_weigh && reduction.options.number("weigh") > 0;
-  return {};
-}
-
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
 /// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
 /// images with one range, and pictures whose rows are dropped after the first layers.
@@ -500,7 +483,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
-  OCELLUS_TRY(resolve_reduction(limits, model.text(), &s));
+  if (s.pictures.planned()) OCELLUS_TRY(complete_reduction(limits, s.policy, model.text(), &s.pictures.reduction));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(check_thinning(s));

@@ -170,6 +170,28 @@ Status pool_rows(const RowsToChoose& a, const MethodValues&, Queue& queue) {
   return queue.status();
 }
 
+/// Checks a rule that chooses after some layers.
+Status check_layers(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text) {
+  const int32_t layers = reduction.full_layers();
+  if (layers == 0) return {};
+  if (layers >= text.layer_count || layers > text.own_layers())
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "fastv drops rows after layer %d, but the model has %d, %d of them with keys of their own: name "
+        "an earlier one (layer)",
+        layers, text.layer_count, text.own_layers());
+  if (text.local.has(layers - 1))
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "
+                        "all, such as %d (layer)",
+                        layers, text.local.window, text.local.period);
+  if (policy.compresses() && policy.when != CompressAt::kPromptEnd)
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "fastv ranks rows of pictures by the prompt's last token, which is read with them only if the "
+                        "cache is compressed at the prompt's end (compress_at)");
+  return {};
+}
+
 constexpr ocellus_method_option kCoverOptions[] = {
     {"place", nullptr, 0, 100, 0, "0.5",
      "Weight of the distance in the picture, beside that of what rows hold, whose mean is 1."},
@@ -286,24 +308,18 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
   return {};
 }
 
-Status check_reduction(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text) {
-  const int32_t layers = reduction.full_layers();
-  if (layers == 0) return {};
-  if (layers >= text.layer_count || layers > text.own_layers())
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "fastv drops rows after layer %d, but the model has %d, %d of them with keys of their own: name "
-        "an earlier one (layer)",
-        layers, text.layer_count, text.own_layers());
-  if (text.local.has(layers - 1))
+Status complete_reduction(const ocellus_limits& limits, const CachePolicy& policy, const TextConfig& text,
+                          Reduction* out) {
+  if (!out->planned()) return {};
+  const ReductionNeeds& needs = out->rule->needs;
+  const char* const name = out->rule->method.name;
+  if (needs.clips && limits.max_clip_frames == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "%s compares the frames of clips: plan some (max_clip_frames)", name);
+  if (needs.clips && text.architecture->has_mutual_pictures)
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "
-                        "all, such as %d (layer)",
-                        layers, text.local.window, text.local.period);
-  if (policy.compresses() && policy.when != CompressAt::kPromptEnd)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "fastv ranks rows of pictures by the prompt's last token, which is read with them only if the "
-                        "cache is compressed at the prompt's end (compress_at)");
+                        "%s cannot divide the frames of a model whose rows of a picture see each other", name);
+  OCELLUS_TRY(check_layers(*out, policy, text));
+  out->weighs = needs.weighs && out->options.number("weigh") > 0 && !policy.lists_rows() && text.local.window == 0;
   return {};
 }
 

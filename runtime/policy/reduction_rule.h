@@ -60,7 +60,7 @@ struct ReductionNeeds {
   bool text = false;       // the prompt: a chunk holds all of a session
   bool clips = false;      // frames of clips, which share what is kept of them: a chunk holds all of a session
   bool layers = false;     // the attention of the prompt's last row, after some layers: a chunk holds all of a session
-  bool places = false;     // where rows lie in their picture
+  bool places = false;     // places of rows in their picture
   bool merges = false;     // scratch for merge_similar_rows
   bool attention = false;  // and keys of the tower
   bool shares() const { return clips; }
@@ -106,9 +106,10 @@ struct Reduction {
   int64_t again_slots() const { return weighs ? encoded_rows - kept_of(encoded_rows) : 0; }
 };
 
-/// kBadArgument names the limit that is wrong; `encoded_rows` stays 0.
+/// kBadArgument names the limit that is wrong; `encoded_rows` stays 0, and what complete_reduction() finds is open.
 Status plan_reduction(const ocellus_limits& limits, Reduction* out);
-/// Refuses layers after which this model cannot drop rows, and a cache that is compressed before the prompt's end.
-Status check_reduction(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text);
+/// Completes a planned reduction by what the cache and the model allow. kBadArgument or kUnsupported if they do not.
+Status complete_reduction(const ocellus_limits& limits, const CachePolicy& policy, const TextConfig& text,
+                          Reduction* out);
 
 }  // namespace ocellus

@@ -206,7 +206,7 @@ class ChunkReduction {
   const ReductionMemory& memory_;
   const ChoiceScratch& scratch_;
   Queue& queue_;
-  double share_ = 1;  // of pictures' rows; above that of the reduction: as that
+  double share_ = 1;  // maximum that pictures keep, beside the share of the reduction
 };
 
 }  // namespace

@@ -64,7 +64,8 @@ void check_notes(const Model& model) {
     keys[first] = 0;
     wanted_keys[first] = 0;
   }
-  CHECK(test::relative_error(got.data(), wanted.data(), std::ssize(got)) < bound_on(*engine, 1e-3, 1e-2));
+  // A score of 50 moves by 0.03 when its factors are rounded to f16, and the weight with it.
+  CHECK(test::relative_error(got.data(), wanted.data(), std::ssize(got)) < bound_on(*engine, 1e-3, 6e-2));
   CHECK(test::relative_error(keys.data(), wanted_keys.data(), std::ssize(keys)) < bound_on(*engine, 1e-3, 1e-2));
 }
 
