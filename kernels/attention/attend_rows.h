@@ -36,6 +36,9 @@ struct RowBounds {
   static constexpr RowBounds listed(const RowSpan* spans) { return {Kind::kListed, spans}; }
 };
 
+/// Values of a bias are read in groups of this; those after the last row have no effect if they are numbers.
+inline constexpr int64_t kRowBiasUnit = 64;
+
 /// Attention of many query rows: out[t] = softmax over visible slots of (q[t] . k / sqrt(E)) times v, per query head;
 /// head h reads key/value head h / (H / G). Query row t is row first_row + t of the chunk. Visible: every live slot
 /// of every run with visible_from <= first_row + t (0 where rows see all rows), and chunk rows within its bounds. Text
@@ -48,10 +51,9 @@ struct RowBounds {
 /// Packed      on the CPU runs may be packed or shifted, and packed ones are calibrated on request. On CUDA runs are
 ///             f16 and not shifted: expand_kv copies the others, to be marked `calibrated` if they were packed.
 ///             Calibration takes a second pass over the runs' keys there, and covers the slots that a row sees
-/// Weights     row_bias [row_count] in device memory, or null: added to the scores q . k / sqrt(E) of the chunk's own
-/// rows.
-///             The logarithm of a number counts a row that often (proportional attention: Bolya et al. 2023, equation
-///             1). Only with one sequence
+/// Weights     row_bias [row_count, rounded up to kRowBiasUnit] in device memory, aligned to 8 bytes, or null: added to
+///             the scores q . k / sqrt(E) of the chunk's own rows. The logarithm of a number counts a row that often
+///             (proportional attention: Bolya et al. 2023, equation 1). Only with one sequence
 /// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32; factors of products
 ///             rounded to bf16 if has_pair_products(). CUDA: products of
 ///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32

@@ -73,15 +73,14 @@ __device__ void bias_stage(const RowsWork& work, int stage, TileScores<T>& score
   for (int n = 0; n < T::kSlots / kMatrix; ++n) {
     const int own = own_row_of<T>(work, stage) + n / 2 * kTileSlots, first = own + n % 2 * kMatrix + lane % 4 * 2;
     if (is_run<T>(own)) continue;
+    const float2 bias = *reinterpret_cast<const float2*>(work.row_bias + first);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float bias = first + i < work.row_count ? work.row_bias[first + i] * work.root : 0.0f;
+    for (int r = 0; r < T::kRowTiles; ++r)
 #pragma unroll
-      for (int r = 0; r < T::kRowTiles; ++r) {
-        scores[r][n][i] += bias;
-        scores[r][n][2 + i] += bias;
+      for (int half = 0; half < 2; ++half) {
+        scores[r][n][2 * half] = fmaf(bias.x, work.root, scores[r][n][2 * half]);
+        scores[r][n][2 * half + 1] = fmaf(bias.y, work.root, scores[r][n][2 * half + 1]);
       }
-    }
   }
 }
 

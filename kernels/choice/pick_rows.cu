@@ -29,21 +29,24 @@ __device__ int best_row(const float* scores, int64_t rows, RowScore* of_warps) {
   return best_of_block(best, of_warps).row;
 }
 
-__device__ float angle_between(const PickRowsArgs& a, int64_t t, int64_t u) {
-  return picking::angle_distance(product(a, u, t), product(a, t, t), product(a, u, u));
+/// `lengths`: of the rows.
+__device__ float angle_between(const PickRowsArgs& a, const float* lengths, int64_t t, int64_t u) {
+  return picking::angle_distance(product(a, u, t), lengths[t], lengths[u]);
 }
 
 __global__ void __launch_bounds__(kThreads) pick_angles(const __grid_constant__ PickRowsArgs a) {
   __shared__ RowScore of_warps[kWarp];
   const int64_t rows = a.products.rows;
-  float* const least = a.scratch;
+  float *const least = a.scratch, *const lengths = least + rows;
   wait_for_inputs();
   let_next_start();
+  for (int64_t t = threadIdx.x; t < rows; t += kThreads) lengths[t] = sqrtf(product(a, t, t));
+  __syncthreads();
   RowScore best;
   for (int64_t t = threadIdx.x; t < rows; t += kThreads) {
     float nearest = INFINITY;
     for (int64_t u = 0; u < rows; ++u)
-      if (u != t) nearest = fminf(nearest, angle_between(a, t, u));
+      if (u != t) nearest = fminf(nearest, angle_between(a, lengths, t, u));
     least[t] = nearest;
     consider(nearest, t, best);
   }
@@ -52,9 +55,10 @@ __global__ void __launch_bounds__(kThreads) pick_angles(const __grid_constant__ 
     if (threadIdx.x == 0) a.picks[k] = static_cast<int32_t>(row);
     best = {};
     for (int64_t t = threadIdx.x; t < rows; t += kThreads) {
-      const float before = least[t], distance = angle_between(a, t, row);
-      if (before != kTaken) least[t] = t == row ? kTaken : k == 0 ? distance : fminf(before, distance);
-      consider(least[t], t, best);
+      const float before = least[t], distance = angle_between(a, lengths, t, row);
+      const float now = before == kTaken || t == row ? kTaken : k == 0 ? distance : fminf(before, distance);
+      least[t] = now;
+      consider(now, t, best);
     }
   }
 }

@@ -54,7 +54,7 @@ struct PickRowsArgs {
 void pick_rows(const PickRowsArgs& args, Queue& queue);
 
 constexpr int64_t pick_rows_scratch(PickBy by, int64_t rows, int64_t count) {
-  return by == PickBy::kAngle ? rows : by == PickBy::kDeterminant ? (count + 2) * rows : 3 * rows;
+  return by == PickBy::kAngle ? 2 * rows : by == PickBy::kDeterminant ? (count + 2) * rows : 3 * rows;
 }
 
 namespace picking {
@@ -66,12 +66,13 @@ inline constexpr float kLeastVolume = 1e-6f;
 
 OCELLUS_EVERYWHERE inline float score_of(float x) { return std::isnan(x) ? kNoNumber : x; }
 
-/// From the products of two rows with each other and with themselves.
-OCELLUS_EVERYWHERE inline float angle_distance(float ab, float aa, float bb) {
-  if (aa == 0 || bb == 0) return 1;
-  const float distance = 1 - ab / (std::sqrt(aa) * std::sqrt(bb));
+/// From the product of two rows and their lengths.
+OCELLUS_EVERYWHERE inline float angle_distance(float ab, float a, float b) {
+  if (a == 0 || b == 0) return 1;
+  const float distance = 1 - ab / (a * b);
   return distance < 0 ? 0 : distance;  // rounding
 }
+/// From the products of two rows with each other and with themselves.
 OCELLUS_EVERYWHERE inline float squared_distance(float ab, float aa, float bb) {
   const float distance = aa + bb - 2 * ab;
   return distance < 0 ? 0 : distance;

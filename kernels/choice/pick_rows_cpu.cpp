@@ -23,9 +23,10 @@ int64_t best_row(const float* scores, int64_t rows) {
 
 void pick_angles(const PickRowsArgs& a, Queue& queue) {
   const int64_t rows = a.products.rows;
-  float* const least = a.scratch;
+  float *const least = a.scratch, *const lengths = least + rows;
+  for (int64_t t = 0; t < rows; ++t) lengths[t] = std::sqrt(a.products.row(t)[t]);
   const auto distance = [&](int64_t t, int64_t u) {
-    return picking::angle_distance(a.products.row(t)[u], a.products.row(t)[t], a.products.row(u)[u]);
+    return picking::angle_distance(a.products.row(t)[u], lengths[t], lengths[u]);
   };
   queue.parallel(rows, kRowsOfTask, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {

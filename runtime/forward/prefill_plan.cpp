@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "platform/round_up.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
@@ -124,14 +125,21 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
 
 constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
 
+/// Uploads the logarithms of the rows' weights.
+void upload_bias(const PromptChunk& chunk, const StagedRows<float>& bias, Queue& queue) {
+  const int64_t count = round_up(chunk.row_count, kRowBiasUnit);
+  std::fill_n(bias.host.data, count, 0.0f);
+  for (int64_t row = 0; chunk.weighs && row < chunk.row_count; ++row)
+    bias.host.data[row] = std::log(static_cast<float>(chunk.weights.data[row]));
+  queue.upload(bias, count);
+}
+
 }  // namespace
 
 bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s, Queue& queue) {
   std::copy_n(chunk.token_ids.host.data, s.layer_inputs.on() ? chunk.row_count : 0, s.tokens.host.data);
   queue.upload(s.tokens, s.layer_inputs.on() ? chunk.row_count : 0);
-  for (int64_t row = 0; s.weighs() && row < chunk.row_count; ++row)
-    s.row_bias.host.data[row] = chunk.weighs ? std::log(static_cast<float>(chunk.weights.data[row])) : 0.0f;
-  queue.upload(s.row_bias, s.weighs() ? chunk.row_count : 0);
+  if (s.weighs()) upload_bias(chunk, s.row_bias, queue);
   const bool sees_ahead = s.window.has_lists() && plan_window(chunk, caches, s, queue);
   plan_last_row(chunk.row_count, s, queue);
   return sees_ahead;

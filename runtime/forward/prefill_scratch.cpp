@@ -3,6 +3,7 @@
 
 #include "kernels/attention/attend_rows.h"
 #include "kernels/rows/rope.h"
+#include "platform/round_up.h"
 #include "runtime/forward/prefill.h"
 
 namespace ocellus {
@@ -67,7 +68,8 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
                             kPhase, sink));
   OCELLUS_TRY(layer_inputs.lay_out(c, max_rows, device, kPhase, sink));
   OCELLUS_TRY(last_row.lay_out(c, device, sink));
-  if (limits.weighs_rows) OCELLUS_TRY(row_bias.lay_out(sink, "bias of rows", kLife, kPhase, 1, max_rows));
+  if (limits.weighs_rows)
+    OCELLUS_TRY(row_bias.lay_out(sink, "bias of rows", kLife, kPhase, 1, round_up(max_rows, kRowBiasUnit)));
   OCELLUS_TRY(drop.lay_out(c, limits.full_layers, max_rows, device, sink));
   if (layer_inputs.on()) OCELLUS_TRY(tokens.lay_out(sink, "tokens of rows", kLife, kPhase, 1, max_rows));
   extra = {};

@@ -122,6 +122,7 @@ class ChunkReduction {
       }
       if (memory_.stands_for.host.cols > 0) rows.stands_for = part_of(memory_.stands_for, done, keep);
       status = reduction_.rule->choose(rows, reduction_.options, queue_);
+      queue_.note_copies();
       done += keep;
     });
     return status;

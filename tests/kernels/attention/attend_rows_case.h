@@ -36,6 +36,7 @@ class RowsCase {
     make_rows();
     for (int64_t row = 0; shape.biased && row < shape.row_count(); ++row)
       bias_.push_back(std::log(static_cast<float>(random_.integer(1, 4))));
+    while (std::ssize(bias_) % kRowBiasUnit != 0) bias_.push_back(7);  // not used
     for (int64_t t = 0; t < shape_.sequences * shape_.rows; ++t)
       for (int64_t i = 0; i < width(); ++i) query_.set(t, i, random_.normal());
   }

@@ -166,6 +166,25 @@ TEST_CASE("every family reads half of its pictures' rows, or all of them bit for
   });
 }
 
+TEST_CASE("pictures that are read together keep the rows that each keeps alone") {
+  const Model& model = test::any_model();
+  const auto logits_of = [&](const char* rule, int32_t prompt_rows) {
+    ocellus_limits limits = reducing(test::picture_limits(6, 60), rule, 0.5f);
+    limits.max_prompt_rows = prompt_rows;
+    const auto engine = test::make_engine(model, limits);
+    Session& session = test::open_session(*engine);
+    for (int i = 0; i < 6; ++i) test::add_picture(session, TestPicture(200 + 9 * i, 180, i));
+    test::add_words(session, "now");
+    return std::pair(test::first_logits(session), bound_on(*engine, 1e-4, 1e-2));
+  };
+  for (const char* const rule :
+       {"cover-rows", "cover-rows:weigh=0", "divprune", "visionzip", "pool-rows", "even-rows"}) {
+    CAPTURE(std::string(rule));
+    const auto [together, bound] = logits_of(rule, 4096);
+    CHECK(test::error_of(logits_of(rule, 1).first, together) < bound);
+  }
+}
+
 TEST_CASE("pictures that are reduced are packed, evicted, known by their views and rolled on like others") {
   const Model& model = tiled_pair().model;
   ocellus_limits limits = reducing(test::picture_limits(2, 80), "cover-rows", 0.5f);
