@@ -13,7 +13,6 @@ using picking::score_of;
 
 constexpr int kThreads = kBestRowThreads;
 constexpr int kLineThreads = 256;
-constexpr int kChanges = 256;
 
 __device__ float& product(const PickRowsArgs& a, int64_t row, int64_t col) {
   return a.products.data[row * a.products.stride + col];
@@ -154,42 +153,44 @@ __device__ float saving(const PickRowsArgs& a, float least, int64_t row, int64_t
   return fmaxf(0.0f, least - product(a, t, row));
 }
 
-/// Rows whose nearest choice has changed, in their order: by one warp.
+/// Rows whose nearest choice has changed, in their order.
 struct ChangedRows {
-  int count;
-  int rows[kChanges];
-  float before[kChanges];
+  int of_warps[kWarp];
+  int rows[kThreads];
+  float before[kThreads];
 };
 
-/// Makes row `row` the nearest choice of rows [first, rows) that it is nearer to, of at most kChanges. Returns the row
-/// to go on from.
-__device__ int64_t approach(const PickRowsArgs& a, int64_t row, int32_t pick, int64_t first, float* least,
-                            int32_t* nearest, ChangedRows& changed) {
-  const int lane = static_cast<int>(threadIdx.x);
-  int count = 0;
-  for (; first < a.products.rows && count <= kChanges - kWarp; first += kWarp) {
-    const int64_t t = first + lane;
-    const float before = t < a.products.rows ? least[t] : 0, cost = t < a.products.rows ? product(a, row, t) : 0;
-    const bool changes = t < a.products.rows && (cost < before || t == row);
-    const unsigned all = __ballot_sync(0xFFFFFFFFu, changes);
-    if (changes) {
-      const int at = count + __popc(all & ((1u << lane) - 1));
-      changed.rows[at] = static_cast<int>(t);
-      changed.before[at] = before;
-      least[t] = cost;
-      nearest[t] = pick;
-    }
-    count += __popc(all);
+/// Makes row `row` the nearest choice of those of the rows from `first` on, one a thread, that it is nearer to. Returns
+/// their number, in every thread.
+__device__ int approach(const PickRowsArgs& a, int64_t row, int32_t pick, int64_t first, float* least, int32_t* nearest,
+                        ChangedRows& changed) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t t = first + threadIdx.x;
+  const bool exists = t < a.products.rows;
+  const float before = exists ? least[t] : 0, cost = exists ? product(a, row, t) : 0;
+  const bool changes = exists && (cost < before || t == row);
+  const unsigned in_warp = __ballot_sync(0xFFFFFFFFu, changes);
+  if (lane == 0) changed.of_warps[warp] = __popc(in_warp);
+  __syncthreads();
+  int at = __popc(in_warp & ((1u << lane) - 1)), count = 0;
+  for (int w = 0; w < kWarp; ++w) {
+    at += w < warp ? changed.of_warps[w] : 0;
+    count += changed.of_warps[w];
   }
-  if (lane == 0) changed.count = count;
-  return first;
+  if (changes) {
+    changed.rows[at] = static_cast<int>(t);
+    changed.before[at] = before;
+    least[t] = cost;
+    nearest[t] = pick;
+  }
+  __syncthreads();
+  return count;
 }
 
 /// See the CPU's.
 __global__ void __launch_bounds__(kThreads) pick_cover(const __grid_constant__ PickRowsArgs a, float* gains) {
   __shared__ RowScore of_warps[kWarp];
   __shared__ ChangedRows changed;
-  __shared__ int64_t next;
   const int64_t rows = a.products.rows;
   float* const least = a.scratch;
   auto* const nearest = reinterpret_cast<int32_t*>(least + 2 * rows);
@@ -207,25 +208,19 @@ __global__ void __launch_bounds__(kThreads) pick_cover(const __grid_constant__ P
     if (thread == 0) {
       a.picks[k] = static_cast<int32_t>(row);
       gains[row] = kTaken;
-      next = 0;
     }
-    __syncthreads();
-    for (int64_t first = 0; first < rows; first = next) {
-      __syncthreads();  // all have read `next`
-      if (thread < kWarp) {
-        const int64_t then = approach(a, row, static_cast<int32_t>(k), first, least, nearest, changed);
-        if (thread == 0) next = then;
-      }
-      __syncthreads();
+    for (int64_t first = 0; first < rows; first += kThreads) {
+      const int count = approach(a, row, static_cast<int32_t>(k), first, least, nearest, changed);
       for (int64_t c = thread; k > 0 && c < rows; c += kThreads) {
         if (gains[c] == kTaken) continue;
         float gain = gains[c];
-        for (int i = 0; i < changed.count; ++i) {
+        for (int i = 0; i < count; ++i) {
           const int t = changed.rows[i];
           gain -= saving(a, changed.before[i], c, t) - saving(a, least[t], c, t);
         }
         gains[c] = gain;
       }
+      __syncthreads();  // before the list is written again
     }
     for (int64_t c = thread; k == 0 && c < rows; c += kThreads) {
       if (gains[c] == kTaken) continue;
