@@ -9,31 +9,23 @@
 #define HWY_TARGET_INCLUDE "kernels/rows/merge_similar_rows_cpu.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/base/vectors-inl.h"
+#include "kernels/base/dot-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-float product(const float* a, const float* b, int64_t count) {
-  const FloatTag d;
-  FloatVec sum = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += kLanes)
-    sum = hn::MulAdd(load_part(d, a + i, count - i), load_part(d, b + i, count - i), sum);
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
 /// The length of a row's own key is the same for all targets, so that it is left out of the cosines.
 int32_t nearest_target(const MergeRowsArgs& args, int64_t row) {
   const float* const key = args.keys.row(row);
-  if (!(product(key, key, args.keys.cols) > 0)) return kJoinsNone;
+  if (!(dot(key, key, args.keys.cols) > 0)) return kJoinsNone;
   float best = -std::numeric_limits<float>::infinity();
   int32_t nearest = kJoinsNone;
   for (int64_t i = 0; i < args.count; ++i) {
     const float* const other = args.keys.row(args.targets[i]);
-    const float square = product(other, other, args.keys.cols);
-    const float likeness = square == 0 ? 0.0f : product(key, other, args.keys.cols) / std::sqrt(square);
+    const float square = dot(other, other, args.keys.cols);
+    const float likeness = square == 0 ? 0.0f : dot(key, other, args.keys.cols) / std::sqrt(square);
     if (!(likeness > best)) continue;
     best = likeness;
     nearest = args.targets[i];
