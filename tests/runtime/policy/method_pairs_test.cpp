@@ -79,14 +79,14 @@ bool ranks_by_attention(const Cell& cell) {
 
 /// Returns a part of the sentence that refuses a cell, or null if it runs.
 const char* refusal_of(const Cell& cell) {
-  if (cell.has_scheme("kivi") && cell.one_by_one()) return "kivi (kv_scheme) packs prompts, not images one by one";
-  if (cell.has_scheme("kivi") && evicts_answers(cell)) return "kivi packs answers in blocks of 32 tokens";
-  if (cell.has_scheme("calibquant") && cell.one_by_one())
-    return "calibquant (kv_scheme) has one range for all images of a prompt";
   if (cell.evict_name() == "infinipot-v") {
     if (cell.packs()) return "thins images that are not packed";
     return cell.links() ? "thins images that are read in their session" : nullptr;
   }
+  if (cell.has_scheme("kivi") && cell.one_by_one()) return "kivi (kv_scheme) packs prompts, not images one by one";
+  if (cell.has_scheme("kivi") && evicts_answers(cell)) return "kivi packs answers in blocks of 32 tokens";
+  if (cell.has_scheme("calibquant") && cell.one_by_one())
+    return "calibquant (kv_scheme) has one range for all images of a prompt";
   if (cell.evict != nullptr) {
     const bool answers = cell.evict_name() == "h2o" || cell.evict_name() == "streaming-llm" ||  //
                          cell.evict_name() == "elastic";
