@@ -396,7 +396,7 @@ nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, 
                                    {"device", device},
                                    {"threads", options.common.threads > 0 ? options.common.threads : usable_cores()},
                                    {"pictures", pictures},
-                                   {"cache", describe_policy(running.limits.cache)}};
+                                   {"cache", describe_policy(running.limits)}};
   if (options.kv_budget_bytes) object["kv budget"] = format_bytes(*options.kv_budget_bytes);
   if (options.visual_tokens > 0) object["sessions"] = options.batch;
   object["repetitions"] = options.repetitions;

@@ -185,7 +185,7 @@ class Chat {
     table.add_row({"cache in use", format_bytes(last_.kv_bytes)});
     if (last_.kv_scale_bytes > 0) table.add_row({"  of it scales", format_bytes(last_.kv_scale_bytes)});
     table.add_row({"  as f16 with nothing dropped", format_bytes(last_.kv_bytes_full)});
-    table.add_row({"cache of pictures", describe_policy(running_.limits.cache)});
+    table.add_row({"cache of pictures", describe_policy(running_.limits)});
     table.add_row({"memory of the engine", format_bytes(engine.arena_bytes)});
     print(table.plain_text());
   }

@@ -263,8 +263,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     if (!options.solve.empty()) object["solved"] = solution.found;
     print(json_line(object));
   } else {
-    const std::string cache =
-        shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits.cache) + "\n" : "";
+    const std::string cache = shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits) + "\n" : "";
     print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
           cache_text(model, plan, limits, full_bytes) + picture_text(limits, options.common) +
           verdict_text(plan, most_pictures(model, limits, plan), options) + positions_text(positions, limits) +

@@ -210,7 +210,7 @@ void add_method_options(CLI::App* command, CacheOptions* options, MethodNames sh
       ->group(kGroup);
   command
       ->add_option("--reduce", options->reduce,
-                   "Method that chooses the rows of pictures that are read (default: none)")
+                   "Method that chooses the rows of pictures that are read; more: ocellus methods (default: none)")
       ->option_text("none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown) + "[:KEY=VALUE,...]")
       ->check(method_of(OCELLUS_METHOD_REDUCE))
       ->group(kGroup);
@@ -219,8 +219,10 @@ void add_method_options(CLI::App* command, CacheOptions* options, MethodNames sh
       ->check(number_between(0, 1))
       ->group(kGroup);
   command
-      ->add_option("--reduce-ms", options->reduce_ms,
-                   "Time that reading a prompt is to take: fewer rows are kept where it takes longer (default: none)")
+      ->add_option(
+          "--reduce-ms", options->reduce_ms,
+          "Time that reading a prompt is to take: fewer rows are kept, a sixteenth at least, where the prompts "
+          "before it took longer (default: none)")
       ->option_text("MS")
       ->check(number_between(0, 1e6))
       ->group(kGroup);
@@ -439,6 +441,9 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   object["keep"] = decimal(policy.keep);
   object["reduce"] = method_name(limits.reduce);
   object["reduce_keep"] = decimal(limits.reduce_keep);
+  if (const nlohmann::ordered_json reduction = method_options_json(OCELLUS_METHOD_REDUCE, limits.reduce);
+      limits.reduce_keep < 1 && !reduction.empty())
+    object["reduce_options"] = reduction;
   if (limits.reduce_ms > 0) object["reduce_ms"] = decimal(limits.reduce_ms);
   object["compress_at"] = kWhenNames[static_cast<size_t>(policy.compress_at)];
   object["reuse"] = reuse_text(limits);
@@ -450,7 +455,8 @@ nlohmann::ordered_json policy_json(const ocellus_limits& limits) {
   return object;
 }
 
-std::string describe_policy(const ocellus_cache_policy& policy) {
+std::string describe_policy(const ocellus_limits& limits) {
+  const ocellus_cache_policy& policy = limits.cache;
   const nlohmann::ordered_json packing = method_options_json(OCELLUS_METHOD_KV_SCHEME, policy.kv_scheme);
   std::string text = policy.kv_bits == 16 ? "f16" : format_count(policy.kv_bits, "bit");
   if (policy.kv_value_bits != 0) text = "keys of " + text + ", values of " + format_count(policy.kv_value_bits, "bit");
@@ -466,6 +472,9 @@ std::string describe_policy(const ocellus_cache_policy& policy) {
   if (policy.kv_bits < 16) text += other_packing_options(policy.kv_scheme);
   if (policy.keep < 1)
     text += ", " + std::string(policy.evict) + " keeps " + short_number(100.0 * decimal(policy.keep)) + " %";
+  if (limits.reduce_keep < 1)
+    text += ", " + std::string(limits.reduce) + " reads " + short_number(100.0 * decimal(limits.reduce_keep)) +
+            " % of their rows";
   return text;
 }
 

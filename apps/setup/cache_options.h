@@ -68,6 +68,6 @@ void set_reduction(const CacheOptions& options, ocellus_limits* limits, std::vec
 
 // The policy in the words of the flags, for reports.
 nlohmann::ordered_json policy_json(const ocellus_limits& limits);
-std::string describe_policy(const ocellus_cache_policy& policy);
+std::string describe_policy(const ocellus_limits& limits);
 
 }  // namespace ocellus::app

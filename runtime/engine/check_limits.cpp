@@ -33,10 +33,11 @@ Status check_clips(const Model& model, const ocellus_limits& limits) {
 
 /// Checks which views are kept, and how many of their rows are read.
 Status check_views(const ocellus_limits& limits) {
-  if (limits.reduce_keep < 1 && limits.reuse != OCELLUS_REUSE_NONE)
+  if ((limits.reduce_keep < 1 || limits.reduce_ms > 0) && limits.reuse != OCELLUS_REUSE_NONE)
     return OCELLUS_FAIL(
         Code::kBadArgument,
-        "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep)");
+        "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep) "
+        "however long they take (reduce_ms)");
   OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, OCELLUS_MOST_KEPT_VIEWS));
   if (!(limits.view_change >= 0 && limits.view_change <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the change of a view (view_change) must be between 0 and 1, not %g",

@@ -18,7 +18,7 @@
 namespace ocellus {
 namespace {
 
-constexpr Phase kChoicePhase{"choice of rows"};
+constexpr Phase kChoicePhase{"choice"};
 
 /// Chooses by pick_rows.
 Status pick(const RowsToChoose& a, PickRowsArgs args, Queue& queue) {
@@ -90,27 +90,6 @@ Status choose_conditionally(const RowsToChoose& a, const MethodValues& options, 
   return pick(a, args, queue);
 }
 
-/// The first frame stays whole; of the others the rows that changed most since the frame before, over the whole clip.
-Status choose_changed(const RowsToChoose& a, const MethodValues&, Queue& queue) {
-  const ChoiceScratch& s = a.scratch;
-  const int64_t of_frame = a.candidates / a.pictures, later = a.candidates - of_frame;
-  std::copy_n(s.list.host.data, later, s.others.host.data);
-  queue.upload(s.list, a.candidates);
-  queue.upload(s.others, later);
-  if (later > 0)
-    OCELLUS_TRY(find_cosines(a, {.list = s.list.device.data + of_frame, .others = s.others.device.data, .count = later},
-                             queue));
-  const float* const cosines = s.cosines.host.data;
-  int32_t* const order = s.order.data;
-  std::iota(order, order + later, 0);
-  std::sort(order, order + later,
-            [&](int32_t x, int32_t y) { return cosines[x] < cosines[y] || (!(cosines[y] < cosines[x]) && x < y); });
-  std::iota(a.picks.host.data, a.picks.host.data + of_frame, 0);
-  for (int64_t i = of_frame; i < a.keep; ++i)
-    a.picks.host.data[i] = static_cast<int32_t>(of_frame) + order[i - of_frame];
-  return {};
-}
-
 /// Selection sampling: every candidate is taken with the probability that is due to it (Knuth, volume 2, algorithm S).
 Status choose_at_random(const RowsToChoose& a, const MethodValues& options, Queue&) {
   const auto seed = static_cast<uint32_t>(options.number("seed"));
@@ -129,6 +108,29 @@ int64_t even_row(const RowsToChoose& a, int64_t i) { return (2 * i + 1) * a.cand
 
 Status choose_evenly(const RowsToChoose& a, const MethodValues&, Queue&) {
   for (int64_t i = 0; i < a.keep; ++i) a.picks.host.data[i] = static_cast<int32_t>(even_row(a, i));
+  return {};
+}
+
+/// The first frame stays whole; of the others the rows that changed most since the frame before, over the whole clip. A
+/// clip that is too short for that keeps even rows.
+Status choose_changed(const RowsToChoose& a, const MethodValues& options, Queue& queue) {
+  const ChoiceScratch& s = a.scratch;
+  const int64_t of_frame = a.candidates / a.pictures, later = a.candidates - of_frame;
+  if (a.keep < of_frame) return choose_evenly(a, options, queue);
+  std::copy_n(s.list.host.data, later, s.others.host.data);
+  queue.upload(s.list, a.candidates);
+  queue.upload(s.others, later);
+  if (later > 0)
+    OCELLUS_TRY(find_cosines(a, {.list = s.list.device.data + of_frame, .others = s.others.device.data, .count = later},
+                             queue));
+  const float* const cosines = s.cosines.host.data;
+  int32_t* const order = s.order.data;
+  std::iota(order, order + later, 0);
+  std::sort(order, order + later,
+            [&](int32_t x, int32_t y) { return cosines[x] < cosines[y] || (!(cosines[y] < cosines[x]) && x < y); });
+  std::iota(a.picks.host.data, a.picks.host.data + of_frame, 0);
+  for (int64_t i = of_frame; i < a.keep; ++i)
+    a.picks.host.data[i] = static_cast<int32_t>(of_frame) + order[i - of_frame];
   return {};
 }
 
@@ -297,11 +299,15 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
   if (limits.reduce_keep < 1 && out->rule == nullptr)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a method chooses the rows of pictures that are read (reduce_keep): name one (reduce)");
-  if (limits.reduce_ms != 0 && (!(limits.reduce_ms > 0) || out->rule == nullptr || out->rule->needs.layers))
+  if (!(limits.reduce_ms >= 0))
+    return OCELLUS_FAIL(Code::kBadArgument, "the time for reading a prompt (reduce_ms) must not be negative: it is %g",
+                        static_cast<double>(limits.reduce_ms));
+  if (limits.reduce_ms > 0 && (out->rule == nullptr || out->rule->needs.layers))
     return OCELLUS_FAIL(
         Code::kBadArgument,
-        "a time for reading prompts (reduce_ms) is above 0, and needs a method that chooses rows before "
-        "they are read (reduce)");
+        "a time for reading prompts (reduce_ms) needs a method that chooses rows before the first layer "
+        "(reduce), not %s",
+        out->rule == nullptr ? "none" : out->rule->method.name);
   if (limits.reduce_keep == 1 && limits.reduce_ms == 0) out->rule = nullptr;
   out->keep = limits.reduce_keep;
   out->target_ms = limits.reduce_ms;
@@ -318,6 +324,12 @@ Status complete_reduction(const ocellus_limits& limits, const CachePolicy& polic
   if (needs.clips && text.architecture->has_mutual_pictures)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s cannot divide the frames of a model whose rows of a picture see each other", name);
+  if (needs.clips && policy.compresses() && policy.when == CompressAt::kImageEnd)
+    return OCELLUS_FAIL(
+        Code::kBadArgument,
+        "%s compares the frames of a clip, which are read one by one if the cache is compressed after each "
+        "(compress_at)",
+        name);
   OCELLUS_TRY(check_layers(*out, policy, text));
   out->weighs = needs.weighs && out->options.number("weigh") > 0 && !policy.lists_rows() && text.local.window == 0;
   return {};

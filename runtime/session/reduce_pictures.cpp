@@ -77,10 +77,7 @@ class ChunkReduction {
  private:
   bool shares() const { return reduction_.rule->needs.shares(); }
   /// Rows of a group that are kept.
-  int64_t kept_of(const PictureGroup& group) const {
-    const int64_t kept = reduction_.kept_of(group.rows, share_) * group.count;
-    return shares() ? std::max(kept, group.rows) : kept;
-  }
+  int64_t kept_of(const PictureGroup& group) const { return reduction_.kept_of(group.rows, share_) * group.count; }
 
   /// The share of pictures' rows that can be read in the time that the reduction aims at.
   void find_share() {
@@ -96,13 +93,6 @@ class ChunkReduction {
     for_each_group(chunk_, shares(), [&](const PictureGroup& group) {
       if (!status.ok()) return;
       const int64_t keep = kept_of(group);
-      if (keep > reduction_.kept_of(group.rows) * group.count) {
-        status = OCELLUS_FAIL(Code::kBadArgument,
-                              "a clip of %d frames that keeps the share %g has no room for all of its first frame "
-                              "(reduce_keep)",
-                              group.count, static_cast<double>(reduction_.keep));
-        return;
-      }
       queue_.wait_for_copies();  // the group before has read its lists
       list_candidates(group);
       RowsToChoose rows{.rows = chunk_.hidden.slice_rows(0, chunk_.row_count),

@@ -116,13 +116,19 @@ class Flags(ProgramTest):
             self.assertEqual((full["image_tokens"], half["image_tokens"]), (64, 32))
             self.assertEqual(half["kv_bytes"], full["kv_bytes"] - 32 * 8192)
             self.assertEqual((half["policy"]["reduce"], half["policy"]["reduce_keep"]), (method.split(":")[0], 0.5))
+            for option in method.split(":")[1:]:
+                key, value = option.split("=")
+                self.assertEqual(half["policy"]["reduce_options"][key], float(value))
         self.assertEqual(self.objects(*question, "--reduce", "cover-rows", "--reduce-keep", 0.5)[0]["answer"], full["answer"])
         (planned,) = self.objects("plan", "--images", 4, "--reduce", "divprune", "--reduce-keep", 0.25)
         self.assertEqual(planned["kv_bytes_per_image"], 16 * 8192)
         for flags, sentence in [(["--reduce-keep", 0.5], r"name one \(--reduce\)"),
                                 (["--reduce", "divprune", "--reduce-keep", 0], "above 0 and at most 1"),
                                 (["--reduce", "best", "--reduce-keep", 0.5], "there are none, cover-rows, divprune"),
-                                (["--reduce", "divprune", "--reduce-keep", 0.5, "--reuse", "mpic:8"], "plan no reuse")]:
+                                (["--reduce", "divprune", "--reduce-keep", 0.5, "--reuse", "mpic:8"], "plan no reuse"),
+                                (["--reduce", "fastv", "--reduce-ms", 5], r"before the first layer \(--reduce\), not fastv"),
+                                (["--reduce-ms", 5], r"before the first layer \(--reduce\), not none"),
+                                (["--reduce", "evs", "--reduce-keep", 0.5], "compares the frames of clips")]:
             with self.subTest(flags=flags):
                 self.assert_refused([*question, *flags], USAGE, sentence)
 
