@@ -74,7 +74,7 @@ struct TextPage {
 };
 
 /// Most rows that a row counts as while attention reads it: see Reduction::weighs.
-inline constexpr int32_t kMostRowWeight = 4;
+inline constexpr int32_t kMostRowWeight = 8;
 
 /// An image with blocks of its own, or in a place that it shares.
 struct StoredImage {
