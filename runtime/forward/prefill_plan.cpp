@@ -130,7 +130,7 @@ void upload_bias(const PromptChunk& chunk, const StagedRows<float>& bias, Queue&
   const int64_t count = round_up(chunk.row_count, kRowBiasUnit);
   std::fill_n(bias.host.data, count, 0.0f);
   for (int64_t row = 0; chunk.weighs && row < chunk.row_count; ++row)
-    bias.host.data[row] = std::log(static_cast<float>(chunk.weights.data[row]));
+    bias.host.data[row] = static_cast<float>(std::log(static_cast<double>(chunk.weights.data[row])));
   queue.upload(bias, count);
 }
 

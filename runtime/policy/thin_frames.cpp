@@ -64,7 +64,7 @@ ThinCounts count_slots(const ThinPolicy& policy, const FrameRuns& frames, int32_
   ThinCounts counts{.kept = int64_t{kept_frames} * frames.slots};
   if (policy.novel == 0) return counts;
   counts.recent = int64_t{*recent} * frames.slots;
-  const auto by_norm = static_cast<int64_t>(std::lround((1 - share) * static_cast<double>(counts.kept)));
+  const auto by_norm = static_cast<int64_t>((1 - share) * static_cast<double>(counts.kept) + 0.5);
   counts.novel = std::max<int64_t>(counts.kept - by_norm - counts.recent, 0);
   return counts;
 }
@@ -111,7 +111,7 @@ FrameRuns list_frames(const ThinMemory& m, const SessionCache& cache) {
 }
 
 int32_t columns_of(const StoredImage& image, int64_t view_rows) {
-  const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(view_rows))));
+  const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(view_rows)) + 0.5);
   return image.cols > 0 ? image.cols : side * side == view_rows ? static_cast<int32_t>(side) : 0;
 }
 

@@ -62,7 +62,8 @@ void pick_targets(const RowsToChoose& a, int64_t taken) {
 Status choose_visionzip(const RowsToChoose& a, const MethodValues& options, Queue& queue) {
   OCELLUS_TRY(read_attention(a, queue));
   const auto share = static_cast<double>(options.number("contextual"));
-  const int64_t contextual = std::llround(share * static_cast<double>(a.keep)), dominant = a.keep - contextual;
+  const auto contextual = static_cast<int64_t>(share * static_cast<double>(a.keep) + 0.5);
+  const int64_t dominant = a.keep - contextual;
   pick_dominant(a, dominant);
   pick_targets(a, dominant);
   queue.upload(a.scratch.others, contextual);

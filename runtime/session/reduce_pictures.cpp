@@ -133,7 +133,7 @@ class ChunkReduction {
                                   ? piece.row_count
                                   : vision.tokens_per_view();
       const int64_t cols =
-          piece.span.cols > 0 ? piece.span.cols : std::llround(std::sqrt(static_cast<double>(of_view)));
+          piece.span.cols > 0 ? piece.span.cols : static_cast<int64_t>(std::sqrt(static_cast<double>(of_view)) + 0.5);
       const int64_t lines = (of_view + cols - 1) / cols;
       for (int64_t i = 0; i < piece.row_count; ++i, ++count) {
         if (i > 0 && i % of_view == 0) ++view;
