@@ -218,9 +218,11 @@ constexpr ReductionRule kRules[] = {
                      "As published: rows at wide angles to each other (max-min diversity)."),
      {.products = true, .by = PickBy::kAngle},
      choose_far_angles},
-    {describe_method("visionzip", "VisionZip, Yang et al. 2024",
-                     "Rows with the most attention in the tower; some of the others, merged with what is like them.",
-                     kVisionZipOptions),
+    {describe_method(
+         "visionzip", "VisionZip, Yang et al. 2024",
+         "Rows with the most attention in the tower, and some of the others, merged with what is like them. Unlike "
+         "the paper's, they are those of the language model, of a whole picture.",
+         kVisionZipOptions),
      {.merges = true, .attention = true},
      choose_visionzip},
     {describe_method("cdpruner", "CDPruner, Zhang et al. 2025",
@@ -228,8 +230,10 @@ constexpr ReductionRule kRules[] = {
                      kConditionalOptions),
      {.products = true, .by = PickBy::kDeterminant, .text = true},
      choose_conditionally},
-    {describe_method("evs", "Efficient Video Sampling, Bagrov et al. 2025",
-                     "As published: of a clip's frames, all of the first and the rows that changed most."),
+    {describe_method(
+         "evs", "Efficient Video Sampling, Bagrov et al. 2025",
+         "As published: of a clip's frames, all of the first and the rows that changed most. A clip too short for "
+         "that keeps even rows."),
      {.clips = true},
      choose_changed},
     {describe_method("fastv", "FastV, Chen et al. 2024; our cache drops the rows in the first layers, too",
