@@ -10,29 +10,22 @@
 #define HWY_TARGET_INCLUDE "kernels/cache/thin_frames_cpu.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/base/vectors-inl.h"
+#include "kernels/base/dot-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ocellus {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// A key or value as floats, with zeros up to the next whole vector.
+/// A key or value as floats.
 struct Row {
-  HWY_ALIGN float values[kMaxHeadDim + kLanes] = {};
+  HWY_ALIGN float values[kMaxHeadDim];
   int64_t dim = 0;
 
-  float dot(const Row& other) const {
-    const FloatTag d;
-    FloatVec sum = hn::Zero(d);
-    for (int64_t i = 0; i < dim; i += kLanes)
-      sum = hn::MulAdd(hn::LoadU(d, values + i), hn::LoadU(d, other.values + i), sum);
-    return hn::GetLane(hn::SumOfLanes(d, sum));
-  }
   float load(const Half* from, int64_t count) {
     dim = count;
     expand_halves(from, count, values);
-    return std::sqrt(dot(*this));
+    return std::sqrt(dot(values, values, dim));
   }
 };
 
@@ -44,7 +37,7 @@ float mean_cosine(const ScoreFramesArgs& a, int64_t head, int64_t at, Row& key, 
   float sum = 0;
   for (int64_t frame = frames.count - a.recent; frame < frames.count; ++frame) {
     const float length_there = other.load(frames.key(head, frame * frames.slots + place), frames.head_dim) + 1e-9f;
-    sum += key.dot(other) / (length * length_there);
+    sum += dot(key.values, other.values, key.dim) / (length * length_there);
   }
   return sum / static_cast<float>(a.recent);
 }

@@ -44,8 +44,7 @@ void find_last_attention(const LayerPass& pass, int64_t rows, Queue& q) {
   args.scores = out.device;
   args.scratch = s.drop.scoring;
   score_rows(args, q);
-  if (out.host.data != out.device.data)
-    q.copy(out.host.data, out.device.data, out.host.rows * out.host.cols * int64_t{sizeof(float)});
+  q.copy(out.host.data, out.device.data, out.host.rows * out.host.cols * int64_t{sizeof(float)});
 }
 
 }  // namespace ocellus

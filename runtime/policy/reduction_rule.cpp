@@ -32,8 +32,7 @@ Status pick(const RowsToChoose& a, PickRowsArgs args, Queue& queue) {
   row_products({.rows = a.rows, .list = s.list.device.data, .products = args.products}, queue);
   pick_rows(args, queue);
   const auto fetch = [&](const StagedRows<int32_t>& rows) {
-    if (rows.host.data != rows.device.data)
-      queue.copy(rows.host.data, rows.device.data, a.keep * static_cast<int64_t>(sizeof(int32_t)));
+    queue.copy(rows.host.data, rows.device.data, a.keep * static_cast<int64_t>(sizeof(int32_t)));
   };
   fetch(a.picks);
   if (a.stands_for.host.cols > 0) fetch(a.stands_for);
@@ -57,8 +56,7 @@ Status find_cosines(const RowsToChoose& a, RowCosinesArgs args, Queue& queue) {
   args.rows = a.rows;
   args.cosines = cosines.device.data;
   row_cosines(args, queue);
-  if (cosines.host.data != cosines.device.data)
-    queue.copy(cosines.host.data, cosines.device.data, args.count * static_cast<int64_t>(sizeof(float)));
+  queue.copy(cosines.host.data, cosines.device.data, args.count * static_cast<int64_t>(sizeof(float)));
   return queue.finish();
 }
 

@@ -22,8 +22,7 @@ Status read_attention(const RowsToChoose& a, Queue& queue) {
                 .to = DeviceView<float>(values.device.data, a.candidates, 1),
                 .sources = a.scratch.list.device.data},
                queue);
-  if (values.host.data != values.device.data)
-    queue.copy(values.host.data, values.device.data, a.candidates * static_cast<int64_t>(sizeof(float)));
+  queue.copy(values.host.data, values.device.data, a.candidates * static_cast<int64_t>(sizeof(float)));
   OCELLUS_TRY(queue.finish());
   std::replace_if(
       values.host.data, values.host.data + a.candidates, [](float x) { return std::isnan(x); }, -1.0f);
