@@ -16,7 +16,7 @@ LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
 FLOORS = {
     "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search"],
     "mm": ["pictures", "views", "tower"],
-    "runtime": ["vocabulary", "models", "cache", "policy", "forward", "library", "engine", "session", "api"],
+    "runtime": ["vocabulary", "grammar", "models", "cache", "policy", "forward", "library", "engine", "session", "api"],
     "apps": ["base", "camera", "setup", "day", "http", "serve", "watch", "commands"],
 }
 ABOVE_ALL = ["tools", "tests"]

@@ -1,0 +1,171 @@
+#include "runtime/grammar/grammar.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "platform/round_up.h"
+
+namespace ocellus {
+namespace {
+
+constexpr uint32_t kLastCharacter = 0x10FFFF;
+/// The last character of each length in UTF-8; surrogates stand between, and are no characters.
+constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xD7FF, 0xFFFF, kLastCharacter};
+constexpr uint32_t kFirstOfLength[] = {0, 0x80, 0x800, 0xE000, 0x10000};
+
+int encode(uint32_t character, uint8_t* out) {
+  if (character < 0x80) return out[0] = static_cast<uint8_t>(character), 1;
+  const int count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+  for (int i = count - 1; i > 0; --i, character >>= 6) out[i] = static_cast<uint8_t>(0x80 | (character & 0x3F));
+  out[0] = static_cast<uint8_t>((0xF00 >> count & 0xFF) | character);
+  return count;
+}
+
+}  // namespace
+
+Grammar::Grammar(HostView<std::byte> memory) : memory_(memory) {
+  // Indices are 32 bits.
+  memory_.cols = std::min<int64_t>(memory_.cols, int64_t{INT32_MAX} * kUnit);
+}
+
+template <class T>
+int32_t Grammar::put(const T& value) {
+  const int64_t bytes = round_up(static_cast<int64_t>(sizeof(T)), int64_t{kUnit});
+  if (!status_.ok()) return kNoExpression;
+  if (memory_.cols - used_ < bytes) {
+    fail(OCELLUS_FAIL(Code::kFull, "the grammar is too large for the memory of a constraint, %lld bytes",
+                      static_cast<long long>(memory_.cols)));
+    return kNoExpression;
+  }
+  const int64_t index = used_ / kUnit;
+  std::memcpy(memory_.data + used_, &value, sizeof value);
+  used_ += bytes;
+  return static_cast<int32_t>(index);
+}
+
+uint8_t Grammar::depth_over(Expression e) {
+  const int depth = e == kNoExpression ? 1 : node(e).depth + 1;
+  if (depth > kMaxExpressionDepth)
+    fail(OCELLUS_FAIL(Code::kUnsupported, "the grammar nests deeper than %d expressions", kMaxExpressionDepth));
+  return static_cast<uint8_t>(std::min(depth, kMaxExpressionDepth));
+}
+
+Expression Grammar::text(std::string_view bytes) {
+  const int64_t room = round_up(static_cast<int64_t>(bytes.size()), int64_t{kUnit});
+  if (memory_.cols - used_ < room + int64_t{sizeof(Node)} || !status_.ok()) return put(Node());  // notes the failure
+  const int64_t offset = used_ / kUnit;
+  if (!bytes.empty()) std::memcpy(memory_.data + used_, bytes.data(), bytes.size());
+  used_ += room;
+  return add(
+      {.kind = ExpressionKind::kText, .a = static_cast<int32_t>(offset), .b = static_cast<int32_t>(bytes.size())});
+}
+
+std::string_view Grammar::text_of(const Node& node) const {
+  return {reinterpret_cast<const char*>(memory_.data) + int64_t{node.a} * kUnit, static_cast<size_t>(node.b)};
+}
+
+Expression Grammar::byte(const ByteSet& set) {
+  if (set.empty()) return never();
+  const int32_t index = put(set);
+  return index == kNoExpression ? index : add({.kind = ExpressionKind::kByte, .a = index});
+}
+
+/// Cuts the range until all its characters have the same first bytes and then any last ones, which is a sequence of
+/// ranges of bytes.
+Expression Grammar::add_encoded(const CharacterRange& range) {
+  uint8_t first[4], last[4];
+  const int length = encode(range.first, first);
+  encode(range.last, last);
+  for (int i = 1; i < length; ++i) {
+    const uint32_t tail = (uint32_t{1} << (6 * i)) - 1;
+    if ((range.first & ~tail) == (range.last & ~tail)) continue;
+    uint32_t cut = 0;  // last character of the first part
+    if ((range.first & tail) != 0)
+      cut = range.first | tail;
+    else if ((range.last & tail) != tail)
+      cut = (range.last & ~tail) - 1;
+    else
+      continue;
+    const Expression low = add_encoded({range.first, cut});
+    return choice(low, add_encoded({cut + 1, range.last}));
+  }
+  ExpressionList bytes;
+  for (int i = 0; i < length; ++i) append(&bytes, byte(ByteSet().add_range(first[i], last[i])));
+  return sequence(bytes);
+}
+
+Expression Grammar::character(const CharacterRange* ranges, int32_t count) {
+  ByteSet single;
+  ExpressionList longer;
+  for (int32_t r = 0; r < count; ++r) {
+    for (int length = 0; length < 5; ++length) {
+      const uint32_t first = std::max(ranges[r].first, kFirstOfLength[length]);
+      const uint32_t last = std::min(ranges[r].last, kLastOfLength[length]);
+      if (first > last) continue;
+      if (length == 0)
+        single.add_range(static_cast<int>(first), static_cast<int>(last));
+      else
+        append(&longer, add_encoded({first, last}));
+    }
+  }
+  if (longer.count == 0) return byte(single);
+  if (!single.empty()) append(&longer, byte(single));
+  return choice(longer);
+}
+
+Expression Grammar::sequence(Expression a, Expression b) {
+  ExpressionList list;
+  append(&list, a);
+  append(&list, b);
+  return sequence(list);
+}
+
+Expression Grammar::choice(Expression a, Expression b) {
+  ExpressionList list;
+  append(&list, a);
+  append(&list, b);
+  return choice(list);
+}
+
+Expression Grammar::repeat(Expression item, int32_t least, int32_t most) {
+  if (least < 0 || most < least) return never();
+  if (most == 0) return text({});
+  if (item == kNoExpression) return item;
+  return add({.kind = ExpressionKind::kRepeat, .depth = depth_over(item), .a = item, .b = least, .c = most});
+}
+
+Expression Grammar::rule(RuleId id) { return add({.kind = ExpressionKind::kRule, .a = id}); }
+
+void Grammar::append(ExpressionList* list, Expression item) {
+  const int32_t index = item == kNoExpression ? kNoExpression : put(Cell{.item = item});
+  if (index == kNoExpression) return;
+  if (list->last != kNoExpression) const_cast<Cell&>(cell(list->last)).next = index;
+  if (list->first == kNoExpression) list->first = index;
+  list->last = index;
+  ++list->count;
+}
+
+Expression Grammar::add_list(ExpressionKind kind, const ExpressionList& list) {
+  if (!status_.ok()) return kNoExpression;
+  if (list.count == 0) return kind == ExpressionKind::kSequence ? text({}) : never();
+  if (list.count == 1) return cell(list.first).item;
+  uint8_t depth = 1;
+  for (int32_t c = list.first; c != kNoExpression; c = cell(c).next) depth = std::max(depth, depth_over(cell(c).item));
+  return add({.kind = kind, .depth = depth, .a = list.first});
+}
+
+RuleId Grammar::add_rule() {
+  const int32_t index = put(Cell{.next = last_rule_});
+  if (index == kNoExpression) return kNoRule;
+  last_rule_ = index;
+  ++rule_count_;
+  return index;
+}
+
+void Grammar::define(RuleId id, Expression body) {
+  if (id != kNoRule) const_cast<Cell&>(cell(id)).item = body;
+}
+
+Expression Grammar::body(RuleId id) const { return id == kNoRule ? kNoExpression : cell(id).item; }
+
+}  // namespace ocellus

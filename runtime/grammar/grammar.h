@@ -1,0 +1,118 @@
+// Grammar: a context-free grammar over bytes, as the readers of schemas, GBNF and regular expressions build it.
+//
+// Expressions are numbers of nodes in memory that the caller gives; nothing is allocated. A function that finds no room
+// returns kNoExpression and notes the failure, and every function takes kNoExpression for an argument, so that a reader
+// checks status() once, at its end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "platform/status.h"
+#include "platform/views.h"
+#include "runtime/grammar/byte_set.h"
+
+namespace ocellus {
+
+using Expression = int32_t;
+using RuleId = int32_t;
+inline constexpr Expression kNoExpression = -1;
+inline constexpr RuleId kNoRule = -1;
+/// Maximum of a repetition without one.
+inline constexpr int32_t kUnbounded = INT32_MAX;
+/// Expressions nest at most this deep, lists not counted.
+inline constexpr int32_t kMaxExpressionDepth = 200;
+
+/// Characters first .. last, Unicode scalar values.
+struct CharacterRange {
+  uint32_t first = 0, last = 0;
+};
+
+enum class ExpressionKind : uint8_t {
+  kNever,     // matches no text
+  kText,      // bytes in order; the empty text, too
+  kByte,      // one byte of a set
+  kSequence,  // a list, one after the other
+  kChoice,    // a list, one of them
+  kRepeat,    // an expression, between least and most times
+  kRule       // a rule
+};
+
+/// Expressions in order, built by Grammar::append.
+struct ExpressionList {
+  int32_t first = kNoExpression, last = kNoExpression;
+  int32_t count = 0;
+};
+
+class Grammar {
+ public:
+  /// The memory must outlive the grammar; aligned to 8 bytes.
+  explicit Grammar(HostView<std::byte> memory);
+
+  Expression never() { return add({.kind = ExpressionKind::kNever}); }
+  /// Copies the bytes.
+  Expression text(std::string_view bytes);
+  Expression byte(const ByteSet& set);
+  /// One character of the ranges, which may overlap and be in any order, as UTF-8; surrogates are left out.
+  Expression character(const CharacterRange* ranges, int32_t count);
+  Expression sequence(const ExpressionList& list) { return add_list(ExpressionKind::kSequence, list); }
+  Expression choice(const ExpressionList& list) { return add_list(ExpressionKind::kChoice, list); }
+  Expression sequence(Expression a, Expression b);
+  Expression choice(Expression a, Expression b);
+  /// `item` at least `least` and at most `most` times.
+  Expression repeat(Expression item, int32_t least, int32_t most);
+  Expression optional(Expression item) { return repeat(item, 0, 1); }
+  Expression rule(RuleId id);
+
+  void append(ExpressionList* list, Expression item);
+  /// A rule that is defined later, so that it may refer to itself.
+  RuleId add_rule();
+  void define(RuleId id, Expression body);
+
+  /// kFull after the memory was spent, kUnsupported after expressions nested too deep.
+  Status status() const { return status_; }
+  void fail(Status status) { status_ = status_.ok() ? status : status_; }
+
+  struct Node {
+    ExpressionKind kind = ExpressionKind::kNever;
+    uint8_t depth = 1;
+    int32_t a = 0;  // text: offset; byte: number of the set; list: first cell; repeat: item; rule: its number
+    int32_t b = 0;  // text: bytes; repeat: least
+    int32_t c = 0;  // repeat: most
+  };
+  /// Cell of a list.
+  struct Cell {
+    Expression item = kNoExpression;
+    int32_t next = kNoExpression;
+  };
+  const Node& node(Expression e) const { return at<Node>(e); }
+  const Cell& cell(int32_t index) const { return at<Cell>(index); }
+  std::string_view text_of(const Node& node) const;
+  const ByteSet& bytes_of(const Node& node) const { return at<ByteSet>(node.a); }
+  int32_t rule_count() const { return rule_count_; }
+  /// kNoExpression if it was never defined.
+  Expression body(RuleId id) const;
+
+ private:
+  template <class T>
+  const T& at(int32_t index) const {
+    return *reinterpret_cast<const T*>(memory_.data + int64_t{index} * kUnit);
+  }
+  template <class T>
+  int32_t put(const T& value);
+  Expression add(const Node& node) { return put(node); }
+  Expression add_list(ExpressionKind kind, const ExpressionList& list);
+  Expression add_encoded(const CharacterRange& range);
+  uint8_t depth_over(Expression e);
+
+  static constexpr int32_t kUnit = 8;  // indices count these
+
+  HostView<std::byte> memory_;
+  int64_t used_ = 0;
+  Status status_;
+  int32_t rule_count_ = 0;
+  int32_t last_rule_ = kNoExpression;  // cells of rules, the newest first
+};
+
+}  // namespace ocellus
