@@ -154,13 +154,7 @@ Expression Grammar::add_list(ExpressionKind kind, const ExpressionList& list) {
   return add({.kind = kind, .depth = depth, .a = list.first});
 }
 
-RuleId Grammar::add_rule() {
-  const int32_t index = put(Cell{.next = last_rule_});
-  if (index == kNoExpression) return kNoRule;
-  last_rule_ = index;
-  ++rule_count_;
-  return index;
-}
+RuleId Grammar::add_rule() { return put(Cell{.item = never()}); }
 
 void Grammar::define(RuleId id, Expression body) {
   if (id != kNoRule) const_cast<Cell&>(cell(id)).item = body;
