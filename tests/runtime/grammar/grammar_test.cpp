@@ -3,22 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <vector>
 
-#include "tests/support/grammar_reference.h"
+#include "tests/support/grammar_room.h"
 
 namespace ocellus {
 namespace {
 
-struct Room {
-  explicit Room(int64_t bytes = 1 << 20) : memory(static_cast<size_t>(bytes / 8)), grammar(view()) {}
-  HostView<std::byte> view() {
-    return {reinterpret_cast<std::byte*>(memory.data()), 1, static_cast<int64_t>(memory.size()) * 8};
-  }
-  bool matches(Expression e, std::string_view text) { return test::GrammarReference(grammar, text).matches(e); }
-  std::vector<uint64_t> memory;
-  Grammar grammar;
-};
+using Room = test::GrammarRoom;
 
 /// UTF-8 of any number up to 0x10FFFF, surrogates too.
 std::string encoded(uint32_t character) {
