@@ -45,6 +45,15 @@ struct StepEviction {
   }
 };
 
+/// The newest tokens of a session, as a ring: token number i of the session is at i % kRecentTokens.
+struct RecentTokens {
+  int32_t count = 0;  // all tokens of the session so far, of which the ring has the newest
+  int32_t tokens[kRecentTokens] = {};
+
+  OCELLUS_EVERYWHERE constexpr int32_t kept() const { return count < kRecentTokens ? count : kRecentTokens; }
+  OCELLUS_EVERYWHERE constexpr void push(int32_t token) { tokens[count++ % kRecentTokens] = token; }
+};
+
 struct StepRow {
   int32_t active = 0;    // 0: this row is not read, attended to, stored or sampled
   int32_t token = 0;     // token that the step reads
@@ -52,12 +61,12 @@ struct StepRow {
   int32_t new_tile = 0;  // the token's keys and values go to slot new_slot of the row's tile new_tile; the tiles before
   int32_t new_slot = 0;  // it are live as listed, those after it are not
   int32_t step = 0;      // tokens sampled since the host filled the row: index of the result
-  int32_t recent_count = 0;
-  int32_t forced = 0;  // 1: the host gives the next token (SampleTokensArgs::forced), nothing is sampled
+  int32_t forced = 0;    // 1: the host gives the next token (SampleTokensArgs::forced), nothing is sampled
+  int32_t masked = 0;    // 1: only tokens of the row's mask are sampled (SampleTokensArgs::masks)
   StepEviction eviction;
   uint64_t drawn_count = 0;  // tokens sampled in the session: the counter of the random numbers
   SamplerParams sampler;
-  int32_t recent[kRecentTokens] = {};  // ring; token number i of the session is at i % kRecentTokens
+  RecentTokens recent;
 };
 
 /// The part of a StepRow that places its token, for a host that tracks it.
@@ -70,7 +79,7 @@ struct StepPlace {
 
 /// Result of a step for the host; of a forced row, the token that it would have sampled.
 struct StepResult {
-  int32_t token = kNoTokenSampled;  // kNoTokenSampled: all logits are NaN
+  int32_t token = kNoTokenSampled;  // kNoTokenSampled: all logits are NaN or masked out
   float log_probability = 0;        // natural logarithm for the forced token; 0 in other rows
   uint64_t logits_hash = 0;         // see hash_term
 };

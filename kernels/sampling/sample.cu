@@ -22,6 +22,7 @@ constexpr float kBinsPerLogit = 64;  // in the first histogram
 constexpr int kListRoom = 1024;      // up to this many candidates are listed: the logits are not read again
 constexpr int kNearRoom = 256;       // up to this many are compared with each other
 constexpr unsigned kAllLanes = 0xFFFFFFFFu;
+constexpr uint32_t kNanBits = 0x7FFFFFFF;
 static_assert(kBins == 2 * kThreads && kPowers <= kBins && kNearRoom <= kThreads);
 
 __device__ const PowerTable kPowerTable = make_power_table();
@@ -45,12 +46,12 @@ __device__ SamplePart warp_join(SamplePart part) {
 __device__ uint64_t penalise_repetition(const StepRow& row, float* logits, int begin, int end) {
   const float penalty = row.sampler.repetition_penalty;
   const int i = static_cast<int>(threadIdx.x);
-  if (penalty == 1.0f || row.forced != 0 || i >= kRecentTokens || i >= row.recent_count) return 0;
-  const int token = row.recent[i];
+  if (penalty == 1.0f || row.forced != 0 || i >= row.recent.kept()) return 0;
+  const int token = row.recent.tokens[i];
   if (token < begin || token >= end) return 0;
   // A token that occurs several times is penalised once.
   for (int j = 0; j < i; ++j)
-    if (row.recent[j] == token) return 0;
+    if (row.recent.tokens[j] == token) return 0;
   const float before = logits[token];
   const float after = before > 0 ? __fdiv_rn(before, penalty) : __fmul_rn(before, penalty);
   logits[token] = after;
@@ -58,9 +59,32 @@ __device__ uint64_t penalise_repetition(const StepRow& row, float* logits, int b
   return hash_term(index, __float_as_uint(before)) - hash_term(index, __float_as_uint(after));
 }
 
-/// Block (part, row): penalises and hashes its part of the logits, finds the best.
-__global__ void __launch_bounds__(kFindThreads) find_best(float* all_logits, int64_t stride, int vocabulary,
-                                                          int token_bits, const StepRow* steps, SamplePart* parts) {
+/// Called by all threads, with the mask of a row: makes NaN of the logits outside the mask. Returns a difference as
+/// penalise_repetition() does. The words are staged because each read of host memory takes its time.
+__device__ uint64_t mask_tokens(const uint32_t* mask, float* logits, int begin, int end) {
+  constexpr int kStagedTokens = kFindThreads * kMaskTokens;
+  __shared__ uint32_t words[kFindThreads];
+  uint64_t difference = 0;
+  for (int first = begin - begin % kMaskTokens; first < end; first += kStagedTokens) {
+    __syncthreads();
+    const int own = static_cast<int>(threadIdx.x);
+    if (first + own * kMaskTokens < end) words[own] = __ldcv(mask + first / kMaskTokens + own);  // as forced tokens
+    __syncthreads();
+    for (int token = max(first, begin) + own; token < min(first + kStagedTokens, end); token += kFindThreads) {
+      const int i = token - first;
+      if ((words[i / kMaskTokens] >> (i % kMaskTokens) & 1) != 0) continue;
+      const uint32_t index = static_cast<uint32_t>(token);
+      difference += hash_term(index, __float_as_uint(logits[token])) - hash_term(index, kNanBits);
+      logits[token] = __uint_as_float(kNanBits);
+    }
+  }
+  return difference;
+}
+
+/// Block (part, row): penalises, masks and hashes its part of the logits, finds the best.
+__global__ void __launch_bounds__(kFindThreads)
+    find_best(float* all_logits, int64_t stride, int vocabulary, int token_bits, const StepRow* steps,
+              const uint32_t* masks, int64_t mask_stride, SamplePart* parts) {
   __shared__ SamplePart of_warp[kFindThreads / kWarp];
   wait_for_inputs();
   let_next_start();
@@ -73,6 +97,10 @@ __global__ void __launch_bounds__(kFindThreads) find_best(float* all_logits, int
 
   uint64_t hash = penalise_repetition(row, logits, begin, end);
   __syncthreads();
+  if (row.masked != 0 && row.forced == 0) {
+    hash += mask_tokens(masks + blockIdx.y * mask_stride, logits, begin, end);
+    __syncthreads();
+  }
   uint32_t best_key = 0;
   int best_token = 0;
 #pragma unroll 4
@@ -148,7 +176,7 @@ __device__ void visit_candidates(const Task& task, const Room& room, Visit visit
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       const int i = first + j * kThreads;
-      logits[j] = i < task.vocabulary ? task.logits[i] : __uint_as_float(0x7FFFFFFFu);
+      logits[j] = i < task.vocabulary ? task.logits[i] : __uint_as_float(kNanBits);
     }
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
@@ -454,7 +482,7 @@ void sample_tokens(const SampleTokensArgs& args, Queue& queue) {
   launch<find_best>(
       queue, "sample_tokens",
       {.grid = dim3(static_cast<unsigned>(parts_per_row), static_cast<unsigned>(rows)), .threads = kFindThreads},
-      args.logits.data, args.logits.stride, vocabulary, token_bits, args.steps, parts);
+      args.logits.data, args.logits.stride, vocabulary, token_bits, args.steps, args.masks, args.mask_stride, parts);
   launch<choose_tokens>(queue, "sample_tokens", {.grid = dim3(static_cast<unsigned>(rows)), .threads = kThreads},
                         args.logits.data, args.logits.stride, vocabulary, token_bits, parts, parts_per_row, args.steps,
                         args.advance ? args.tiles : nullptr, args.tiles_per_row, args.results, args.result_stride,

@@ -37,8 +37,9 @@ int32_t most_likely(const float* logits, int64_t vocabulary) {
   return best;
 }
 
-void penalise_repetition(float* logits, int64_t vocabulary, float penalty, const int32_t* tokens, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
+void penalise_repetition(float* logits, int64_t vocabulary, float penalty, const RecentTokens& recent) {
+  const int32_t* const tokens = recent.tokens;
+  for (int32_t i = 0; i < recent.kept(); ++i) {
     const int32_t token = tokens[i];
     if (token < 0 || token >= vocabulary) continue;
     // A token that occurs several times is penalised once.
@@ -46,6 +47,11 @@ void penalise_repetition(float* logits, int64_t vocabulary, float penalty, const
     float& logit = logits[token];
     logit = logit > 0 ? logit / penalty : logit * penalty;
   }
+}
+
+void mask_tokens(float* logits, int64_t vocabulary, const uint32_t* mask) {
+  for (int64_t i = 0; i < vocabulary; ++i)
+    if ((mask[i / kMaskTokens] >> (i % kMaskTokens) & 1) == 0) logits[i] = std::numeric_limits<float>::quiet_NaN();
 }
 
 /// Candidates from the most probable down. Only as many are sorted as are needed: a vocabulary is large, and the token
@@ -116,12 +122,12 @@ int32_t draw(Ranking& ranking, float temperature, float uniform) {
   return ranking.at(ranking.count() - 1).token;
 }
 
-/// `candidates` has room for the vocabulary.
-int32_t choose_token(float* logits, int64_t vocabulary, const StepRow& row, Candidate* candidates) {
+/// `mask`: null if the row has none. `candidates` has room for the vocabulary.
+int32_t choose_token(float* logits, int64_t vocabulary, const StepRow& row, const uint32_t* mask,
+                     Candidate* candidates) {
   const SamplerParams& params = row.sampler;
-  if (params.repetition_penalty != 1.0f)
-    penalise_repetition(logits, vocabulary, params.repetition_penalty, row.recent,
-                        std::min(row.recent_count, kRecentTokens));
+  if (params.repetition_penalty != 1.0f) penalise_repetition(logits, vocabulary, params.repetition_penalty, row.recent);
+  if (mask != nullptr) mask_tokens(logits, vocabulary, mask);
   if (params.temperature == 0) return most_likely(logits, vocabulary);
 
   int64_t count = 0;
@@ -181,7 +187,9 @@ void cpu::sample_tokens(const SampleTokensArgs& args, Queue& queue) {
         result.token = most_likely(logits, vocabulary);
         if (result.token >= 0) result.log_probability = log_probability(logits, vocabulary, next, result.token);
       } else {
-        result.token = choose_token(logits, vocabulary, row, room + (row_has_own_room ? b : worker) * vocabulary);
+        Candidate* const candidates = room + (row_has_own_room ? b : worker) * vocabulary;
+        const uint32_t* const mask = row.masked != 0 ? args.masks + b * args.mask_stride : nullptr;
+        result.token = choose_token(logits, vocabulary, row, mask, candidates);
         next = std::max(result.token, 0);
       }
       args.results[row.step % kResultSteps * args.result_stride + b] = result;

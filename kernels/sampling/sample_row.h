@@ -37,6 +37,9 @@ OCELLUS_EVERYWHERE constexpr float philox_uniform(uint64_t seed, uint64_t counte
   return static_cast<float>(random_bits(seed, counter)) * (1.0f / (1 << kRandomBits));
 }
 
+/// Tokens of a word of a mask.
+inline constexpr int kMaskTokens = 32;
+
 /// Advances a StepRow's or StepPlace's place after a step; `capacity` of its new tile.
 template <class Row>
 OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
@@ -52,8 +55,7 @@ OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
 /// Advances the row after `token` was sampled. `tiles` are the row's own; null: position and slot stay.
 OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun* tiles) {
   row.token = token;
-  row.recent[row.recent_count % kRecentTokens] = token;
-  ++row.recent_count;
+  row.recent.push(token);
   ++row.step;
   ++row.drawn_count;
   if (tiles != nullptr) move_place(row, tiles[row.new_tile].capacity);

@@ -63,10 +63,10 @@ Status Generation::place_row(int32_t i) {
   row.sampler = sampler_params(params_[i]);
   // Only the position in the ring matters once the ring is full.
   const int64_t rounds = state.recent_count / kRecentTokens;
-  row.recent_count =
+  row.recent.count =
       static_cast<int32_t>(state.recent_count % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
   const int32_t* const recent = conversation(i).recent_tokens();
-  std::copy(recent, recent + kRecentTokens, row.recent);
+  std::copy(recent, recent + kRecentTokens, row.recent.tokens);
   part.on_device = true;
   return {};
 }

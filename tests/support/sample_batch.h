@@ -21,6 +21,7 @@ struct SampleBatch {
         steps(1, rows),
         results(kResultSteps, rows, rows + gap),
         forced(kResultSteps, rows, rows + 2 * gap),
+        masks(rows, divide_up(vocabulary, kMaskTokens), divide_up(vocabulary, kMaskTokens) + gap),
         scratch(1, sample_scratch_bytes(rows, vocabulary, queue.traits())) {
     for (int64_t b = 0; b < rows; ++b) {
       step(b) = StepRow();
@@ -33,6 +34,20 @@ struct SampleBatch {
   void force(int64_t b, int64_t at_step, int32_t token) {
     step(b).forced = 1;
     forced.at(at_step % kResultSteps, b) = token;
+  }
+  /// Only tokens for which `allows` is true; bits beyond the vocabulary are set.
+  template <class Allows>
+  void mask(int64_t b, Allows allows) {
+    step(b).masked = 1;
+    const int64_t words = divide_up(vocabulary, kMaskTokens);
+    for (int64_t w = 0; w < words; ++w) {
+      uint32_t bits = 0;
+      for (int64_t k = 0; k < kMaskTokens; ++k) {
+        const int64_t token = w * kMaskTokens + k;
+        if (token >= vocabulary || allows(token)) bits |= uint32_t{1} << k;
+      }
+      masks.at(b, w) = bits;
+    }
   }
   void set_logits(int64_t b, const std::vector<float>& values) {
     std::copy(values.begin(), values.end(), &logits.at(b, 0));
@@ -48,6 +63,8 @@ struct SampleBatch {
             .result_stride = results.view().stride,
             .forced = forced.data(),
             .forced_stride = forced.view().stride,
+            .masks = masks.data(),
+            .mask_stride = masks.view().stride,
             .scratch = scratch.view()};
   }
   void run() {
@@ -57,6 +74,7 @@ struct SampleBatch {
     REQUIRE(steps.intact());
     REQUIRE(results.intact());
     REQUIRE(forced.intact());
+    REQUIRE(masks.intact());
     REQUIRE(scratch.intact());
   }
 
@@ -67,6 +85,7 @@ struct SampleBatch {
   Vector<KvRun> tiles;  // none: advance is off
   Guarded<StepResult> results;
   Guarded<int32_t> forced;
+  Guarded<uint32_t> masks;
   Guarded<std::byte> scratch;
 };
 
@@ -81,7 +100,7 @@ inline uint64_t hash_of(const std::vector<float>& logits) {
 }
 
 inline void remember(StepRow& row, const std::vector<int32_t>& tokens) {
-  for (const int32_t token : tokens) row.recent[row.recent_count++ % kRecentTokens] = token;
+  for (const int32_t token : tokens) row.recent.push(token);
 }
 
 }  // namespace ocellus::test
