@@ -25,6 +25,7 @@ struct ByteVocabulary {
       for (const char c : text) spelling += spelled(static_cast<uint8_t>(c));
       tokens.push_back(spelling);
     }
+    tokens.emplace_back("xy");  // a vocabulary has a merge
     kinds.assign(tokens.size(), 1);
     tokens.emplace_back("<|im_end|>");
     kinds.push_back(3);
@@ -33,7 +34,7 @@ struct ByteVocabulary {
     builder.add_string("tokenizer.ggml.pre", "gpt-2");
     builder.add_string_array("tokenizer.ggml.tokens", tokens);
     builder.add_i32_array("tokenizer.ggml.token_type", kinds);
-    builder.add_string_array("tokenizer.ggml.merges", {});
+    builder.add_string_array("tokenizer.ggml.merges", {"x y"});
     ExactBytes bytes(builder.build());
     REQUIRE_MESSAGE(loaded.parse(bytes.data(), bytes.size()).ok(), last_failure().sentence);
     end = static_cast<TokenId>(tokens.size() - 1);
