@@ -1,5 +1,7 @@
 #include "runtime/grammar/character_writer.h"
 
+#include <cstring>
+
 #include "platform/utf8.h"
 
 namespace ocellus {
@@ -70,6 +72,18 @@ Expression write_character_of(CharacterSet* set, bool in_json_string, Grammar* g
   if (escapes != kNoExpression && set->count() == 0) return escapes;
   const Expression plain = grammar->character(set->ranges(), set->count());
   return escapes == kNoExpression ? plain : grammar->choice(escapes, plain);
+}
+
+void LiteralWriter::add(uint32_t character, ExpressionList* items) {
+  const WrittenCharacter written(character, in_json_string_);
+  if (sizeof bytes_ - count_ < written.text().size()) finish(items);
+  std::memcpy(bytes_ + count_, written.text().data(), written.text().size());
+  count_ += written.text().size();
+}
+
+void LiteralWriter::finish(ExpressionList* items) {
+  if (count_ > 0) grammar_.append(items, grammar_.text({bytes_, count_}));
+  count_ = 0;
 }
 
 }  // namespace ocellus

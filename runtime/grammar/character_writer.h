@@ -1,6 +1,7 @@
 // CharacterWriter: characters as expressions, as they are or as JSON writes them inside a string.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -24,5 +25,21 @@ class WrittenCharacter {
 /// One character of the set, spelled as WrittenCharacter does. Changes the set; if it is full afterwards, the
 /// expression is wrong.
 Expression write_character_of(CharacterSet* set, bool in_json_string, Grammar* grammar);
+
+/// Texts of characters that follow each other, in pieces of up to 256 bytes.
+class LiteralWriter {
+ public:
+  LiteralWriter(bool in_json_string, Grammar* grammar) : grammar_(*grammar), in_json_string_(in_json_string) {}
+
+  void add(uint32_t character, ExpressionList* items);
+  /// Appends what was added since the last call, if anything was.
+  void finish(ExpressionList* items);
+
+ private:
+  Grammar& grammar_;
+  bool in_json_string_;
+  char bytes_[256];
+  size_t count_ = 0;
+};
 
 }  // namespace ocellus

@@ -1,7 +1,5 @@
 #include "runtime/grammar/regex.h"
 
-#include <cstring>
-
 #include "runtime/grammar/character_set.h"
 #include "runtime/grammar/character_writer.h"
 #include "runtime/grammar/regex_escape.h"
@@ -65,7 +63,7 @@ bool take_group_name(TextCursor* text) {
 class RegexReader {
  public:
   RegexReader(std::string_view pattern, const RegexOptions& options, Grammar* grammar)
-      : options_(options), grammar_(*grammar), text_(pattern) {}
+      : options_(options), grammar_(*grammar), text_(pattern), literal_(options.in_json_string, grammar) {}
 
   Status read(Expression* out) {
     *out = read_edges({});
@@ -141,7 +139,7 @@ class RegexReader {
         read_item(&items);
       }
     }
-    write_literal(&items);
+    literal_.finish(&items);
     return grammar_.sequence(items);
   }
 
@@ -149,7 +147,7 @@ class RegexReader {
     Expression item = kNoExpression;
     uint32_t character = 0;
     if (text_.is('(')) {
-      write_literal(items);
+      literal_.finish(items);
       item = read_group();
     } else if (text_.is('[')) {
       item = read_class();
@@ -162,8 +160,8 @@ class RegexReader {
     Counts counts;
     const bool repeats = read_quantifier(&counts);
     const bool is_literal = item == kNoExpression;
-    if (is_literal && !repeats) return add_literal(character, items);
-    write_literal(items);
+    if (is_literal && !repeats) return literal_.add(character, items);
+    literal_.finish(items);
     if (is_literal) item = grammar_.text(WrittenCharacter(character, options_.in_json_string).text());
     grammar_.append(items, repeats ? grammar_.repeat(item, counts.least, counts.most) : item);
   }
@@ -298,28 +296,14 @@ class RegexReader {
     return line_character_;
   }
 
-  void add_literal(uint32_t character, ExpressionList* items) {
-    const WrittenCharacter written(character, options_.in_json_string);
-    const std::string_view bytes = written.text();
-    if (sizeof literal_ - literal_bytes_ < bytes.size()) write_literal(items);
-    std::memcpy(literal_ + literal_bytes_, bytes.data(), bytes.size());
-    literal_bytes_ += bytes.size();
-  }
-
-  void write_literal(ExpressionList* items) {
-    if (literal_bytes_ > 0) grammar_.append(items, grammar_.text({literal_, literal_bytes_}));
-    literal_bytes_ = 0;
-  }
-
   const RegexOptions& options_;
   Grammar& grammar_;
   TextCursor text_;
   Status status_;
   RegexEscape escape_;
   CharacterSet set_;
-  int groups_ = 0;  // open ones
-  char literal_[256];
-  size_t literal_bytes_ = 0;  // read, but not in the grammar yet
+  int groups_ = 0;         // open ones
+  LiteralWriter literal_;  // characters that were read but not appended yet
   Expression line_character_ = kNoExpression, anything_ = kNoExpression;
 };
 
