@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "platform/round_up.h"
+#include "platform/utf8.h"
 
 namespace ocellus {
 namespace {
@@ -12,14 +13,6 @@ constexpr uint32_t kLastCharacter = 0x10FFFF;
 /// The last character of each length in UTF-8; surrogates stand between, and are no characters.
 constexpr uint32_t kLastOfLength[] = {0x7F, 0x7FF, 0xD7FF, 0xFFFF, kLastCharacter};
 constexpr uint32_t kFirstOfLength[] = {0, 0x80, 0x800, 0xE000, 0x10000};
-
-int encode(uint32_t character, uint8_t* out) {
-  if (character < 0x80) return out[0] = static_cast<uint8_t>(character), 1;
-  const int count = character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
-  for (int i = count - 1; i > 0; --i, character >>= 6) out[i] = static_cast<uint8_t>(0x80 | (character & 0x3F));
-  out[0] = static_cast<uint8_t>((0xF00 >> count & 0xFF) | character);
-  return count;
-}
 
 }  // namespace
 
@@ -74,8 +67,8 @@ Expression Grammar::byte(const ByteSet& set) {
 /// ranges of bytes.
 Expression Grammar::add_encoded(const CharacterRange& range) {
   uint8_t first[4], last[4];
-  const int length = encode(range.first, first);
-  encode(range.last, last);
+  const int length = encode_utf8(range.first, first);
+  encode_utf8(range.last, last);
   for (int i = 1; i < length; ++i) {
     const uint32_t tail = (uint32_t{1} << (6 * i)) - 1;
     if ((range.first & ~tail) == (range.last & ~tail)) continue;

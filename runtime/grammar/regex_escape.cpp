@@ -1,0 +1,134 @@
+#include "runtime/grammar/regex_escape.h"
+
+#include <utf8proc.h>
+
+#include "runtime/grammar/regex.h"
+
+namespace ocellus {
+namespace {
+
+constexpr CharacterRange kDigits[] = {{'0', '9'}};
+constexpr CharacterRange kWord[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+constexpr CharacterRange kSpace[] = {{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
+constexpr uint32_t kFirstSurrogate = 0xD800, kFirstLowSurrogate = 0xDC00, kLastSurrogate = 0xDFFF;
+
+template <size_t kCount>
+void add_class(const CharacterRange (&ranges)[kCount], bool is_negated, CharacterSet* set) {
+  uint32_t next = 0;
+  for (const CharacterRange& range : ranges) {
+    if (!is_negated) set->add(range.first, range.last);
+    if (is_negated && range.first > next) set->add(next, range.first - 1);
+    next = range.last + 1;
+  }
+  if (is_negated) set->add(next, kLastCharacter);
+}
+
+/// Adds the characters of a general category, or of all whose names begin with its letter; false if there are none.
+bool add_category(std::string_view name, bool is_negated, CharacterSet* set) {
+  bool is_known = false;
+  uint32_t begin = 0;  // first character of a range, if was_in
+  bool was_in = false;
+  for (uint32_t c = 0; c <= kLastCharacter + 1; ++c) {
+    const bool has =
+        c <= kLastCharacter && std::string_view(utf8proc_category_string(static_cast<int32_t>(c))).starts_with(name);
+    const bool is_in = c <= kLastCharacter && has != is_negated;
+    is_known = is_known || has;
+    if (is_in && !was_in) begin = c;
+    if (was_in && !is_in) set->add(begin, c - 1);
+    was_in = is_in;
+  }
+  return is_known;
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// \u with a pair of surrogates, \uHHHH or \u{H...}; the letter was taken.
+bool take_unicode(TextCursor* text, uint32_t* out) {
+  if (text->take('{')) {
+    size_t digits = 0;
+    while (digits < text->rest().size() && text->rest()[digits] != '}') ++digits;
+    return digits > 0 && digits <= 8 && text->take_hexadecimal(digits, out) && text->take('}');
+  }
+  if (!text->take_hexadecimal(4, out)) return false;
+  if (*out < kFirstSurrogate || *out >= kFirstLowSurrogate) return true;
+  uint32_t low = 0;
+  if (!text->take("\\u") || !text->take_hexadecimal(4, &low)) return false;
+  if (low < kFirstLowSurrogate || low > kLastSurrogate) return false;
+  *out = 0x10000 + ((*out - kFirstSurrogate) << 10) + (low - kFirstLowSurrogate);
+  return true;
+}
+
+}  // namespace
+
+bool RegexEscape::refuse(const char* sentence, Code code) {
+  sentence_ = sentence;
+  code_ = code;
+  return false;
+}
+
+bool RegexEscape::read(TextCursor* text, bool in_class, CharacterSet* set) {
+  is_set_ = false;
+  text->take('\\');
+  if (text->at_end())
+    return refuse("the pattern ends after a backslash; write \\\\ for the character", Code::kBadArgument);
+  const char c = text->rest()[0];
+  if (static_cast<uint8_t>(c) <= ' ' || static_cast<uint8_t>(c) >= 0x7F)
+    return refuse("it is no escape; remove the backslash", Code::kBadArgument);
+  text->skip(1);
+  if (c == 'x' || c == 'u' || (c >= '0' && c <= '9')) return read_number(text, c);
+  if (c == 'p' || c == 'P') return read_category(text, c == 'P', set);
+  if (is_letter(c)) return read_letter(c, in_class, set);
+  character_ = static_cast<uint8_t>(c);
+  return true;
+}
+
+bool RegexEscape::read_letter(char letter, bool in_class, CharacterSet* set) {
+  const auto give = [this](uint32_t character) { return character_ = character, true; };
+  switch (letter) {
+    case 't': return give('\t');
+    case 'n': return give('\n');
+    case 'r': return give('\r');
+    case 'f': return give('\f');
+    case 'v': return give('\v');
+    case 'd':
+    case 'D': return add_class(kDigits, letter == 'D', set), is_set_ = true;
+    case 'w':
+    case 'W': return add_class(kWord, letter == 'W', set), is_set_ = true;
+    case 's':
+    case 'S': return add_class(kSpace, letter == 'S', set), is_set_ = true;
+    case 'k': return refuse("back-references are not supported; repeat what the group matches");
+    case 'b':
+      if (in_class) return give('\b');
+      [[fallthrough]];
+    case 'B': return refuse("word boundaries are not supported; write the characters that may stand there");
+    case 'A':
+    case 'z': return refuse("\\A and \\z may only stand where the pattern or an alternative begins and ends");
+    default: return refuse("it is no escape that is supported; remove the backslash or write \\u and four digits");
+  }
+}
+
+bool RegexEscape::read_number(TextCursor* text, char letter) {
+  if (letter >= '1' && letter <= '9') return refuse("back-references are not supported; repeat what the group matches");
+  character_ = 0;
+  if (letter == '0') return !text->is_digit() || refuse("octal numbers are not supported; write \\x and two digits");
+  if (letter == 'x')
+    return text->take_hexadecimal(2, &character_) || refuse("\\x needs two hexadecimal digits", Code::kBadArgument);
+  if (!take_unicode(text, &character_) || character_ > kLastCharacter ||
+      (character_ >= kFirstSurrogate && character_ <= kLastSurrogate))
+    return refuse("\\u needs four hexadecimal digits, two such halves of a pair, or {10FFFF} at most",
+                  Code::kBadArgument);
+  return true;
+}
+
+bool RegexEscape::read_category(TextCursor* text, bool is_negated, CharacterSet* set) {
+  const std::string_view name = text->take('{') ? text->rest().substr(0, text->rest().find('}')) : "";
+  if (name.empty() || name.size() > 2)
+    return refuse("only general categories in braces are supported, as in \\p{L} and \\p{Lu}");
+  if (++categories_ > kMaxRegexCategories) return refuse("the pattern has more than 16 of \\p and \\P");
+  if (!add_category(name, is_negated, set)) return refuse("it is no general category of Unicode", Code::kBadArgument);
+  text->skip(name.size());
+  if (!text->take('}')) return refuse("\\p{ is not closed", Code::kBadArgument);
+  return is_set_ = true;
+}
+
+}  // namespace ocellus
