@@ -140,8 +140,7 @@ Expression JsonGrammar::other_characters(const Names& names, int32_t first, int3
 Expression JsonGrammar::integer() {
   Grammar& g = grammar_;
   const Expression first = g.byte(ByteSet().add_range('1', '9'));
-  return g.choice(g.text("0"),
-                  add_sequence(g, {g.optional(g.text("-")), first, g.repeat(g.byte(digits()), 0, 17)}));
+  return g.choice(g.text("0"), add_sequence(g, {g.optional(g.text("-")), first, g.repeat(g.byte(digits()), 0, 17)}));
 }
 
 Expression JsonGrammar::number() {

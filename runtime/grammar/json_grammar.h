@@ -7,9 +7,9 @@
 
 namespace ocellus {
 
-/// Spelling of white space: as Python's json.dumps writes it (", " and ": "), so that most of a text is forced; or free,
-/// after brackets, colons and commas and before closing brackets: nothing, a space, or one or two newlines with up to 20
-/// spaces and tabs.
+/// Spelling of white space: as Python's json.dumps writes it (", " and ": "), so that most of a text is forced; or
+/// free, after brackets, colons and commas and before closing brackets: nothing, a space, or one or two newlines with
+/// up to 20 spaces and tabs.
 enum class JsonSpaces { kDumps, kFree };
 
 class JsonGrammar {

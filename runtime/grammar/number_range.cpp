@@ -20,9 +20,7 @@ struct Magnitudes {
   NumberBound low, high;
 };
 
-bool is_never(const Grammar& g, Expression e) {
-  return e != kNoExpression && g.node(e).kind == ExpressionKind::kNever;
-}
+bool is_never(const Grammar& g, Expression e) { return e != kNoExpression && g.node(e).kind == ExpressionKind::kNever; }
 
 /// Appends a sequence that can match something.
 void append_pair(Grammar& g, ExpressionList* list, Expression first, Expression second) {
