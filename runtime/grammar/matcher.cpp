@@ -206,6 +206,22 @@ ByteSet Matcher::next_bytes() const {
   return bytes;
 }
 
+int32_t Matcher::find_forced(char* out, int32_t most, bool* ends) {
+  const Mark before = mark();
+  const Level level = level_;
+  int32_t count = 0;
+  for (; count < most && !accepts(); ++count) {
+    const int byte = next_bytes().only();
+    if (byte < 0) break;
+    out[count] = static_cast<char>(byte);
+    advance(static_cast<uint8_t>(byte));
+  }
+  *ends = accepts() && next_bytes().empty();
+  level_ = level;
+  drop_after(before);
+  return count;
+}
+
 /// A sum, so that the order of the heads does not matter.
 uint64_t Matcher::hash() const {
   uint64_t sum = 0;

@@ -79,6 +79,9 @@ class Matcher {
   bool accepts() const;
   /// Bytes that may follow.
   ByteSet next_bytes() const;
+  /// Writes the bytes of which each is the only one that may come, at most `most`; returns their number. *ends: nothing
+  /// may follow them.
+  int32_t find_forced(char* out, int32_t most, bool* ends);
   /// Hash of all that decides what may follow.
   uint64_t hash() const;
   /// Number of times that a way was dropped for want of room since begin() or load().

@@ -5,15 +5,18 @@
 namespace ocellus {
 
 /// At most as many nodes as there are bytes.
-Status TokenTrie::lay_out(const VocabularyFacts& facts, RowSink& sink) {
+Status TokenTrie::build(const Tokenizer& tokenizer, RowSink& sink) {
+  tokenizer_ = &tokenizer;
+  const VocabularyFacts& facts = tokenizer.facts();
   constexpr Lifetime kLife = Lifetime::kWeights;
   OCELLUS_TRY(take_rows(sink, "sorted vocabulary", kLife, Phase::kNone, 1, facts.token_count, &sorted_));
   OCELLUS_TRY(take_rows(sink, "vocabulary trie", kLife, Phase::kNone, 1, facts.text_bytes + 1, &nodes_));
-  return take_rows(sink, "end tokens", kLife, Phase::kNone, 1, facts.special_count + kNamedEnds, &ends_);
+  OCELLUS_TRY(take_rows(sink, "end tokens", kLife, Phase::kNone, 1, facts.special_count + kNamedEnds, &ends_));
+  return nodes_.data == nullptr ? Status() : fill();
 }
 
-Status TokenTrie::fill(const Tokenizer& tokenizer) {
-  tokenizer_ = &tokenizer;
+Status TokenTrie::fill() {
+  const Tokenizer& tokenizer = *tokenizer_;
   count_ = 0;
   end_count_ = 0;
   for (TokenId id = 0; id < tokenizer.token_count(); ++id) {

@@ -19,9 +19,9 @@ constexpr int64_t mask_words(int64_t tokens) { return divide_up(tokens, 32); }
 /// Tokens that an answer may consist of: all with a text but control, unknown and unused ones.
 class TokenTrie {
  public:
-  Status lay_out(const VocabularyFacts& facts, RowSink& sink);
-  /// After the tokenizer's tables were filled.
-  Status fill(const Tokenizer& tokenizer);
+  /// Takes its tables from the sink and fills them; while planning, only sizes are reported. After the tokenizer's own,
+  /// which it reads as long as it lives.
+  Status build(const Tokenizer& tokenizer, RowSink& sink);
 
   const ByteTrie& trie() const { return trie_; }
   int32_t token(int32_t entry) const { return sorted_.data[entry]; }
@@ -35,6 +35,8 @@ class TokenTrie {
   HostView<TokenId> ends() const { return {ends_.data, 1, end_count_}; }
 
  private:
+  Status fill();
+
   static constexpr int64_t kNamedEnds = 3;  // of a file: of a sequence, a turn, a message
 
   const Tokenizer* tokenizer_ = nullptr;

@@ -38,8 +38,7 @@ struct ByteVocabulary {
     ExactBytes bytes(builder.build());
     REQUIRE_MESSAGE(loaded.parse(bytes.data(), bytes.size()).ok(), last_failure().sentence);
     end = static_cast<TokenId>(tokens.size() - 1);
-    REQUIRE(trie.lay_out(loaded.tokenizer.facts(), rows).ok());
-    REQUIRE(trie.fill(loaded.tokenizer).ok());
+    REQUIRE(trie.build(loaded.tokenizer, rows).ok());
     REQUIRE(matcher.lay_out(rows).ok());
   }
 
