@@ -253,6 +253,10 @@ typedef struct ocellus_limits {
   int32_t batch_invariant; /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
                               64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
                               longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+  int32_t max_constraints; /* constraints that are open at once, see ocellus_constraint_create; with them come tables of
+                              the vocabulary, and masks for a decode step; 0: none */
+  int64_t constraint_bytes; /* memory of each: the tables of what it allows, and masks of tokens that are kept in the
+                               rest; 0: 8 MiB */
   char reduce[OCELLUS_METHOD_TEXT]; /* method that chooses the rows of a picture that are read, before they cost time or
                                        slots, or after some layers (OCELLUS_METHOD_REDUCE); they keep their positions.
                                        "none" or empty: all are read. Not with `reuse` */
@@ -504,6 +508,27 @@ typedef enum ocellus_draft {
   OCELLUS_DRAFT_LOOKUP = 3 /* what followed the newest two tokens before in the conversation, prompts included */
 } ocellus_draft;
 
+/* What an answer may be: only tokens are sampled with which it can still become that, and it ends where nothing may
+ * follow. Thoughts are free; the answer begins after them. An answer that is cut (max_tokens, a full session) is the
+ * beginning of what is allowed. */
+typedef struct ocellus_constraint ocellus_constraint;
+
+typedef enum ocellus_constraint_kind {
+  OCELLUS_CONSTRAINT_SCHEMA = 0,  /* JSON that satisfies a JSON schema (draft 2020-12), spelled as Python's json.dumps
+                                     does  and with members in the schema's order; {} allows any */
+  OCELLUS_CONSTRAINT_GRAMMAR = 1, /* a grammar in GBNF, the form of llama.cpp; its start is `root` */
+  OCELLUS_CONSTRAINT_REGEX = 2    /* a regular expression that the whole answer matches */
+} ocellus_constraint_kind;
+
+typedef struct ocellus_constraint_params {
+  uint32_t struct_bytes;
+  int32_t kind;     /* ocellus_constraint_kind */
+  const char* text; /* UTF-8; not used after the call */
+  int64_t text_bytes;
+  int32_t free_space; /* schemas: 1: white space between JSON's tokens is the model's choice, up to two line breaks and
+                         20 spaces; 0: as json.dumps has it, so that most of an answer need not be sampled */
+} ocellus_constraint_params;
+
 typedef struct ocellus_generate_params {
   uint32_t struct_bytes;
   int32_t max_tokens;       /* of the answer, not counting its thought; 128 */
@@ -518,6 +543,8 @@ typedef struct ocellus_generate_params {
   int32_t max_thought_tokens; /* 0: no thought; -1: ocellus_model_facts.thought_tokens; ignored by other models */
   int32_t slice_tokens; /* maximum tokens of this call, thought or answer; 0: none. Then OCELLUS_STOP_MAX_TOKENS */
   int32_t draft;        /* ocellus_draft */
+  const ocellus_constraint* constraint; /* what the answer may be; NULL: anything. The same one when a cut answer goes
+                                           on. Not with ignore_end */
   ocellus_text_function on_text;
   void* user;
   ocellus_text_function on_thought; /* receives the thought; NULL: it is dropped */
@@ -596,6 +623,18 @@ OCELLUS_API ocellus_status ocellus_batch_generate(ocellus_session* const* sessio
 OCELLUS_API void ocellus_session_cancel(ocellus_session* session);
 /* Sets the deadline of all following calls, in CLOCK_MONOTONIC nanoseconds; 0: none. */
 OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
+
+/* ---- details: constraints -------------------------------------------------------------------------------------- */
+
+OCELLUS_API void ocellus_constraint_params_init(ocellus_constraint_params* params);
+/* Compiles what answers may be into memory that limits.max_constraints planned, within about a second and without
+ * allocating. OCELLUS_BAD_ARGUMENT names the place of a mistake in the text, OCELLUS_UNSUPPORTED that of a keyword or
+ * form that cannot be held, and also tells if no text satisfies it; OCELLUS_FULL if all planned ones are open or
+ * limits.constraint_bytes is too small. Any number of sessions may use one at a time. */
+OCELLUS_API ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_constraint_params* params,
+                                                     ocellus_constraint** out);
+/* After all answers that it holds have ended; before the engine is destroyed. NULL is allowed. */
+OCELLUS_API void ocellus_constraint_destroy(ocellus_constraint* constraint);
 
 /* ---- details: tokens ------------------------------------------------------------------------------------------- */
 

@@ -350,6 +350,19 @@ class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {
   explicit Engine(ocellus_engine* engine) : Handle(engine) {}
 };
 
+class Constraint : public Handle<ocellus_constraint, ocellus_constraint_destroy> {
+ public:
+  Constraint() = default;
+  static Result<Constraint> create(const Engine& engine, const ocellus_constraint_params& params) {
+    ocellus_constraint* constraint = nullptr;
+    const ocellus_status status = ocellus_constraint_create(engine.get(), &params, &constraint);
+    return {status, Constraint(constraint)};
+  }
+
+ private:
+  explicit Constraint(ocellus_constraint* constraint) : Handle(constraint) {}
+};
+
 class Library : public Handle<ocellus_library, ocellus_library_close> {
  public:
   Library() = default;

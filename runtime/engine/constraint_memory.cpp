@@ -43,7 +43,7 @@ Status ConstraintMemory::open(const ocellus_constraint_params& params, Constrain
       std::find_if(slots_.begin(), slots_.end(), [](const ConstraintSlot& s) { return s.serial == 0; });
   if (slot == slots_.end())
     return OCELLUS_FAIL(Code::kFull, "all %lld planned constraints are in use: close one, or plan more",
-                        static_cast<long long>(slots_.count()));
+                        static_cast<long long>(slots_.size()));
   const HostView<std::byte> memory(tables_.row(slot - slots_.begin()), 1, tables_.cols);
   const int64_t first = tables_.cols / 3 * 2 / 16 * 16;
   Grammar grammar({memory.data + first, 1, tables_.cols - first});

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "platform/set_up_memory.h"
+#include "runtime/engine/engine_shape.h"
 #include "runtime/grammar/constraint.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus {
 
-/// Memory of a constraint, unless the caller plans another.
-inline constexpr int64_t kStandardConstraintBytes = int64_t{8} << 20;
 /// Bytes that a constraint leaves no choice of, found at once, and the tokens that spell them.
 inline constexpr int32_t kMostForcedBytes = 128;
 inline constexpr int32_t kMostForcedTokens = 64;
@@ -38,14 +37,6 @@ struct TypeName<ConstraintState> {
 struct ConstraintSlot {
   Constraint constraint;
   uint64_t serial = 0;  // 0: not open
-};
-
-/// Sizes of an engine's constraints; count 0: none.
-struct ConstraintShape {
-  int32_t count = 0;
-  int64_t bytes = 0;  // of each
-
-  bool planned() const { return count > 0; }
 };
 
 class ConstraintMemory {

@@ -90,6 +90,18 @@ struct LibraryShape {
   bool planned() const { return entry_bytes > 0; }
 };
 
+/// Maximum constraints of an engine, and bytes of one.
+inline constexpr int32_t kMaxConstraints = 256;
+inline constexpr int64_t kMaxConstraintBytes = int64_t{1} << 30;
+
+/// Constraints of answers; count 0: none.
+struct ConstraintShape {
+  int32_t count = 0;
+  int64_t bytes = 0;  // of each
+
+  bool planned() const { return count > 0; }
+};
+
 struct EngineShape {
   DeviceTraits device;
   int32_t device_index = 0;
@@ -104,6 +116,7 @@ struct EngineShape {
   PictureShape pictures;
   ReuseShape reuse;
   LibraryShape library;
+  ConstraintShape constraints;
   CachePolicy policy;
   KvShape kv;
   KvShape staged_kv;  // staged pictures

@@ -91,6 +91,7 @@ Status PhaseScratch::take(StepScratch* out) const {
                       {.rows = shape_.step_rows,
                        .tiles_per_session = shape_.tiles_per_session(),
                        .slots_per_session = shape_.slots_per_session(),
+                       .has_masks = shape_.constraints.planned(),
                        .kv = shape_.kv,
                        .calibration = shape_.policy.calibration},
                       shape_.device, sink_);

@@ -45,6 +45,8 @@ void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepSc
                  .result_stride = s.results.cols,
                  .forced = s.forced.data,
                  .forced_stride = s.forced.cols,
+                 .masks = s.masks.data,
+                 .mask_stride = s.masks.cols,
                  .scratch = s.sample_scratch},
                 q);
 }
@@ -130,6 +132,8 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   }
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
   OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
+  if (limits.has_masks)
+    OCELLUS_TRY(take_rows(sink, "masks of tokens", kLife, kPhase, rows, divide_up(c.vocabulary, 32), &masks));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
   if (c.local.window > 0)

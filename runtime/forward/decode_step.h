@@ -40,6 +40,7 @@ struct StepLimits {
   int64_t rows = 1;
   int64_t tiles_per_session = 0;
   int64_t slots_per_session = 0;  // live slots
+  bool has_masks = false;         // answers may be constrained
   KvShape kv;                     // storage of visual slots
   KvCalibration calibration;
 };
@@ -52,6 +53,7 @@ struct StepScratch {
   StagedRows<int32_t> ring_starts;  // [1, B] see StepTiles
   HostView<StepResult> results;     // [kResultSteps, B], written by the device
   HostView<int32_t> forced;         // [kResultSteps, B], read by the device: tokens of forced rows
+  HostView<uint32_t> masks;         // [B, V / 32], likewise: tokens that masked rows may sample
   DeviceView<float> hidden;         // [B, D]
   DeviceView<float> angles;         // [B, rotated]
   DeviceView<float> local_angles;   // [B, rotated] of layers with a window, if there are any

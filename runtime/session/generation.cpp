@@ -25,6 +25,8 @@ Status check_params(const ocellus_generate_params& p) {
                         OCELLUS_DRAFT_LOOKUP, p.draft);
   if (p.slice_tokens < 0)
     return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
+  if (p.constraint != nullptr && p.ignore_end != 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "a constrained answer ends where it is complete: give no ignore_end");
   return check_sampler_params(sampler_params(p));
 }
 
@@ -66,15 +68,6 @@ ocellus_stop stop_for(Status status) {
   }
 }
 
-/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
-/// still be working on the previous step.
-void set_flag(Queue& queue, int32_t* flag, bool value) {
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
-  else
-    *flag = value ? 1 : 0;
-}
-
 }  // namespace
 
 /// If an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
@@ -84,6 +77,8 @@ Status Generation::read_prompt(int32_t i) {
   conversation(i).begin_answer();
   parts_[i].thought = {engine_.model().thought_marks(), params_[i], &conversation(i).state().thought};
   parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
+  OCELLUS_TRY(parts_[i].constraint.begin(&engine_.memory().constraints, params_[i].constraint, conversation(i).slot(),
+                                         parts_[i].goes_on));
   if (parts_[i].goes_on) return prompt.read_nothing();
   OCELLUS_TRY(prompt.read_to_answer());
   if (!conversation(i).state().is_answerable)
@@ -120,7 +115,7 @@ void Generation::force_next_tokens() {
     if (token != kNoToken) forced[part.row] = token;
     if (part.thought.is_written == (token != kNoToken)) continue;
     part.thought.is_written = token != kNoToken;
-    set_flag(engine_.queue(), &scratch_.steps.device.data[part.row].forced, part.thought.is_written);
+    set_flag(&scratch_.steps.device.data[part.row].forced, part.thought.is_written);
   }
 }
 
@@ -136,6 +131,7 @@ Status Generation::start_first_tokens() {
       if (active(i) && parts_[i].goes_on == go_on) mark_active(i, is_active);
   };
   force_next_tokens();
+  write_masks();
   if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
   if (cut < active_count()) {
@@ -154,8 +150,18 @@ Status Generation::start_first_tokens() {
   return engine_.queue().status();
 }
 
+/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
+/// still be working on the previous step.
+void Generation::set_flag(int32_t* flag, bool value) {
+  Queue& queue = engine_.queue();
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
+  else
+    *flag = value ? 1 : 0;
+}
+
 void Generation::mark_active(int32_t i, bool active) {
-  set_flag(engine_.queue(), &scratch_.steps.device.data[parts_[i].row].active, active);
+  set_flag(&scratch_.steps.device.data[parts_[i].row].active, active);
 }
 
 /// A step gives the token of the previous step the evicted slot. If no step followed, that is done here; if one
@@ -229,7 +235,8 @@ bool Generation::start_step() {
   give_up_rows();
   force_next_tokens();
   place_guesses();
-  if (!run_step().ok()) return false;
+  write_masks();
+  if (active_count() == 0 || !run_step().ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
 }
@@ -242,17 +249,16 @@ Status Generation::answer() {
     const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
     for (int32_t i = 0; i < count_; ++i) {
       const Status status = active(i) && step > 0 ? sessions_[i]->stop_signal().check() : Status();
-      if (status.ok()) continue;
-      finish(i, stop_for(status));
-      if (result_.ok()) result_ = status;
+      if (!status.ok()) fail(i, status);
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is running when the token of this one fills a block: it is packed before the next step.
     // Nor is one when the host writes the token of the next step around a thought.
     const bool may_write = std::any_of(
         parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write && !tries_drafts_ ? 2 : 1;
-    while (active_count() > 0 && started_ - step < ahead && start_step()) {
+    // And a constrained answer's next mask needs the token before it.
+    const bool waits = has_text_to_pack(1) || may_write || tries_drafts_ || is_constrained_;
+    while (active_count() > 0 && started_ - step < (queue.on_cuda() && !waits ? 2 : 1) && start_step()) {
     }
     OCELLUS_TRY(queue.status());
     if (started_ <= step) break;
@@ -351,6 +357,11 @@ void Generation::accept_token(int32_t i, TokenId token) {
   ++(part == ThoughtPart::kAnswer    ? stats.generated_tokens
      : part == ThoughtPart::kThought ? stats.thought_tokens
                                      : stats.thought_mark_tokens);
+  AnswerConstraint& constraint = parts_[i].constraint;
+  if (part == ThoughtPart::kAnswer && constraint.is_on()) {
+    const Status status = constraint.accept(token);
+    if (!status.ok()) return fail(i, status);
+  }
   Utf8Stream& characters = own.characters();
   if (part == ThoughtPart::kMark)
     deliver(i, true, characters.finish());
@@ -358,6 +369,7 @@ void Generation::accept_token(int32_t i, TokenId token) {
     deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
   const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
+  if (active(i) && constraint.is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
   if (active(i) && (stats.generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
@@ -391,6 +403,12 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
   deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
+}
+
+/// Ends one session's answer; the others continue.
+void Generation::fail(int32_t i, Status status) {
+  finish(i, stop_for(status));
+  if (result_.ok()) result_ = status;
 }
 
 Status Generation::run() {
