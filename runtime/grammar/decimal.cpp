@@ -4,7 +4,7 @@ namespace ocellus {
 namespace {
 
 constexpr int kPlaces = 18;
-constexpr int64_t kMaxExponent = 1'000'000'000;  // no text has so many digits
+constexpr int64_t kMaxExponent = 1'000'000'000;  // no text has that number of digits
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

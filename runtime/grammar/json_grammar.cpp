@@ -6,7 +6,7 @@ namespace ocellus {
 namespace {
 
 constexpr int kMostNameCharacters = 200;
-constexpr int kFlatDepth = 32;  // of an expression, beyond which it is made a rule
+constexpr int kFlatDepth = 32;  // expressions deeper than this are made rules
 constexpr CharacterRange kWide = {0x80, 0x10FFFF};
 
 ByteSet plain_ascii() { return ByteSet().add_range(0x20, 0x21).add_range(0x23, 0x5B).add_range(0x5D, 0x7F); }

@@ -34,7 +34,7 @@ class JsonGrammar {
   Expression open(char bracket) { return token(bracket == '{' ? "{" : "["); }
   Expression close(char bracket);
   Expression comma();
-  /// What stands between a member's name, quotes included, and its value.
+  /// The colon between a member's name, quotes included, and its value.
   Expression colon();
   /// Between least and most items with commas between; `has_before`: the first one has a comma, too.
   Expression list(Expression item, int32_t least, int32_t most, bool has_before);
@@ -53,7 +53,7 @@ class JsonGrammar {
 
   Grammar& grammar_;
   bool is_free_;
-  // Made when they are first asked for.
+  // Made when first asked for.
   Expression character_ = kNoExpression, plain_character_ = kNoExpression, wide_character_ = kNoExpression;
   Expression plain_rest_ = kNoExpression, string_ = kNoExpression, spaces_ = kNoExpression, comma_ = kNoExpression;
   Expression value_ = kNoExpression;

@@ -23,7 +23,7 @@ struct JsonNode {
   uint32_t name_hash = 0;
   int32_t parent = kNoJson, next = kNoJson;  // next: of the same array or object
   int32_t first = kNoJson, count = 0;        // items or members
-  std::string_view name;                     // of a member, decoded
+  std::string_view name;                     // decoded, empty unless it is a member
   std::string_view text;                     // number: as written; string: decoded
 };
 
@@ -46,7 +46,7 @@ class JsonDocument {
   /// Follows a JSON pointer (RFC 6901) from the root, kNoJson if it leads nowhere. `token` has room for `pointer`.
   int32_t follow(std::string_view pointer, char* token) const;
   JsonPath path(int32_t index) const;
-  /// What read() left of the memory, aligned to 8 bytes.
+  /// The memory that read() left, aligned to 8 bytes.
   HostView<std::byte> free_memory() const { return {begin_, 1, end_ - begin_}; }
 
  private:

@@ -45,7 +45,7 @@ class DigitRange {
     is_high_strict_ = is_high_strict;
   }
 
-  /// What follows the digits before `i`; has_low: they are those of low, so that low bounds what follows.
+  /// The digits from `i` on, after those before `i`; has_low: they are those of low, so that low bounds what follows.
   Expression add_rest(int i, bool has_low, bool has_high) const {
     Grammar& g = grammar_;
     if (has_low && !is_low_strict_ && are_all(low_, i, '0')) has_low = false;
@@ -57,7 +57,7 @@ class DigitRange {
     return g.choice(list);
   }
 
-  /// Whether the digits may end before `i`.
+  /// Tells whether the digits may end before `i`.
   bool ends(int i, bool has_low, bool has_high) const {
     if (has_low && (is_low_strict_ || !are_all(low_, i, '0'))) return false;
     return i >= least_ && !(has_high && is_high_strict_ && are_all(high_, i, '0'));

@@ -22,7 +22,8 @@ inline constexpr int kExactDigits = 15;
 /// Integers of at most 18 digits in the range, without leading zeros and minus zero; Grammar::never if there are none.
 Expression add_integers(Grammar& grammar, const NumberRange& range);
 
-/// Whether bounds have few enough digits, so that numbers that add_numbers writes are inside them as doubles, too.
+/// Tells whether bounds have few enough digits, so that numbers that add_numbers writes are inside them as doubles,
+/// too.
 bool fits_numbers(const NumberRange& range);
 
 /// Numbers without exponents in the range, which fits_numbers(). At most kExactDigits digits; where the range has no

@@ -1,6 +1,6 @@
 #include "runtime/grammar/schema.h"
 
-#include "runtime/grammar/schema_reader.h"
+#include "runtime/grammar/schema_parts.h"
 
 namespace ocellus {
 namespace {
@@ -61,13 +61,12 @@ Status SchemaReader::read(Expression* out) {
 }
 
 Status SchemaReader::add_place(const int32_t* nodes, int32_t count, Expression* out) {
-  SchemaParts parts;
-  OCELLUS_TRY(begin_parts(&parts));
-  for (int32_t i = 0; i < count; ++i) OCELLUS_TRY(visit(nodes[i], nullptr, &parts));
-  end_parts(parts);
+  PartsCollector parts(*this);
+  OCELLUS_TRY(parts.begin());
+  for (int32_t i = 0; i < count; ++i) OCELLUS_TRY(parts.visit(nodes[i]));
   Place* const outside = building_;
   building_ = nullptr;  // a bracket stands between
-  const Status status = add_parts(parts, out);
+  const Status status = add_parts(parts.end(), out);
   building_ = outside;
   return status;
 }
@@ -156,16 +155,15 @@ Status SchemaReader::add_branches(const SchemaParts& parts, int32_t chosen, int3
 
 Status SchemaReader::add_branch(const SchemaParts& parts, int32_t chosen, int32_t branch, Expression* out) {
   const bool is_any_of = node(node(branch).parent).name == "anyOf";
-  SchemaParts all;
-  OCELLUS_TRY(begin_parts(&all));
+  PartsCollector all(*this);
+  OCELLUS_TRY(all.begin());
   for (int32_t i = 0; i < parts.count; ++i) {
     SchemaPart part = parts.at[i];
     if (i == chosen) (is_any_of ? part.has_any_of : part.has_one_of) = true;
-    OCELLUS_TRY(add_part(part, &all));
+    OCELLUS_TRY(all.add(part));
   }
-  OCELLUS_TRY(visit(branch, nullptr, &all));
-  end_parts(all);
-  return add_parts(all, out);
+  OCELLUS_TRY(all.visit(branch));
+  return add_parts(all.end(), out);
 }
 
 /// Fails if a place may begin with itself.

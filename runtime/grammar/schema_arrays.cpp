@@ -58,7 +58,7 @@ class ArrayBuilder {
     if (!reader_.is_false(schema)) return {};
     counts_.most = std::min(counts_.most, position);
     if (counts_.most >= counts_.least) return {};
-    return reader_.no_value(counts_.least_node, "the array cannot have so many items");
+    return reader_.no_value(counts_.least_node, "the array cannot have as many items");
   }
 
   /// The item at `position`, called in their order; at the first that is in no list, all from there on.
@@ -91,8 +91,8 @@ class ArrayBuilder {
   const SchemaParts& parts_;
   CountRange counts_;
   int32_t listed_ = 0;          // positions that some prefixItems lists
-  int32_t* next_ = nullptr;     // of each part, of its prefixItems
-  int32_t* schemas_ = nullptr;  // of one item
+  int32_t* next_ = nullptr;     // by part: its next schema of prefixItems
+  int32_t* schemas_ = nullptr;  // room for a place\'s
 };
 
 }  // namespace

@@ -53,7 +53,7 @@ int32_t count_characters(std::string_view text) {
   return static_cast<int32_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// Whether the values' other conditions hold.
+/// Tells whether the values' other conditions hold.
 class ConstantFilter {
  public:
   ConstantFilter(SchemaReader& reader, const SchemaParts& parts, uint8_t types)

@@ -32,7 +32,7 @@ enum class KeywordRole : uint8_t {
 struct Keyword {
   std::string_view name;
   KeywordRole role = KeywordRole::kUnknown;
-  uint8_t types = kAllTypes;  // of the values that it says something about
+  uint8_t types = kAllTypes;  // values that it says something about
 };
 
 /// Role kUnknown if there is no such keyword.

@@ -11,7 +11,7 @@ constexpr int64_t kMaxCounted = 1 << 16;
 
 struct Property {
   std::string_view name;
-  int32_t place = kNoJson;  // where it is first named
+  int32_t place = kNoJson;  // the node that names it first
   bool is_required = false;
   Expression member = kNoExpression;  // kNoExpression if there is none
 };
@@ -88,7 +88,7 @@ class ObjectBuilder {
     return *found;
   }
 
-  /// What names that are not listed may have. Without any additionalProperties, listed properties are all there are.
+  /// Values of names that are not listed. Without any additionalProperties, listed properties are all there are.
   Status add_additional() {
     int32_t count = 0;
     bool is_stated = false, is_allowed = true;
@@ -195,7 +195,7 @@ class ObjectBuilder {
     }
     *out = next_[0];
     if (*out != kNoExpression || !reader_.grammar().status().ok()) return reader_.grammar().status();
-    return reader_.no_value(counts_.least_node, "the properties cannot be so many");
+    return reader_.no_value(counts_.least_node, "there cannot be as many properties");
   }
 
   Expression add_state(const Property& property, int32_t before, bool is_shared) {
@@ -225,7 +225,7 @@ class ObjectBuilder {
   CountRange counts_;
   Property* properties_ = nullptr;
   int32_t count_ = 0, required_ = 0;
-  int32_t* schemas_ = nullptr;  // of one property
+  int32_t* schemas_ = nullptr;  // room for a place\'s
   bool has_properties_ = false, has_additional_ = false;
   Expression additional_ = kNoExpression;
   int32_t limit_ = 0;

@@ -1,16 +1,15 @@
-// Which schemas hold at a place: $ref and allOf.
+#include "runtime/grammar/schema_parts.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "runtime/grammar/decimal.h"
-#include "runtime/grammar/schema_reader.h"
 
 namespace ocellus {
 namespace {
 
-constexpr int32_t kMaxParts = 64;  // of a place
-constexpr int kMaxVisits = 1024;   // of schemas that bring in the parts of a place
-constexpr int kMaxLinks = 64;      // of a chain of $ref and allOf
+constexpr int kMaxVisits = 1024;  // schemas that bring in the parts of a place
+constexpr int kMaxLinks = 64;     // longest chain of $ref and allOf
 
 int hex_value(char c) {
   const char* const digits = "0123456789abcdef";
@@ -38,7 +37,7 @@ bool decode_percents(std::string_view text, char* out, size_t* length) {
 }  // namespace
 
 /// Schema that brought in another one.
-struct SchemaReader::Link {
+struct PartsCollector::Link {
   int32_t node;
   const Link* up;
   int depth;
@@ -57,80 +56,79 @@ Status SchemaReader::no_value(int32_t place, const char* why) {
   return OCELLUS_FAIL(Code::kBadArgument, "no value satisfies %s: %s", document_.path(place).text, why);
 }
 
-Status SchemaReader::begin_parts(SchemaParts* out) {
-  visits_ = 0;
-  return memory_.take(kMaxParts, &out->at);
+SchemaParts PartsCollector::end() {
+  reader_.memory().give_back((kMaxParts - parts_.count) * static_cast<int64_t>(sizeof(SchemaPart)));
+  return parts_;
 }
 
-void SchemaReader::end_parts(const SchemaParts& parts) {
-  memory_.give_back((kMaxParts - parts.count) * static_cast<int64_t>(sizeof(SchemaPart)));
-}
-
-Status SchemaReader::add_part(const SchemaPart& part, SchemaParts* parts) {
-  if (!says_something(part) || std::find(parts->begin(), parts->end(), part) != parts->end()) return {};
-  if (parts->count == kMaxParts) return refuse(part.node, "more than 64 schemas hold at one place");
-  parts->at[parts->count++] = part;
+Status PartsCollector::add(const SchemaPart& part) {
+  if (!says_something(part) || std::find(parts_.begin(), parts_.end(), part) != parts_.end()) return {};
+  if (parts_.count == kMaxParts) return reader_.refuse(part.node, "more than 64 schemas hold at one place");
+  parts_.at[parts_.count++] = part;
   return {};
 }
 
-Status SchemaReader::visit(int32_t index, const Link* up, SchemaParts* parts) {
-  const JsonKind kind = node(index).kind;
+Status PartsCollector::visit(int32_t index, const Link* up) {
+  const JsonKind kind = reader_.node(index).kind;
   if (kind == JsonKind::kTrue) return {};
-  if (kind == JsonKind::kFalse) return no_value(index, "the schema is false");
-  if (kind != JsonKind::kObject) return reject(index, "a schema is an object, true or false");
+  if (kind == JsonKind::kFalse) return reader_.no_value(index, "the schema is false");
+  if (kind != JsonKind::kObject) return reader_.reject(index, "a schema is an object, true or false");
   for (const Link* link = up; link != nullptr; link = link->up)
-    if (link->node == index) return reject(index, "the schema refers to itself at the same place of the value");
+    if (link->node == index) return reader_.reject(index, "the schema refers to itself at the same place of the value");
   const Link here = {index, up, up == nullptr ? 1 : up->depth + 1};
   if (here.depth > kMaxLinks || ++visits_ > kMaxVisits)
-    return refuse(index, "too many $ref and allOf hold at one place");
+    return reader_.refuse(index, "too many $ref and allOf hold at one place");
   OCELLUS_TRY(check_keywords(index));
-  OCELLUS_TRY(visit_applied(index, &here, parts));
-  return add_part({index}, parts);
+  OCELLUS_TRY(visit_applied(index, &here));
+  return add({index});
 }
 
-Status SchemaReader::visit_applied(int32_t index, const Link* here, SchemaParts* parts) {
-  if (const int32_t reference = document_.find(index, "$ref"); reference != kNoJson) {
+Status PartsCollector::visit_applied(int32_t index, const Link* here) {
+  if (const int32_t reference = reader_.document().find(index, "$ref"); reference != kNoJson) {
     int32_t target = kNoJson;
     OCELLUS_TRY(resolve(reference, &target));
-    OCELLUS_TRY(visit(target, here, parts));
+    OCELLUS_TRY(visit(target, here));
   }
-  const int32_t all_of = document_.find(index, "allOf");
+  const int32_t all_of = reader_.document().find(index, "allOf");
   if (all_of == kNoJson) return {};
-  if (node(all_of).kind != JsonKind::kArray || node(all_of).count == 0)
-    return reject(all_of, "this is no list of schemas");
-  for (int32_t i = node(all_of).first; i != kNoJson; i = node(i).next) OCELLUS_TRY(visit(i, here, parts));
+  if (reader_.node(all_of).kind != JsonKind::kArray || reader_.node(all_of).count == 0)
+    return reader_.reject(all_of, "this is no list of schemas");
+  for (int32_t i = reader_.node(all_of).first; i != kNoJson; i = reader_.node(i).next) OCELLUS_TRY(visit(i, here));
   return {};
 }
 
-Status SchemaReader::check_keywords(int32_t index) {
-  for (int32_t m = node(index).first; m != kNoJson; m = node(m).next) {
-    if (find_keyword(node(m).name).role == KeywordRole::kUnknown) return refuse(m, "the keyword is not known");
-    if (node(m).name == "$id" && index != 0) return refuse(m, "only the whole schema can have an $id");
+Status PartsCollector::check_keywords(int32_t index) const {
+  for (int32_t m = reader_.node(index).first; m != kNoJson; m = reader_.node(m).next) {
+    if (find_keyword(reader_.node(m).name).role == KeywordRole::kUnknown)
+      return reader_.refuse(m, "the keyword is not known");
+    if (reader_.node(m).name == "$id" && index != 0) return reader_.refuse(m, "only the whole schema can have an $id");
   }
   return {};
 }
 
-Status SchemaReader::resolve(int32_t reference, int32_t* out) {
-  const JsonNode& text = node(reference);
-  if (text.kind != JsonKind::kString) return reject(reference, "a $ref is a string");
+Status PartsCollector::resolve(int32_t reference, int32_t* out) {
+  const JsonNode& text = reader_.node(reference);
+  if (text.kind != JsonKind::kString) return reader_.reject(reference, "a $ref is a string");
   if (text.text.empty() || text.text[0] != '#' || (text.text.size() > 1 && text.text[1] != '/'))
-    return refuse(reference, "a $ref can only be a JSON pointer into the schema, \"#/...\"");
-  const HostView<std::byte> room = memory_.rest();
+    return reader_.refuse(reference, "a $ref can only be a JSON pointer into the schema, \"#/...\"");
+  const HostView<std::byte> room = reader_.memory().rest();
   const auto size = static_cast<int64_t>(text.text.size());
   if (room.cols < 2 * size) return OCELLUS_FAIL(Code::kFull, "the workspace of a constraint is too small for a $ref");
   char* const pointer = reinterpret_cast<char*>(room.data);
   size_t length = 0;
   *out = kNoJson;
   if (decode_percents(text.text.substr(1), pointer, &length))
-    *out = document_.follow({pointer, length}, pointer + size);
-  return *out == kNoJson ? reject(reference, "there is nothing in the schema where the $ref points to") : Status();
+    *out = reader_.document().follow({pointer, length}, pointer + size);
+  return *out == kNoJson ? reader_.reject(reference, "there is nothing in the schema where the $ref points to")
+                         : Status();
 }
 
-bool SchemaReader::says_something(const SchemaPart& part) const {
-  for (int32_t m = node(part.node).first; m != kNoJson; m = node(m).next) {
-    const KeywordRole role = find_keyword(node(m).name).role;
+bool PartsCollector::says_something(const SchemaPart& part) const {
+  for (int32_t m = reader_.node(part.node).first; m != kNoJson; m = reader_.node(m).next) {
+    const KeywordRole role = find_keyword(reader_.node(m).name).role;
     if (role == KeywordRole::kRule || role == KeywordRole::kRefused) return true;
-    if (role == KeywordRole::kChoice && !(node(m).name == "anyOf" ? part.has_any_of : part.has_one_of)) return true;
+    if (role == KeywordRole::kChoice && !(reader_.node(m).name == "anyOf" ? part.has_any_of : part.has_one_of))
+      return true;
   }
   return false;
 }

@@ -96,7 +96,6 @@ class SchemaReader {
   Status read_counts(const SchemaParts& parts, std::string_view least, std::string_view most, CountRange* out);
 
  private:
-  struct Link;
   struct Place;
   struct Edge;
 
@@ -110,14 +109,6 @@ class SchemaReader {
   Status check_recursion();
   Status find_loop(Place* start);
 
-  Status begin_parts(SchemaParts* out);
-  void end_parts(const SchemaParts& parts);
-  Status add_part(const SchemaPart& part, SchemaParts* parts);
-  Status visit(int32_t index, const Link* up, SchemaParts* parts);
-  Status visit_applied(int32_t index, const Link* here, SchemaParts* parts);
-  Status check_keywords(int32_t index);
-  Status resolve(int32_t reference, int32_t* out);
-  bool says_something(const SchemaPart& part) const;
   Status read_types(const SchemaParts& parts, uint8_t* types);
   Status read_type(int32_t index, uint8_t* types);
   Status refuse_keywords(const SchemaParts& parts, uint8_t types);
@@ -129,7 +120,7 @@ class SchemaReader {
   Place** table_ = nullptr;
   Place* building_ = nullptr;
   Place *all_ = nullptr, *waiting_ = nullptr;
-  int depth_ = 0, visits_ = 0;
+  int depth_ = 0;
   bool is_empty_ = false;
 };
 

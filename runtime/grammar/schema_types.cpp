@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-/// Whether a condition that is not read holds for all values that are read.
+/// Tells whether a condition that is not read holds for all values that are read.
 bool is_harmless(const JsonNode& node, uint8_t types) {
   if (node.name == "uniqueItems") return node.kind == JsonKind::kFalse;
   return node.name == "multipleOf" && node.kind == JsonKind::kNumber && node.text == "1" &&
