@@ -108,14 +108,17 @@ ws ::= [ \t\n]*)g",
 
 TEST_CASE("literals and grammars may be large") {
   const std::string literal(100000, 'x');
-  std::string rules = "root ::= r0", deep = "root ::= ";
-  for (int i = 0; i < 4000; ++i)
-    rules += "\nr" + std::to_string(i) + " ::= " + (i == 3999 ? "\"x\"" : "r" + std::to_string(i + 1));
+  std::string rules, root = "root ::= ", deep = "root ::= ";
+  for (int i = 0; i < 4000; ++i) {
+    const std::string name = "r" + std::to_string(i);
+    rules += "\n" + name + " ::= \"" + std::to_string(i * i) + "\"";
+    root += name + " | ";
+  }
   for (int i = 0; i < kMaxGbnfGroups; ++i) deep += "(\"a\" | ";
   deep += "\"b\"";
   for (int i = 0; i < kMaxGbnfGroups; ++i) deep += "+ \"c\")";
   check_texts("root ::= \"" + literal + "\"+", {literal, literal + literal}, {"x"});
-  check_texts(rules, {"x"}, {"r"});
+  check_texts(root + "\"x\"" + rules, {"x", "0", "1522756", "15992001"}, {"r", "2"});
   check_texts(deep, {"a", "aaac", "b" + std::string(kMaxGbnfGroups, 'c')}, {"", "c"});
 }
 
