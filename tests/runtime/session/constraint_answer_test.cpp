@@ -23,10 +23,8 @@ constexpr char kThings[] =
         "maxItems": 3, "items": {"type": "object", "required": ["colour", "kind"], "properties": {
           "colour": {"enum": ["red", "green", "blue"]}, "kind": {"type": "string", "maxLength": 6}}}},
         "sure": {"type": "boolean"}}})";
-constexpr char kThingsPattern[] = R"(\{"things": \[(\{"colour": "(red|green|blue)", "kind" : ".*?"\
-}
-(, ) ?) { 2, 3 }\], "sure": (true|false)\
-})";
+constexpr char kThingsPattern[] =
+    R"x(\{"things": \[(\{"colour": "(red|green|blue)", "kind": ".*?"\}(, )?){2,3}\], "sure": (true|false)\})x";
 
 ocellus_limits constrained_limits(int32_t draft_rows, int32_t constraints = 2) {
   ocellus_limits limits = test::board_limits(1, 300);
