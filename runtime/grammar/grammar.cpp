@@ -150,8 +150,10 @@ Expression Grammar::add_list(ExpressionKind kind, const ExpressionList& list) {
 RuleId Grammar::add_rule() { return put(Cell{.item = never()}); }
 
 void Grammar::define(RuleId id, Expression body) {
-  if (id != kNoRule) const_cast<Cell&>(cell(id)).item = body;
+  if (id != kNoRule) const_cast<Cell&>(cell(id)) = {.item = body, .next = id};
 }
+
+bool Grammar::is_defined(RuleId id) const { return id != kNoRule && cell(id).next != kNoExpression; }
 
 Expression Grammar::body(RuleId id) const { return id == kNoRule ? kNoExpression : cell(id).item; }
 

@@ -81,7 +81,7 @@ class Grammar {
     int32_t b = 0;  // text: bytes; repeat: least
     int32_t c = 0;  // repeat: most
   };
-  /// Cell of a list.
+  /// Cell of a list; a rule, whose `next` is itself once it is defined.
   struct Cell {
     Expression item = kNoExpression;
     int32_t next = kNoExpression;
@@ -93,6 +93,7 @@ class Grammar {
   /// Expressions are below it.
   int64_t unit_count() const { return used_ / kUnit; }
   Expression body(RuleId id) const;
+  bool is_defined(RuleId id) const;
 
  private:
   template <class T>
