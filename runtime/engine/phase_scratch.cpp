@@ -92,7 +92,8 @@ Status PhaseScratch::take(StepScratch* out) const {
                        .tiles_per_session = shape_.tiles_per_session(),
                        .slots_per_session = shape_.slots_per_session(),
                        .kv = shape_.kv,
-                       .calibration = shape_.policy.calibration},
+                       .calibration = shape_.policy.calibration,
+                       .lists_tops = shape_.top_logprobs > 0},
                       shape_.device, sink_);
 }
 
