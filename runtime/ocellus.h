@@ -243,16 +243,18 @@ typedef struct ocellus_limits {
   int32_t kept_views;          /* views of pictures whose rows stay on the device after they were encoded, the latest
                                   used: a view with the same pixels, in whoever's session, is not encoded again;
                                   OCELLUS_MOST_KEPT_VIEWS at most; 0: none */
-  float view_change;       /* with kept_views, for cameras with noise: a view is known, too, if no patch's mean differs
-                              by more than this share of the pixels' range, 0 to 1, from that of the view that was
-                              encoded; 0: only equal pixels are */
-  int32_t draft_rows;      /* maximum rows of a session in a decode step: its newest token and guessed ones, see
-                              ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
-                              0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
-                              GPU as if batch_invariant */
-  int32_t batch_invariant; /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
-                              64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
-                              longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+  float view_change;        /* with kept_views, for cameras with noise: a view is known, too, if no patch's mean differs
+                               by more than this share of the pixels' range, 0 to 1, from that of the view that was
+                               encoded; 0: only equal pixels are */
+  int32_t draft_rows;       /* maximum rows of a session in a decode step: its newest token and guessed ones, see
+                               ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
+                               0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
+                               GPU as if batch_invariant */
+  int32_t max_top_logprobs; /* maximum of ocellus_generate_params.top_logprobs, OCELLUS_MOST_TOP_LOGPROBS at most; 0: no
+                               log-probabilities of an answer */
+  int32_t batch_invariant;  /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
+                               64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
+                               longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
   int32_t max_constraints; /* constraints that are open at once, see ocellus_constraint_create; with them come tables of
                               the vocabulary, and masks for a decode step; 0: none */
   int64_t constraint_bytes; /* memory of each: the tables of what it allows, and masks of tokens that are kept in the
@@ -498,6 +500,28 @@ OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model,
  * Ocellus except ocellus_session_cancel. */
 typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
 
+#define OCELLUS_MOST_LOGIT_BIASES 64
+#define OCELLUS_MOST_TOP_LOGPROBS 20
+
+typedef struct ocellus_logit_bias {
+  int32_t token;
+  float bias;
+} ocellus_logit_bias;
+
+/* A token and the natural logarithm of its probability, among all tokens at temperature 1, before biases, penalties and
+ * filters. -INFINITY is possible. */
+typedef struct ocellus_token_probability {
+  const char* text; /* not terminated; possibly part of a character; valid as long as the model */
+  int32_t text_bytes;
+  int32_t token;
+  float log_probability;
+} ocellus_token_probability;
+
+/* `top` has the `top_count` most probable tokens in order. Return nonzero to stop. May call no function of Ocellus
+ * except ocellus_session_cancel. */
+typedef int (*ocellus_token_function)(void* user, const ocellus_token_probability* chosen,
+                                      const ocellus_token_probability* top, int32_t top_count);
+
 /* How the next tokens of an answer are guessed, if limits.draft_rows planned it. Guesses are read together with the
  * newest token; those that are wrong are dropped: answers are the same, bit by bit, sampled ones included. AUTO tries
  * as many as pay by the times measured and the guesses that were right so far, the others all there is room for. */
@@ -515,7 +539,7 @@ typedef struct ocellus_constraint ocellus_constraint;
 
 typedef enum ocellus_constraint_kind {
   OCELLUS_CONSTRAINT_SCHEMA = 0,  /* JSON that satisfies a JSON schema (draft 2020-12), spelled as Python's json.dumps
-                                     does  and with members in the schema's order; {} allows any */
+                                     does and with members in the schema's order; {} allows any */
   OCELLUS_CONSTRAINT_GRAMMAR = 1, /* a grammar in GBNF, the form of llama.cpp; its start is `root` */
   OCELLUS_CONSTRAINT_REGEX = 2    /* a regular expression that the whole answer matches */
 } ocellus_constraint_kind;
@@ -529,6 +553,8 @@ typedef struct ocellus_constraint_params {
                          20 spaces; 0: as json.dumps has it, so that most of an answer need not be sampled */
 } ocellus_constraint_params;
 
+/* Sampling goes in llama.cpp's order: logit_bias, penalties, DRY, top_n_sigma, top_k, typical_p, top_p, min_p, then the
+ * temperature. Biases and penalties act on greedy answers, too. */
 typedef struct ocellus_generate_params {
   uint32_t struct_bytes;
   int32_t max_tokens;       /* of the answer, not counting its thought; 128 */
@@ -536,7 +562,16 @@ typedef struct ocellus_generate_params {
   int32_t top_k;            /* 0: off */
   float top_p;              /* 1: off */
   float min_p;              /* 0: off */
-  float repetition_penalty; /* 1: off; over the last 64 tokens of the session */
+  float typical_p;          /* 1: off */
+  float top_n_sigma;        /* 0: off */
+  float repetition_penalty; /* 1: off; this and the others over the last 64 tokens of the session, prompts included */
+  float frequency_penalty;  /* subtracted from a logit for every time its token occurs; 0: off */
+  float presence_penalty;   /* the same, once; 0: off */
+  float dry_multiplier;     /* DRY, without sequence breakers; 0: off */
+  float dry_base;           /* 1.75 */
+  int32_t dry_length;       /* longest repeat that costs nothing but the multiplier; 2 */
+  const ocellus_logit_bias* logit_bias; /* added to logits before anything else; read during the call */
+  int32_t logit_bias_count;             /* OCELLUS_MOST_LOGIT_BIASES at most; 0 */
   uint64_t seed;
   int32_t ignore_end;         /* 1: do not stop at the model's end tokens (benchmarks) */
   int64_t deadline_ns;        /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
@@ -549,6 +584,10 @@ typedef struct ocellus_generate_params {
   void* user;
   ocellus_text_function on_thought; /* receives the thought; NULL: it is dropped */
   void* thought_user;               /* of on_thought */
+  ocellus_token_function on_token;  /* receives each token of the answer, before its text; NULL: none. Needs
+                                       limits.max_top_logprobs */
+  void* token_user;                 /* of on_token */
+  int32_t top_logprobs;             /* most probable tokens that it receives; limits.max_top_logprobs at most; 0 */
 } ocellus_generate_params;
 OCELLUS_API void ocellus_generate_params_init(ocellus_generate_params* params);
 

@@ -8,18 +8,50 @@
 
 namespace ocellus {
 
-/// Number of recent tokens for the repetition penalty.
+/// Number of recent tokens that penalties look at.
 inline constexpr int32_t kRecentTokens = 64;
 inline constexpr int32_t kNoTokenSampled = -1;
 
-/// Filters are applied in llama.cpp's order: repetition penalty, top-k, top-p, min-p, then the temperature.
+/// Penalties of tokens among the newest kRecentTokens of the session, prompts included: the logit is divided by
+/// `repetition` if positive, else multiplied by it; then n * frequency + presence is subtracted from that of a token
+/// that occurs n times; then what DRY says (p-e-w 2024, as in llama.cpp with no sequence breakers): if the newest L >=
+/// dry_length tokens also stand right before an earlier occurrence of the token, with L as large as possible,
+/// dry_multiplier * dry_base^(L - dry_length).
+struct Penalties {
+  float repetition = 1.0f;      // 1: off
+  float frequency = 0.0f;       // 0: off
+  float presence = 0.0f;        // 0: off
+  float dry_multiplier = 0.0f;  // 0: off
+  float dry_base = 1.75f;
+  int32_t dry_length = 2;
+
+  OCELLUS_EVERYWHERE constexpr bool any() const {
+    return repetition != 1 || frequency != 0 || presence != 0 || dry_multiplier != 0;
+  }
+};
+
+/// Additions to the logits of single tokens, each listed once.
+inline constexpr int32_t kMostLogitBiases = 64;
+struct LogitBiases {
+  int32_t count = 0;
+  int32_t tokens[kMostLogitBiases] = {};
+  float values[kMostLogitBiases] = {};
+};
+
+/// Applied in llama.cpp's order: biases, penalties, top-n-sigma, top-k, typical-p, top-p, min-p, then the temperature.
+/// Biases and penalties act on greedy choices, too. Probabilities are those at temperature 1 among the tokens kept so
+/// far.
 struct SamplerParams {
-  float temperature = 0.0f;         // 0: greedy
-  int32_t top_k = 0;                // keep the k most probable; 0: off
-  float top_p = 1.0f;               // keep the smallest set whose probabilities sum to p; 1: off
-  float min_p = 0.0f;               // drop tokens less probable than min_p times the maximum; 0: off
-  float repetition_penalty = 1.0f;  // divides positive and multiplies negative logits of recent tokens; 1: off
+  float temperature = 0.0f;  // 0: greedy
+  int32_t top_k = 0;         // keep the k most probable; 0: off
+  float top_p = 1.0f;        // keep the smallest set whose probabilities sum to p; 1: off
+  float min_p = 0.0f;        // drop tokens less probable than min_p times the maximum; 0: off
+  float typical_p = 1.0f;    // keep, of the tokens whose surprisal is nearest to its mean, those that sum to p; 1: off
+  float top_n_sigma = 0.0f;  // drop logits more than n standard deviations below the largest; 0: off
   uint64_t seed = 0;
+  int32_t top_tokens = -1;  // 0 or more: log-probabilities of the choice and of this many tokens (top_tokens.h)
+  Penalties penalties = {};
+  LogitBiases biases = {};
 };
 
 /// Eviction from a row's cache during an answer (evict_step.h). A step that reads a token evicts a slot if
@@ -80,7 +112,7 @@ struct StepPlace {
 /// Result of a step for the host; of a forced row, the token that it would have sampled.
 struct StepResult {
   int32_t token = kNoTokenSampled;  // kNoTokenSampled: all logits are NaN or masked out
-  float log_probability = 0;        // natural logarithm for the forced token; 0 in other rows
+  float log_probability = 0;        // natural logarithm for the forced token, or that of rows with top_tokens; else 0
   uint64_t logits_hash = 0;         // see hash_term
 };
 

@@ -278,7 +278,11 @@ void ocellus_generate_params_init(ocellus_generate_params* params) {
   params->struct_bytes = sizeof *params;
   params->max_tokens = 128;
   params->top_p = 1.0f;
+  params->typical_p = 1.0f;
   params->repetition_penalty = 1.0f;
+  const ocellus::Penalties penalties;
+  params->dry_base = penalties.dry_base;
+  params->dry_length = penalties.dry_length;
 }
 
 ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,

@@ -409,6 +409,7 @@ Status size_constraints(const ocellus_limits& limits, ConstraintShape* s) {
 /// invariance.
 Status size_steps(const ocellus_limits& limits, EngineShape* s) {
   s->step_rows = most_step_rows(s->sessions, s->device);
+  s->top_logprobs = limits.max_top_logprobs;
   if (limits.draft_rows < 2) return {};
   if (s->policy.evicts_answers() || s->policy.packs_oldest())
     return OCELLUS_FAIL(Code::kBadArgument,

@@ -14,7 +14,9 @@
 namespace ocellus {
 namespace {
 
-Status check_params(const ocellus_generate_params& p) {
+static_assert(kMostLogitBiases == OCELLUS_MOST_LOGIT_BIASES && kMostTopTokens == OCELLUS_MOST_TOP_LOGPROBS);
+
+Status check_params(const EngineShape& shape, int64_t vocabulary, const ocellus_generate_params& p) {
   if (p.struct_bytes != sizeof p)
     return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
   if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
@@ -27,6 +29,13 @@ Status check_params(const ocellus_generate_params& p) {
     return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
   if (p.constraint != nullptr && p.ignore_end != 0)
     return OCELLUS_FAIL(Code::kBadArgument, "a constrained answer ends where it is complete: give no ignore_end");
+  if (p.on_token != nullptr && shape.top_logprobs == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "log-probabilities of tokens were not planned: plan max_top_logprobs");
+  if (p.top_logprobs < 0 || p.top_logprobs > shape.top_logprobs)
+    return OCELLUS_FAIL(Code::kBadArgument, "top_logprobs must be between 0 and the planned %d, not %d",
+                        shape.top_logprobs, p.top_logprobs);
+  LogitBiases biases;
+  OCELLUS_TRY(set_logit_biases(p.logit_bias, p.logit_bias_count, vocabulary, &biases));
   return check_sampler_params(sampler_params(p));
 }
 
@@ -66,6 +75,19 @@ ocellus_stop stop_for(Status status) {
     case Code::kFull: return OCELLUS_STOP_FULL;
     default: return OCELLUS_STOP_FAILED;
   }
+}
+
+/// Tells a receiver of the answer's tokens one and the probabilities that its step found. Returns false to stop.
+bool report_token(const Tokenizer& tokenizer, const ocellus_generate_params& p, TokenId token, float log_probability,
+                  const TopTokens& top) {
+  const auto describe = [&](TokenId id, float logarithm) -> ocellus_token_probability {
+    const std::string_view text = tokenizer.piece(id, true);
+    return {text.data(), static_cast<int32_t>(text.size()), id, logarithm};
+  };
+  ocellus_token_probability listed[kMostTopTokens];
+  for (int32_t t = 0; t < top.count; ++t) listed[t] = describe(top.tokens[t], top.log_probabilities[t]);
+  const ocellus_token_probability chosen = describe(token, log_probability);
+  return p.on_token(p.token_user, &chosen, listed, top.count) == 0;
 }
 
 }  // namespace
@@ -340,12 +362,12 @@ Status Generation::accept_result(int32_t i, int64_t step, int32_t row) {
   if (forced_ != nullptr)
     accept_forced(step, result.log_probability);
   else
-    accept_token(i, given != kNoToken ? given : result.token);
+    accept_token(i, given != kNoToken ? given : result.token, step, row);
   if (active(i) && step + parts_[i].gained >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
 
-void Generation::accept_token(int32_t i, TokenId token) {
+void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t row) {
   const ocellus_generate_params& p = params_[i];
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
   Conversation& own = conversation(i);
@@ -362,6 +384,11 @@ void Generation::accept_token(int32_t i, TokenId token) {
     const Status status = constraint.accept(token);
     if (!status.ok()) return fail(i, status);
   }
+  const int64_t at = step % kResultSteps;
+  if (part == ThoughtPart::kAnswer && p.on_token != nullptr &&
+      !report_token(engine_.tokenizer(), p, token, scratch_.results.row(at)[row].log_probability,
+                    scratch_.tops.row(at)[row]))
+    finish(i, OCELLUS_STOP_CALLBACK);
   Utf8Stream& characters = own.characters();
   if (part == ThoughtPart::kMark)
     deliver(i, true, characters.finish());
@@ -455,9 +482,10 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
     return OCELLUS_FAIL(Code::kBadArgument, "between 1 and %d sessions can be decoded together, not %d", kMaxSessions,
                         count);
   for (int32_t i = 0; i < count; ++i) {
-    OCELLUS_TRY(check_params(params[i]));
     if (&sessions[i]->engine() != &sessions[0]->engine())
       return OCELLUS_FAIL(Code::kBadArgument, "sessions that are decoded together must belong to one engine");
+    const Engine& engine = sessions[i]->engine();
+    OCELLUS_TRY(check_params(engine.shape(), engine.text().config.vocabulary, params[i]));
     for (int32_t k = 0; k < i; ++k)
       if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
   }

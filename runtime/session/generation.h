@@ -18,8 +18,16 @@ inline SamplerParams sampler_params(const ocellus_generate_params& p) {
           .top_k = p.top_k,
           .top_p = p.top_p,
           .min_p = p.min_p,
-          .repetition_penalty = p.repetition_penalty,
-          .seed = p.seed};
+          .typical_p = p.typical_p,
+          .top_n_sigma = p.top_n_sigma,
+          .seed = p.seed,
+          .top_tokens = p.on_token != nullptr ? p.top_logprobs : -1,
+          .penalties = {.repetition = p.repetition_penalty,
+                        .frequency = p.frequency_penalty,
+                        .presence = p.presence_penalty,
+                        .dry_multiplier = p.dry_multiplier,
+                        .dry_base = p.dry_base,
+                        .dry_length = p.dry_length}};
 }
 
 /// One call of generate(): sessions, their remaining work, and the buffers of a step.
@@ -95,7 +103,7 @@ class Generation {
   Status accept_results(int64_t step, int32_t* tokens);
   Status accept_result(int32_t i, int64_t step, int32_t row);
   void read_token(int32_t i, int64_t step);
-  void accept_token(int32_t i, TokenId token);
+  void accept_token(int32_t i, TokenId token, int64_t step, int32_t row);
   void accept_forced(int64_t step, float log_probability);
   void force_next_tokens();
   void deliver(int32_t i, bool is_thought, std::string_view text);

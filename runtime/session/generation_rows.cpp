@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bitset>
 
+#include "runtime/forward/sampler.h"
 #include "runtime/policy/answer_packing.h"
 #include "runtime/session/generation.h"
 
@@ -63,6 +64,8 @@ Status Generation::place_row(int32_t i) {
   row.eviction = part.next.eviction = part.eviction;
   row.drawn_count = conversation(i).drawn_count();
   row.sampler = sampler_params(params_[i]);
+  OCELLUS_TRY(set_logit_biases(params_[i].logit_bias, params_[i].logit_bias_count, engine_.text().config.vocabulary,
+                               &row.sampler.biases));
   // Only the position in the ring matters once the ring is full.
   const int64_t rounds = state.recent_count / kRecentTokens;
   row.recent.count =

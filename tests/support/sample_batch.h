@@ -22,6 +22,8 @@ struct SampleBatch {
         results(kResultSteps, rows, rows + gap),
         forced(kResultSteps, rows, rows + 2 * gap),
         masks(rows, divide_up(vocabulary, kMaskTokens), divide_up(vocabulary, kMaskTokens) + gap),
+        tops(kResultSteps, rows, rows + gap),
+        notes(1, rows),
         scratch(1, sample_scratch_bytes(rows, vocabulary, queue.traits())) {
     for (int64_t b = 0; b < rows; ++b) {
       step(b) = StepRow();
@@ -29,6 +31,7 @@ struct SampleBatch {
     }
   }
   StepRow& step(int64_t b) { return steps.at(0, b); }
+  TopTokens& top(int64_t step, int64_t b) { return tops.at(step % kResultSteps, b); }
   StepResult& result(int64_t step, int64_t b) { return results.at(step % kResultSteps, b); }
   /// The row reads `token` after its step `step`.
   void force(int64_t b, int64_t at_step, int32_t token) {
@@ -56,18 +59,26 @@ struct SampleBatch {
   SampleTokensArgs args() {
     return {.logits = logits.view(),
             .steps = steps.data(),
-            .tiles = tiles.data(),
+            .tiles = tiles.empty() ? nullptr : tiles.data(),
             .tiles_per_row = static_cast<int64_t>(tiles.size()) / rows,
-            .advance = !tiles.empty(),
             .results = results.data(),
             .result_stride = results.view().stride,
             .forced = forced.data(),
             .forced_stride = forced.view().stride,
             .masks = masks.data(),
             .mask_stride = masks.view().stride,
+            .notes = notes.data(),
             .scratch = scratch.view()};
   }
+  TopTokensArgs top_args() {
+    return {.logits = logits.view(),
+            .steps = steps.data(),
+            .tops = tops.data(),
+            .top_stride = tops.view().stride,
+            .notes = notes.data()};
+  }
   void run() {
+    list_top_tokens(top_args(), queue);
     sample_tokens(args(), queue);
     REQUIRE(queue.finish().ok());
     REQUIRE(logits.intact());
@@ -75,6 +86,8 @@ struct SampleBatch {
     REQUIRE(results.intact());
     REQUIRE(forced.intact());
     REQUIRE(masks.intact());
+    REQUIRE(tops.intact());
+    REQUIRE(notes.intact());
     REQUIRE(scratch.intact());
   }
 
@@ -82,10 +95,12 @@ struct SampleBatch {
   int64_t rows, vocabulary;
   Guarded<float> logits;
   Guarded<StepRow> steps;
-  Vector<KvRun> tiles;  // none: advance is off
+  Vector<KvRun> tiles;  // none: rows keep their places
   Guarded<StepResult> results;
   Guarded<int32_t> forced;
   Guarded<uint32_t> masks;
+  Guarded<TopTokens> tops;
+  Guarded<LogitNotes> notes;
   Guarded<std::byte> scratch;
 };
 

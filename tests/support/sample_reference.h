@@ -11,6 +11,7 @@
 
 #include "tests/support/random.h"
 #include "tests/support/sample_batch.h"
+#include "tests/support/sample_filter.h"
 
 namespace ocellus::test {
 
@@ -22,11 +23,44 @@ struct SampledChoice {
   bool sure = true;  // nothing fell so near a border that rounding decides
 };
 
-inline std::vector<float> penalised(std::vector<float> logits, const StepRow& row) {
-  for (const int32_t token : std::set<int32_t>(row.recent.tokens, row.recent.tokens + row.recent.kept())) {
-    if (token < 0 || token >= static_cast<int32_t>(logits.size()) || row.sampler.repetition_penalty == 1) continue;
+/// Returns how many of the newest tokens of `said` (oldest first) also end just before position `at`.
+inline int64_t repeat_before(const std::vector<int32_t>& said, size_t at) {
+  int64_t length = 0;
+  for (size_t back = 1; back <= at && said[at - back] == said[said.size() - back]; ++back) ++length;
+  return length;
+}
+
+/// The recent tokens, oldest first.
+inline std::vector<int32_t> said_before(const StepRow& row) {
+  std::vector<int32_t> said;
+  for (int32_t i = row.recent.count - row.recent.kept(); i < row.recent.count; ++i)
+    said.push_back(row.recent.tokens[i % kRecentTokens]);
+  return said;
+}
+
+/// Logits with biases and penalties.
+inline std::vector<float> adjusted(std::vector<float> logits, const StepRow& row) {
+  const auto size = static_cast<int32_t>(logits.size());
+  for (int32_t i = 0; i < row.sampler.biases.count; ++i)
+    if (const int32_t token = row.sampler.biases.tokens[i]; token < size)
+      logits[static_cast<size_t>(token)] += row.sampler.biases.values[i];
+  const Penalties& p = row.sampler.penalties;
+  const std::vector<int32_t> said = said_before(row);
+  for (const int32_t token : std::set<int32_t>(said.begin(), said.end())) {
+    if (token < 0 || token >= size) continue;
     float& logit = logits[static_cast<size_t>(token)];
-    logit = logit > 0 ? logit / row.sampler.repetition_penalty : logit * row.sampler.repetition_penalty;
+    if (p.repetition != 1) logit = logit > 0 ? logit / p.repetition : logit * p.repetition;
+    const auto count = static_cast<double>(std::count(said.begin(), said.end(), token));
+    int64_t longest = 0;
+    for (size_t at = 0; at < said.size(); ++at)
+      if (said[at] == token) longest = std::max(longest, repeat_before(said, at));
+    double dry = 0;
+    if (p.dry_multiplier != 0 && longest >= p.dry_length)
+      dry = std::min(
+          double{p.dry_multiplier} * std::pow(double{p.dry_base}, static_cast<double>(longest - p.dry_length)), 1e30);
+    if (p.frequency != 0 || p.presence != 0 || dry != 0)
+      logit = static_cast<float>(double{logit} - (double{p.frequency} * count + double{p.presence}) -
+                                 double{static_cast<float>(dry)});
   }
   return logits;
 }
@@ -34,37 +68,17 @@ inline std::vector<float> penalised(std::vector<float> logits, const StepRow& ro
 /// The whole op by definition, with every candidate sorted.
 inline SampledChoice brute_force(const std::vector<float>& given, const StepRow& row) {
   const SamplerParams& params = row.sampler;
-  const std::vector<float> logits = penalised(given, row);
-  std::vector<std::pair<double, int32_t>> order;  // -logit: pairs sort as the tokens should
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (!std::isnan(logits[i])) order.emplace_back(-double{logits[i]}, static_cast<int32_t>(i));
-  std::sort(order.begin(), order.end());
-  if (order.empty()) return {};
-  SampledChoice choice{order[0].second, true};
-  const double largest = -order[0].first;
-  if (params.temperature == 0 || std::isinf(largest)) return choice;
-  if (params.top_k > 0) order.resize(std::min(order.size(), static_cast<size_t>(params.top_k)));
-  // The first token with which the sum of the weights reaches `part` of the total.
-  const auto reach = [&](double part, double temperature) {
-    double total = 0, sum = 0;
-    for (const auto& [logit, token] : order) total += std::exp((-logit - largest) / temperature);
-    size_t end = 0;
-    while (end < order.size()) {
-      const double before = sum;
-      sum += std::exp((-order[end++].first - largest) / temperature);
-      if (sum < part * total) continue;
-      const double nearest = std::min(sum / total - part, part - before / total);
-      // The first token is certain to be reached, however small the part.
-      if (nearest < 2e-9 && !(end == 1 && sum / total - part > 2e-9)) choice.sure = false;
-      break;
-    }
-    return end;
-  };
-  if (params.top_p < 1) order.resize(reach(params.top_p, 1));
-  const float least = static_cast<float>(largest + std::log(double{params.min_p}));
-  while (params.min_p > 0 && -order.back().first < double{least}) order.pop_back();
-  choice.token = order[reach(double{philox_uniform(params.seed, row.drawn_count)}, params.temperature) - 1].second;
-  return choice;
+  CandidateFilter filter(adjusted(given, row));
+  if (!filter.has_any()) return {};
+  const double largest = filter.largest();
+  if (params.temperature == 0 || std::isinf(largest)) return {filter.first(), true};
+  if (params.top_n_sigma > 0) filter.cut_sigmas(params.top_n_sigma);
+  if (params.top_k > 0) filter.keep(params.top_k);
+  if (params.typical_p < 1) filter.cut_typical(params.typical_p);
+  if (params.top_p < 1) filter.cut_share(params.top_p);
+  if (params.min_p > 0) filter.cut_below(static_cast<float>(filter.largest() + std::log(double{params.min_p})));
+  const int32_t token = filter.cut_share(double{philox_uniform(params.seed, row.drawn_count)}, params.temperature);
+  return {token, filter.is_sure()};
 }
 
 inline std::vector<float> random_logits(Random& random, int64_t vocabulary) {
@@ -92,11 +106,26 @@ inline StepRow random_row(Random& random, int64_t vocabulary) {
   p.top_k = chance(2) ? 0 : static_cast<int32_t>(random.integer(1, chance(2) ? 40 : vocabulary + 3));
   p.top_p = chance(2) ? 1 : chance(4) ? 1e-7f : random.uniform(0.05f, 1.0f);
   p.min_p = chance(2) ? 0 : chance(4) ? 1 : random.uniform(0.0f, 0.3f);
-  p.repetition_penalty = chance(2) ? 1 : random.uniform(0.6f, 1.8f);
+  p.typical_p = chance(2) ? 1 : random.uniform(0.02f, 1.0f);
+  p.top_n_sigma = chance(2) ? 0 : random.uniform(0.05f, 4.0f);
   p.seed = random.bits();
-  const int64_t remembered = random.integer(0, 150);
+  Penalties& penalties = p.penalties;
+  penalties.repetition = chance(2) ? 1 : random.uniform(0.6f, 1.8f);
+  penalties.frequency = chance(2) ? 0 : random.uniform(-2.0f, 2.0f);
+  penalties.presence = chance(2) ? 0 : random.uniform(-2.0f, 2.0f);
+  penalties.dry_multiplier = chance(2) ? 0 : random.uniform(0.1f, 2.0f);
+  penalties.dry_base = random.uniform(1.0f, 3.0f);
+  penalties.dry_length = static_cast<int32_t>(random.integer(0, 4));
+  p.biases.count =
+      static_cast<int32_t>(chance(2) ? 0 : random.integer(1, std::min<int64_t>(kMostLogitBiases, vocabulary)));
+  const int64_t stride = vocabulary / std::max(p.biases.count, 1);
+  for (int32_t i = 0; i < p.biases.count; ++i) {
+    p.biases.tokens[i] = static_cast<int32_t>(i * stride);
+    p.biases.values[i] = random.uniform(-5.0f, 5.0f);
+  }
+  const int64_t remembered = random.integer(0, 150), kinds = chance(2) ? 70 : 2;
   for (int64_t i = 0; i < remembered; ++i)
-    remember(row, {static_cast<int32_t>(random.integer(-1, std::min<int64_t>(vocabulary, 70)))});
+    remember(row, {static_cast<int32_t>(random.integer(-1, std::min<int64_t>(vocabulary, kinds)))});
   return row;
 }
 
