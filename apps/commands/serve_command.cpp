@@ -35,6 +35,7 @@ struct ServeCommand {
   std::string retrieve_pattern;
   int32_t queue = 16;
   int32_t choices = 8;
+  int32_t clip_frames = 0;
   int32_t deadline_s = 60;
 };
 
@@ -138,6 +139,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   ServeOptions options;
   options.queue = command.queue;
   options.choices = command.choices;
+  options.clip_frames = command.clip_frames;
   options.deadline_s = command.deadline_s;
   options.cache_bytes = std::max<int64_t>(
       running.plan.kv_bytes_per_session * running.limits.max_sessions + running.plan.kv_bytes_shared, 1);
@@ -183,8 +185,10 @@ int run_serve(ServeCommand command) {
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes;
-  const Running running = start(
-      model, common, {.images = images + command.retrievals, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
+  const Running running = start(model, common,
+                                {.images = images + command.retrievals,
+                                 .clip_frames = command.clip_frames,
+                                 .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
     print_note(describe_http_bytes(http_bytes));
@@ -269,6 +273,13 @@ void add_serve_command(CLI::App* program, Action* action) {
   command->add_option("--choices", options->choices, "Maximum answers of one request, its `n` (default: 8)")
       ->option_text("N")
       ->check(number_between(1, 128))
+      ->group(group);
+  command
+      ->add_option("--clip-frames", options->clip_frames,
+                   "Maximum frames of videos in a conversation, besides its pictures, of which each is then one view "
+                   "(default: 0)")
+      ->option_text("N")
+      ->check(number_between(0, 999))
       ->group(group);
   command
       ->add_flag("--no-prompt-reuse", options->forgets,

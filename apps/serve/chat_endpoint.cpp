@@ -42,7 +42,7 @@ void check_images(const ServeContext& context, const ChatRequest& request) {
   int64_t images = 0;
   for (const ChatTurn& turn : request.turns) {
     for (const ChatPart& part : turn.parts) {
-      if (!part.is_image || ++images <= most || most == 0) continue;
+      if (!part.is_picture() || ++images <= most || most == 0) continue;
       const std::string needed = std::to_string(request.image_count());
       throw RequestError(400,
                          "The request has " + needed + " pictures, and memory is planned for " + std::to_string(most) +
@@ -52,12 +52,27 @@ void check_images(const ServeContext& context, const ChatRequest& request) {
   }
 }
 
+namespace {
+
+void check_videos(const ServeContext& context, const ChatRequest& request) {
+  const int64_t frames = request.frame_count();
+  if (frames <= context.options.clip_frames) return;
+  throw RequestError(400,
+                     "The request has videos of " + std::to_string(frames) + " frames, and memory is planned for " +
+                         std::to_string(context.options.clip_frames) + ": start the server with --clip-frames " +
+                         std::to_string(frames) + ".",
+                     "messages", "context_length_exceeded");
+}
+
+}  // namespace
+
 void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
   ChatRequest& request = job->request;
   request = parse_chat_request(&job->body.bytes, context.options.params);
   check_request(context, request);
   context.files.fill_in(&request, job->user, context.options.images);
-  if (request.image_count() == 0) job->body.bytes = {};
+  check_videos(context, request);
+  if (request.image_count() + request.frame_count() == 0) job->body.bytes = {};
   job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
   check_images(context, request);
   arrange_turns(&request);

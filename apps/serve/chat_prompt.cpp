@@ -31,6 +31,40 @@ ocellus_status add_tokens(ocellus_session* session, std::string_view bytes) {
   return ocellus_session_add_tokens(session, tokens.data(), static_cast<int32_t>(tokens.size()));
 }
 
+// A clip of encoded frames, and what it points to.
+struct EncodedClip {
+  explicit EncodedClip(const ChatPart& part) {
+    for (const std::string_view frame : part.frames) {
+      seconds.push_back(static_cast<double>(frames.size()) / part.frames_per_second);
+      frames.push_back({.kind = OCELLUS_PART_IMAGE,
+                        .flags = 0,
+                        .bytes = frame.data(),
+                        .byte_count = std::ssize(frame),
+                        .frame = nullptr,
+                        .clip = nullptr});
+    }
+    clip = {static_cast<int32_t>(frames.size()), frames.data(), seconds.data(),
+            static_cast<double>(frames.size()) / part.frames_per_second};
+  }
+  EncodedClip(const EncodedClip&) = delete;
+  EncodedClip& operator=(const EncodedClip&) = delete;
+
+  std::vector<ocellus_part> frames;
+  std::vector<double> seconds;
+  ocellus_clip clip;
+};
+
+ocellus_status add_clip(ocellus_session* session, const ChatPart& part) {
+  const EncodedClip encoded(part);
+  const ocellus_part clip = {.kind = OCELLUS_PART_CLIP,
+                             .flags = 0,
+                             .bytes = nullptr,
+                             .byte_count = 0,
+                             .frame = nullptr,
+                             .clip = &encoded.clip};
+  return ocellus_session_add_parts(session, &clip, 1, nullptr);
+}
+
 bool is_part(const PromptStep& step) { return step.kind == StepKind::kText || step.kind == StepKind::kPicture; }
 
 // Adds texts and pictures in one call, which reads known pictures while others are computed.
@@ -58,6 +92,7 @@ void add_step(ocellus_session* session, const ocellus_model* model, const Prompt
     case StepKind::kBeginTurn: return check(ocellus_session_begin_turn(session));
     case StepKind::kEndTurn: return check(ocellus_session_end_turn(session));
     case StepKind::kAnswer: return check(add_answer(session, model, step.content));
+    case StepKind::kClip: return check(add_clip(session, *step.clip));
     case StepKind::kTokens: return check(add_tokens(session, step.content));
     case StepKind::kEntry: return add_kept_picture(session, step.content, step.param, was_cancelled);
     case StepKind::kText:

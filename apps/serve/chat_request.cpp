@@ -95,6 +95,19 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
   return {.is_image = true, .picture = decode_picture_url(given, at), .param = at};
 }
 
+// A video in the form of vLLM: frames as JPEG or PNG in one URL, and how many of them are a second.
+ChatPart parse_video(const RequestJson& video, const std::string& at, CutText* cut) {
+  expect_object(video, at);
+  const std::string param = at + ".url";
+  const RequestJson* url = find_field(video, "url");
+  if (url == nullptr) throw RequestError(400, param + " is missing.", param);
+  const std::span<char> given = take_cut_string(cut, expect_string(*url, param)).value_or(std::span<char>());
+  return {.is_image = true,
+          .param = param,
+          .frames = decode_video_url(given, param),
+          .frames_per_second = number_field(video, "fps", 0.001, 1000).value_or(1)};
+}
+
 }  // namespace
 
 ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut) {
@@ -107,13 +120,14 @@ ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* 
     if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
     return {.text = expect_string(*text, param + ".text"), .param = param};
   }
-  if (name != "image_url" || cut == nullptr) {
-    const std::string allowed = cut != nullptr ? "text or image_url" : "text";
+  if ((name != "image_url" && name != "video_url") || cut == nullptr) {
+    const std::string allowed = cut != nullptr ? "text, image_url or video_url" : "text";
     throw RequestError(400, param + ".type must be " + allowed + ", not " + name + ".", param + ".type");
   }
-  const RequestJson* image = find_field(part, "image_url");
-  if (image == nullptr) throw RequestError(400, param + ".image_url is missing.", param + ".image_url");
-  return parse_picture(*image, param + ".image_url", cut);
+  const std::string at = param + "." + name;
+  const RequestJson* media = find_field(part, name);
+  if (media == nullptr) throw RequestError(400, at + " is missing.", at);
+  return name == "image_url" ? parse_picture(*media, at, cut) : parse_video(*media, at, cut);
 }
 
 namespace {
@@ -290,6 +304,14 @@ int64_t ChatRequest::image_count() const {
   return count;
 }
 
+int64_t ChatRequest::frame_count() const {
+  int64_t count = 0;
+  for (const ChatTurn& turn : turns) {
+    for (const ChatPart& part : turn.parts) count += std::ssize(part.frames);
+  }
+  return count;
+}
+
 int64_t ChatRequest::text_bytes() const {
   int64_t bytes = std::ssize(system);
   for (const ChatTurn& turn : turns) {
@@ -340,8 +362,8 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
       continue;
     }
     follows_text = false;
-    ++number;
-    const bool is_numbered = is_apart && images + earlier_images > 1;
+    number += part.is_picture() ? 1 : 0;
+    const bool is_numbered = is_apart && part.is_picture() && images + earlier_images > 1;
     const std::string param = part.param;
     if (is_numbered) append_text(&arranged, "Image " + std::to_string(number) + ":", param);
     arranged.push_back(std::move(part));
@@ -360,7 +382,7 @@ void arrange_turns(ChatRequest* request) {
 }
 
 int64_t count_images(const std::vector<ChatPart>& parts) {
-  return std::count_if(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_image; });
+  return std::count_if(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_picture(); });
 }
 
 }  // namespace ocellus::app

@@ -15,14 +15,17 @@ namespace ocellus::app {
 
 struct CutText;  // apps/serve/data_url.h
 
-// Text or a picture.
+// Text, a picture or a video.
 struct ChatPart {
-  bool is_image = false;
+  bool is_image = false;  // a picture or a video
   std::string text = {};
-  std::string_view picture = {};  // bytes, in the body of the request
-  std::string key = {};           // in place of them: an entry of the user's image library
-  std::string param = {};         // its field in the request
+  std::string_view picture = {};              // bytes, in the body of the request
+  std::string key = {};                       // in place of them: an entry of the user's image library
+  std::string param = {};                     // its field in the request
+  std::vector<std::string_view> frames = {};  // a video's: pictures in the body of the request
+  double frames_per_second = 1;
   std::string_view content() const { return is_image ? picture : text; }
+  bool is_picture() const { return is_image && frames.empty(); }
 };
 
 // The user's message and the model's answer; the answer is empty in the last turn.
@@ -60,6 +63,7 @@ struct ChatRequest {
   std::vector<RetrievedPicture> retrieved;  // instead of marks in the messages
   int32_t answer_count() const { return choices * std::max(static_cast<int32_t>(prompts.size()), 1); }
   int64_t image_count() const;
+  int64_t frame_count() const;  // all videos' frames
   int64_t text_bytes() const;
 };
 
@@ -74,7 +78,7 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
 // these and `own` are unknown or refused.
 void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request);
 
-// Reads a part of the type image_url, or of the type text. `cut`: the pictures; nullptr where none are allowed.
+// Reads a part of the type image_url, video_url or text. `cut`: the pictures; nullptr where none are allowed.
 ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
 
 // Brings the parts of all turns into the order in which the model reads them, as arrange_parts does.
@@ -85,6 +89,7 @@ void arrange_turns(ChatRequest* request);
 // pictures, or on both sides of them, the order is the request's. Adjacent texts are joined.
 std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier_images);
 
+// Counts pictures, and not videos.
 int64_t count_images(const std::vector<ChatPart>& parts);
 
 }  // namespace ocellus::app

@@ -41,6 +41,7 @@ EmbeddingInput parse_input(const ServeContext& context, const RequestJson& value
   } else {
     const ChatPart part =
         value.is_object() ? parse_part(value, param, cut) : ChatPart{.text = expect_string(value, param)};
+    if (!part.frames.empty()) throw RequestError(400, part.param + ": a video has no embedding.", part.param);
     if (!part.key.empty()) throw RequestError(400, part.param + " must be a data URL.", part.param);
     if (part.is_image && context.options.images == 0) {
       throw RequestError(400, "This server takes no pictures.", part.param, "unsupported_value");

@@ -4,13 +4,15 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace ocellus::app {
 namespace {
 
 Beginning::Digest digest_of(const PromptStep& step) {
-  const XXH128_hash_t hash =
-      XXH3_128bits_withSeed(step.content.data(), step.content.size(), static_cast<XXH64_hash_t>(step.kind));
+  const double rate = step.clip == nullptr ? 0 : step.clip->frames_per_second;
+  const auto seed = std::bit_cast<XXH64_hash_t>(rate) ^ static_cast<XXH64_hash_t>(step.kind);
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(step.content.data(), step.content.size(), seed);
   return {hash.high64, hash.low64};
 }
 
@@ -28,6 +30,11 @@ std::vector<PromptStep> list_tokens(const RawPrompt& prompt) {
 
 PromptStep part_step(const ChatPart& part) {
   if (!part.key.empty()) return {StepKind::kEntry, part.key, part.param};
+  if (!part.frames.empty()) {  // in the request's body one after the other
+    const char* const begin = part.frames.front().data();
+    const char* const end = part.frames.back().data() + part.frames.back().size();
+    return {StepKind::kClip, {begin, static_cast<size_t>(end - begin)}, part.param, &part};
+  }
   return {part.is_image ? StepKind::kPicture : StepKind::kText, part.content(), part.param};
 }
 
@@ -49,7 +56,8 @@ std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
 size_t find_mark(const std::vector<PromptStep>& steps) {
   if (!steps.empty() && steps.back().kind == StepKind::kTokens) return steps.size() - 1;
   const auto last = std::find_if(steps.rbegin(), steps.rend(), [](const PromptStep& step) {
-    return step.kind == StepKind::kPicture || step.kind == StepKind::kEntry || step.kind == StepKind::kBeginTurn;
+    return step.kind == StepKind::kPicture || step.kind == StepKind::kClip || step.kind == StepKind::kEntry ||
+           step.kind == StepKind::kBeginTurn;
   });
   return static_cast<size_t>(steps.rend() - last);
 }

@@ -12,19 +12,21 @@
 
 namespace ocellus::app {
 
-enum class StepKind : char { kSystem, kBeginTurn, kText, kPicture, kEntry, kEndTurn, kAnswer, kTokens };
+enum class StepKind : char { kSystem, kBeginTurn, kText, kPicture, kClip, kEntry, kEndTurn, kAnswer, kTokens };
 
 struct PromptStep {
   StepKind kind;
   std::string_view content = {};  // text, bytes of a picture, key of a library's entry, or tokens
   std::string_view param = "messages";
+  const ChatPart* clip = nullptr;
 };
 
 // Lists the steps of the index-th of the request's prompts, or of its conversation. They point into the request.
 std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index);
 
 // Returns the number of steps after which to mark the session: what comes before is likely to come again. In a
-// conversation, all up to the last picture of the last turn, or to its beginning; of a prompt, all tokens but the last.
+// conversation, all up to the last picture or video of the last turn, or to its beginning; of a prompt, all tokens but
+// the last.
 size_t find_mark(const std::vector<PromptStep>& steps);
 
 // The steps that a session has read up to its mark. Empty: it has no mark.

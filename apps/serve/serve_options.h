@@ -17,6 +17,7 @@ struct ServeOptions {
   int32_t choices = 8;                           // maximum answers of one request
   int64_t cache_bytes = 1;                       // planned for the keys and values of all sessions
   int32_t images = 0;                            // maximum per conversation, besides `retrievals`
+  int32_t clip_frames = 0;                       // maximum frames of videos per conversation
   int32_t retrievals = 0;                        // pictures that the model may ask for during an answer
   RetrievalForm form = {};                       // the way in which it asks
   bool strict = false;                           // refuse unknown fields instead of ignoring them
