@@ -41,11 +41,11 @@ class OpenAi(ClientsTest):
         self.addCleanup(self.client.close)
 
     def test_chat_with_several_answers_and_what_was_read_before(self):
-        for cached in [False, True]:
+        for _ in range(2):
             answer = self.client.chat.completions.create(model="ocellus", messages=caption_of("113"), n=2, temperature=0,
                                                          store=False, metadata={"a": "b"}, user="me")
             self.assertEqual([choice.message.content for choice in answer.choices], [GREEN_STAR] * 2)
-            self.assertEqual(answer.usage.prompt_tokens_details.cached_tokens > 0, cached)
+        self.assertGreater(answer.usage.prompt_tokens_details.cached_tokens, 64)
         self.assertRegex(answer.system_fingerprint, "fp_")
 
     def test_a_stream_of_several_answers(self):
@@ -60,10 +60,9 @@ class OpenAi(ClientsTest):
         self.assertEqual([choice.message.content for choice in final.choices], said)
 
     def test_completions_whole_and_as_a_stream(self):
-        fields = {"model": "ocellus", "prompt": "A large green star", "max_tokens": 6, "temperature": 0}
+        fields = {"model": "ocellus", "prompt": "A large green star", "max_tokens": 6, "extra_body": {"ignore_eos": True}}
         whole = self.client.completions.create(**fields, echo=True)
-        pieces = self.client.completions.create(**fields, stream=True, stream_options={"include_usage": True})
-        pieces = list(pieces)
+        pieces = list(self.client.completions.create(**fields, stream=True, stream_options={"include_usage": True}))
         said = "".join(piece.choices[0].text for piece in pieces if piece.choices)
         self.assertEqual(whole.choices[0].text, "A large green star" + said)
         self.assertEqual(pieces[-1].usage.completion_tokens, 6)
@@ -84,9 +83,8 @@ class OpenAi(ClientsTest):
                      lambda: self.client.chat.completions.create(model="ocellus", messages=caption_of("113"), n=100)]:
             with self.assertRaises(openai.BadRequestError):
                 call()
-        for client in [self.client.with_options(api_key="wrong")]:
-            with self.assertRaises(openai.AuthenticationError):
-                client.embeddings.create(model="ocellus", input="x")
+        with self.assertRaises(openai.AuthenticationError):
+            self.client.with_options(api_key="wrong").embeddings.create(model="ocellus", input="x")
         with self.assertRaises(openai.NotFoundError):
             self.client.embeddings.create(model="text-embedding-3-small", input="x")
 
