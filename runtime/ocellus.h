@@ -425,6 +425,10 @@ OCELLUS_API ocellus_status ocellus_session_mark(ocellus_session* session);
  * there is none, or if layers with a window have lost what was read before it: the session is then as after a reset. */
 OCELLUS_API ocellus_status ocellus_session_rewind(ocellus_session* session, int32_t* found);
 
+/* Counts the tokens that the conversation has read: prompts, with the rows of pictures, and answers; evicted and
+ * released ones too, those that wait not. */
+OCELLUS_API ocellus_status ocellus_session_count_tokens(ocellus_session* session, int64_t* out);
+
 #define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
 #define OCELLUS_TEXT_START 2u         /* begins with the beginning-of-text token, if the model has one */
 #define OCELLUS_TEXT_ANSWER 4u /* an answer after end_turn: with the space before it and the end token after it */
@@ -683,6 +687,10 @@ OCELLUS_API ocellus_status ocellus_model_count_tokens(const ocellus_model* model
 /* Writes the first `capacity` of these tokens; *count is their total number. */
 OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes,
                                                   uint32_t flags, int32_t* tokens, int32_t capacity, int32_t* count);
+/* Writes the first `capacity` bytes of a token's text, which may be a part of a UTF-8 sequence; *text_bytes is its
+ * length. Special tokens have a text with OCELLUS_TEXT_PARSE_SPECIAL only. */
+OCELLUS_API ocellus_status ocellus_model_token_text(const ocellus_model* model, int32_t token, uint32_t flags,
+                                                    char* text, int32_t capacity, int32_t* text_bytes);
 /* Counts the tokens of the chat template around the first user turn of a conversation, and around a thought. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
@@ -852,6 +860,17 @@ OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, fl
  * their number; the rest is not written. `stats` may be NULL. */
 OCELLUS_API ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
                                                  float* log_probabilities, ocellus_generate_stats* stats);
+
+/* Embeddings, vectors of length 1 whose cosines are compared. Reads the added prompt, and writes the language model's
+ * output for its last token, after the final norm: *width values, ocellus_model_facts.width. The next generate or embed
+ * needs something added. OCELLUS_BAD_ARGUMENT if they do not fit `capacity`; *width is set then, too. */
+OCELLUS_API ocellus_status ocellus_session_embed(ocellus_session* session, float* values, int32_t capacity,
+                                                 int32_t* width);
+/* Writes the mean of an encoded picture's rows as the language model would read them, by which
+ * ocellus_session_search_library compares pictures. They cannot be compared with embeddings of text, and may have more
+ * values. Clears the conversation. Set-up time: allocates. */
+OCELLUS_API ocellus_status ocellus_session_embed_image(ocellus_session* session, const void* bytes, int64_t byte_count,
+                                                       float* values, int32_t capacity, int32_t* width);
 
 /* ---- details: image library ------------------------------------------------------------------------------------ */
 

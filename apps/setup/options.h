@@ -55,7 +55,8 @@ struct CommonOptions {
   std::optional<ocellus_draft> draft;  // nullopt: off, unless `is_stream`
   int32_t draft_rows = 7;
   std::shared_ptr<AnswerConstraint> constraint;  // null: none
-  std::optional<int32_t> kept_views;             // nullopt: none, unless `is_stream`
+  bool keeps_views = false;                      // pictures come again: kept views are planned where they fit
+  std::optional<int32_t> kept_views;             // nullopt: none, unless one of `is_stream` and `keeps_views`
   float view_change = 0;
   bool json = false;
   bool quiet = false;

@@ -26,7 +26,7 @@ int64_t views_of_picture(const Model& model, const ocellus_limits& limits) {
 // Enough for all pictures that are read at once, so that a question about them encodes none again, else for one.
 int32_t planned_kept_views(const Model& model, const CommonOptions& options, ocellus_limits limits) {
   if (options.kept_views) return *options.kept_views;
-  if (!options.is_stream) return 0;
+  if (!options.is_stream && !options.keeps_views) return 0;
   const int64_t one = views_of_picture(model, limits);
   const int64_t pictures = limits.max_images + clip_pictures(model, limits.max_clip_frames);
   for (const int64_t views : {pictures * one, one}) {

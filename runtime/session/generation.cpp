@@ -347,6 +347,7 @@ void Generation::read_token(int32_t i, int64_t step) {
   state.unread_token = kNoToken;
   state.is_answerable = false;  // the last hidden row is the prompt's, no longer the newest
   ++state.next_position;
+  ++state.row_count;
 }
 
 /// Handles session i's token of a row of step `step`. A decode step has also read the token before it, whose slot is
