@@ -109,15 +109,15 @@ class Bench {
     const std::string at_depth = depth > 0 ? " @ d" + std::to_string(depth) : "";
     if (options_.prompt_tokens > 0) {
       start_at(depth);
-      const ocellus_generate_stats stats = generate(options_.prompt_tokens, 1);
+      const ocellus_generate_stats stats = generate(options_.prompt_tokens, exact_params(1));
       report->add("pp" + std::to_string(options_.prompt_tokens) + at_depth, "tokens/s",
                   per_second(options_.prompt_tokens, stats.prefill_ms));
     }
     if (options_.generated_tokens > 0) {
       start_at(depth);
       // The prompt yields the first token; only the steps after it are measured.
-      const ocellus_generate_stats stats = generate(1, options_.generated_tokens + 1);
-      const std::string name = "tg" + std::to_string(options_.generated_tokens) + at_depth;
+      const ocellus_generate_stats stats = generate(1, exact_params(options_.generated_tokens + 1));
+      const std::string name = batch_name(1) + at_depth;
       report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
       report->add(name + " token median", "ms", stats.token_median_ms);
       report->add(name + " token p95", "ms", stats.token_p95_ms);
@@ -144,23 +144,21 @@ class Bench {
     for (int i = 0; i < 2; ++i) {
       check(ocellus_session_reset(session_));
       check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
-      stats = generate(0, options_.generated_tokens + 1);
+      stats = generate(0, exact_params(options_.generated_tokens + 1));
     }
-    const std::string name = "tg" + std::to_string(options_.generated_tokens) + " said before";
+    const std::string name = batch_name(1) + " said before";
     report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
     report->add(name + ", a step", "tokens", 1 + 1.0 * stats.accepted_tokens / std::max(1, stats.decode_steps));
   }
 
-  // An answer that the constraint holds, which may end early: its tokens are counted.
   void measure_constrained(BenchReport* report) {
     start_at(0);
     ocellus_generate_params params = generate_params(options_.common);
     params.max_tokens = options_.generated_tokens + 1;
     const ocellus_generate_stats stats = generate(1, params);
-    const std::string name = "tg" + std::to_string(options_.generated_tokens) + " constrained";
-    report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
-    report->add(name + ", a step", "tokens",
-                static_cast<double>(stats.generated_tokens - 1) / std::max(1, stats.decode_steps));
+    const double tokens = stats.generated_tokens - 1;  // an answer may end early
+    report->add(batch_name(1) + " constrained", "tokens/s", per_second(tokens, stats.decode_ms));
+    report->add(batch_name(1) + " constrained, a step", "tokens", tokens / std::max(1, stats.decode_steps));
   }
 
   void measure_batch(BenchReport* report) {
@@ -277,7 +275,7 @@ class Bench {
     check(ocellus_session_begin_turn(session_));
     check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
     check(ocellus_session_end_turn(session_));
-    report->add("TTFT text", "ms", generate(0, 1).first_token_ms);
+    report->add("TTFT text", "ms", generate(0, exact_params(1)).first_token_ms);
   }
 
   void add_facts(BenchReport* report) const {
@@ -301,20 +299,16 @@ class Bench {
   // Starts an empty session, or one with `depth` tokens in its cache.
   void start_at(int32_t depth) {
     check(ocellus_session_reset(session_));
-    if (depth > 0) generate(depth, 1);
+    if (depth > 0) generate(depth, exact_params(1));
   }
 
-  // For exactly that many tokens of any kind.
+  // Asks for exactly that many tokens of any kind.
   ocellus_generate_params exact_params(int32_t tokens) const {
     ocellus_generate_params params = generate_params(options_.common);
     params.max_tokens = tokens;
     params.ignore_end = 1;
     params.constraint = nullptr;
     return params;
-  }
-
-  ocellus_generate_stats generate(int32_t random_tokens, int32_t token_count) {
-    return generate(random_tokens, exact_params(token_count));
   }
 
   // Adds `random_tokens` and answers.
@@ -495,9 +489,8 @@ void add_bench_command(CLI::App* program, Action* action) {
   add_constraint_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] {
-    if (options->visual_tokens > 0 && options->generated_tokens == 0) {
+    if (options->visual_tokens > 0 && options->generated_tokens == 0)
       throw Failure(kExitUsage, "bench --visual measures generation: leave -n 0 out.");
-    }
     *action = [=] { return run_bench(*options); };
   });
 }

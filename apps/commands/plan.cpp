@@ -364,6 +364,7 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->check(number_between(1, 999));
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
+  add_constraint_options(command, &options->common);
   add_kept_view_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] {

@@ -15,11 +15,11 @@ namespace ocellus::app {
 
 struct CommonOptions;
 
-// What an answer may be. The engine's constraint is there while the engine is.
+// A constraint as it was given, and the engine's, which is there while the engine is.
 struct AnswerConstraint {
   int32_t kind = OCELLUS_CONSTRAINT_SCHEMA;
   std::string text;
-  std::string place;  // of the text, for sentences: a file, a flag
+  std::string place;  // the text's, for sentences: a file, a flag
   const ocellus_constraint* compiled = nullptr;
 };
 

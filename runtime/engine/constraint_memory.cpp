@@ -31,7 +31,7 @@ Status ConstraintMemory::lay_out(const Tokenizer& tokenizer, const ConstraintSha
   OCELLUS_TRY(slots_.resize(shape.count));
   OCELLUS_TRY(tokens_.build(tokenizer, sink));
   OCELLUS_TRY(matcher_.lay_out(sink));
-  OCELLUS_TRY(take_rows(sink, "constraints", kLife, Phase::kNone, shape.count, shape.bytes, &tables_));
+  OCELLUS_TRY(take_rows(sink, "constraints", kLife, Phase::kNone, shape.count, shape.bytes(), &tables_));
   OCELLUS_TRY(take_rows(sink, "constrained answers", kLife, Phase::kNone, 1, sessions, &states_));
   return take_rows(sink, "forced text", kLife, Phase::kNone, 1, Tokenizer::workspace_bytes(kMostForcedBytes),
                    &encoding_);

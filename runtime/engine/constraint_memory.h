@@ -21,7 +21,7 @@ struct ForcedTokens {
   bool any() const { return next < count; }
 };
 
-/// Where the answer of a session stands under its constraint.
+/// Place of a session's answer under its constraint.
 struct ConstraintState {
   MatchState match;
   ForcedTokens forced;
@@ -61,7 +61,7 @@ class ConstraintMemory {
   Matcher matcher_;
   HostView<std::byte> tables_;        // [constraints, bytes]
   HostView<ConstraintState> states_;  // [1, sessions]
-  HostView<std::byte> encoding_;      // of forced texts
+  HostView<std::byte> encoding_;      // workspace for forced texts
   Buffer<ConstraintSlot> slots_;
   uint64_t last_serial_ = 0;
 };

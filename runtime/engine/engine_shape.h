@@ -90,16 +90,13 @@ struct LibraryShape {
   bool planned() const { return entry_bytes > 0; }
 };
 
-/// Maximum constraints of an engine, and bytes of one.
-inline constexpr int32_t kMaxConstraints = 256;
-inline constexpr int64_t kMaxConstraintBytes = int64_t{1} << 30;
-
 /// Constraints of answers; count 0: none.
 struct ConstraintShape {
   int32_t count = 0;
-  int64_t bytes = 0;  // of each
+  int64_t planned_bytes = 0;  // each one's memory, in which it is compiled, too; 0: 8 MiB
 
   bool planned() const { return count > 0; }
+  int64_t bytes() const { return planned_bytes > 0 ? planned_bytes : int64_t{8} << 20; }
 };
 
 struct EngineShape {

@@ -184,6 +184,13 @@ void list_ring(const LocalRing& ring, int64_t row, const StepScratch& s) {
   s.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
 }
 
+void set_step_flag(int32_t* flag, bool value, Queue& q) {
+  if (q.on_cuda())
+    q.fail(q.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
+  else
+    *flag = value ? 1 : 0;
+}
+
 void move_step_row(const StepScratch& s, int64_t from, int64_t to, Queue& q) {
   const auto move = [&](const auto& rows, int64_t values) {
     auto* const data = rows.device.data;

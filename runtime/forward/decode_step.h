@@ -95,6 +95,10 @@ struct StepScratch {
 /// Lists a session's ring for row `row` of the step, whose token stands at its position.
 void list_ring(const LocalRing& ring, int64_t row, const StepScratch& scratch);
 
+/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
+/// still be working on the previous step.
+void set_step_flag(int32_t* flag, bool value, Queue& queue);
+
 /// Copies all that the device keeps of a row to another one, after the steps so far.
 void move_step_row(const StepScratch& scratch, int64_t from, int64_t to, Queue& queue);
 

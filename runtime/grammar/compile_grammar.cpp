@@ -8,7 +8,7 @@
 namespace ocellus {
 namespace {
 
-/// What a walk over the machines' beginnings has seen of a machine.
+/// State of a machine in a walk over the machines' beginnings.
 enum class Visit : uint8_t { kNone, kOpen, kDone };
 
 class Compiler {

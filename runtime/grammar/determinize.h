@@ -45,7 +45,7 @@ class Determinizer {
 
   GrowingArray<uint32_t> marks_;   // by node: stamp of the set that has it
   GrowingArray<int32_t> pending_;  // nodes to follow
-  GrowingArray<int32_t> members_;  // of all sets, one after the other; the newest set is being made at its end
+  GrowingArray<int32_t> members_;  // all sets, one after the other; the newest set is being made at its end
   GrowingArray<NodeSet> sets_;     // by state of the machine
   GrowingArray<Range> ranges_;
   GrowingArray<NfaEdge> called_;

@@ -23,7 +23,7 @@ struct StackNode {
   int32_t count = 0;
   int32_t below = 0;
   int32_t depth = 0;
-  uint64_t hash = 0;  // of the whole stack
+  uint64_t hash = 0;  // covers the whole stack
 };
 
 /// A way to read the text so far. Stack 0 is the empty one.

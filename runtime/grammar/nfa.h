@@ -17,11 +17,11 @@ struct CallSymbol {
 /// An expression that machines are made of.
 struct MachineSource {
   Expression expression = kNoExpression;
-  bool is_item = false;  // of a counted repetition: it matches no empty text
+  bool is_item = false;  // it is counted, and matches no empty text
 };
 
 struct NfaEdge {
-  int32_t next = -1;  // of the same node
+  int32_t next = -1;  // next edge of the node
   int32_t target = 0;
   int32_t symbol = 0;  // number of a call; kBytes, kEmpty
   uint8_t first = 0, last = 0;
@@ -55,7 +55,7 @@ class NfaBuilder {
   /// Characters of at least this many first bytes are counted, so that their tokens are found at once (token_spans.h).
   static constexpr int kBroadBytes = 16;
   static constexpr int32_t kFewRepeats = 4;
-  static constexpr int kMaxDepth = 400;  // of expressions and copied rules
+  static constexpr int kMaxDepth = 400;  // expressions and copied rules within each other
 
   int32_t add_node();
   void add_edge(int32_t from, const NfaEdge& edge);

@@ -39,7 +39,7 @@ class RegexEscape {
 
   uint32_t character_ = 0;
   bool is_set_ = false;
-  uint32_t shorthands_ = 0;  // of a class: \d \w \s in bits 0 to 2, \D \W \S in 8 to 10
+  uint32_t shorthands_ = 0;  // seen in the class: \d \w \s in bits 0 to 2, \D \W \S in 8 to 10
   int categories_ = 0;       // so far, of the whole pattern
   Code code_ = Code::kOk;
   const char* sentence_ = "";

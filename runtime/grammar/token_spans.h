@@ -23,7 +23,7 @@ struct TokenSpan {
   /// More items than a mask by number is made for.
   static constexpr int32_t kMaxItems = kLeaves - 1;
 
-  int32_t callee = 0;               // of the items' machine
+  int32_t callee = 0;               // first state of the items' machine
   const uint8_t* items = nullptr;   // by token: items, a begun one included; kLeaves: not only items, or too many
   const uint32_t* stays = nullptr;  // mask of the tokens that are items only
   ByteTrie rests;                   // after whole items

@@ -37,7 +37,7 @@ class TokenTrie {
  private:
   Status fill();
 
-  static constexpr int64_t kNamedEnds = 3;  // of a file: of a sequence, a turn, a message
+  static constexpr int64_t kNamedEnds = 3;  // a file names the ends of a sequence, a turn, a message
 
   const Tokenizer* tokenizer_ = nullptr;
   HostView<TokenId> sorted_;        // [1, V] by text

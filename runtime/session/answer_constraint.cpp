@@ -73,6 +73,19 @@ Status AnswerConstraint::write_mask(uint32_t* mask) {
       kMaxCallDepth, kMaxHeads);
 }
 
+Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, const TokenId* tokens, TokenId thought,
+                                     HostView<uint32_t> masks) {
+  load();
+  for (int32_t k = 0; k <= guesses.count; ++k) {
+    uint32_t* const mask = masks.row(k == 0 ? own : guesses.first + k - 1);
+    std::fill(mask, mask + masks.cols, 0);  // vocabularies may be padded
+    OCELLUS_TRY(write_mask(mask));
+    if (thought != kNoToken) mask[thought / 32] |= uint32_t{1} << (thought % 32);
+    if (k < guesses.count) move(tokens[guesses.first + k]);
+  }
+  return {};
+}
+
 void AnswerConstraint::move(TokenId token) {
   memory_->matcher().advance(memory_->tokens().tokenizer().piece(token, false));
   if (forced_.any() && ++forced_.next == forced_.count) forced_ = {};

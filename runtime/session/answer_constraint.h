@@ -4,6 +4,7 @@
 // each. accept() moves the answer itself.
 #pragma once
 
+#include "kernels/sampling/guess_rows.h"
 #include "runtime/engine/constraint_memory.h"
 
 namespace ocellus {
@@ -17,13 +18,13 @@ class AnswerConstraint {
   bool is_on() const { return slot_ != nullptr; }
   /// Goes to where the answer stands.
   void load();
-  /// Of the tokens that are guessed to come next, keeps those that it allows, and puts those it forces in their place;
-  /// at most `most`. *forced: the first ones, which are certain. Returns their number.
+  /// Keeps those of the tokens that are guessed to come next that it allows, and puts those it forces in their place,
+  /// at most `most`: the first *kept, of which the first *forced are certain.
   Status check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced);
-  /// Writes the mask of the tokens that may come at the place.
-  Status write_mask(uint32_t* mask);
-  /// Moves the place by a token that may come.
-  void move(TokenId token);
+  /// Writes the masks of a step's rows: of the answer's own, and of its guesses, whose tokens are by row. `thought`: a
+  /// token that may come besides, with which a thought begins; kNoToken: none.
+  Status write_masks(int32_t own, const GuessedRows& guesses, const TokenId* tokens, TokenId thought,
+                     HostView<uint32_t> masks);
   /// Moves the answer by the token that was sampled.
   Status accept(TokenId token);
   /// True if nothing may follow the newest token.
@@ -32,6 +33,10 @@ class AnswerConstraint {
  private:
   Status find_forced();
   bool allows(TokenId token);
+  /// Writes the mask of the tokens that may come at the place.
+  Status write_mask(uint32_t* mask);
+  /// Moves the place by a token that may come.
+  void move(TokenId token);
 
   ConstraintMemory* memory_ = nullptr;
   ConstraintSlot* slot_ = nullptr;

@@ -14,31 +14,6 @@
 namespace ocellus {
 namespace {
 
-static_assert(kMostLogitBiases == OCELLUS_MOST_LOGIT_BIASES && kMostTopTokens == OCELLUS_MOST_TOP_LOGPROBS);
-
-Status check_params(const EngineShape& shape, int64_t vocabulary, const ocellus_generate_params& p) {
-  if (p.struct_bytes != sizeof p)
-    return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
-  if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
-  if (p.max_thought_tokens < -1)
-    return OCELLUS_FAIL(Code::kBadArgument, "max_thought_tokens must be -1 or more, not %d", p.max_thought_tokens);
-  if (p.draft < OCELLUS_DRAFT_AUTO || p.draft > OCELLUS_DRAFT_LOOKUP)
-    return OCELLUS_FAIL(Code::kBadArgument, "draft must be between %d and %d, not %d", OCELLUS_DRAFT_AUTO,
-                        OCELLUS_DRAFT_LOOKUP, p.draft);
-  if (p.slice_tokens < 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
-  if (p.constraint != nullptr && p.ignore_end != 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "a constrained answer ends where it is complete: give no ignore_end");
-  if (p.on_token != nullptr && shape.top_logprobs == 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "log-probabilities of tokens were not planned: plan max_top_logprobs");
-  if (p.top_logprobs < 0 || p.top_logprobs > shape.top_logprobs)
-    return OCELLUS_FAIL(Code::kBadArgument, "top_logprobs must be between 0 and the planned %d, not %d",
-                        shape.top_logprobs, p.top_logprobs);
-  LogitBiases biases;
-  OCELLUS_TRY(set_logit_biases(p.logit_bias, p.logit_bias_count, vocabulary, &biases));
-  return check_sampler_params(sampler_params(p));
-}
-
 /// Appends the time of a step that gave `tokens`: an equal part for each.
 void note_times(float ms, int32_t tokens, HostView<float> times, int64_t* count) {
   for (int32_t t = 0; t < tokens && *count < times.cols; ++t) times.data[(*count)++] = ms / static_cast<float>(tokens);
@@ -66,15 +41,6 @@ void summarise(Conversation& conversation, ocellus_generate_stats* s) {
   s->kv_block_elements = bytes.block_elements;
   s->kv_bytes_full = cache.full_bytes();
   conversation.stats() = PromptStats();
-}
-
-ocellus_stop stop_for(Status status) {
-  switch (status.code()) {
-    case Code::kCancelled: return OCELLUS_STOP_CANCELLED;
-    case Code::kDeadline: return OCELLUS_STOP_DEADLINE;
-    case Code::kFull: return OCELLUS_STOP_FULL;
-    default: return OCELLUS_STOP_FAILED;
-  }
 }
 
 /// Tells a receiver of the answer's tokens one and the probabilities that its step found. Returns false to stop.
@@ -137,7 +103,7 @@ void Generation::force_next_tokens() {
     if (token != kNoToken) forced[part.row] = token;
     if (part.thought.is_written == (token != kNoToken)) continue;
     part.thought.is_written = token != kNoToken;
-    set_flag(&scratch_.steps.device.data[part.row].forced, part.thought.is_written);
+    set_step_flag(&scratch_.steps.device.data[part.row].forced, part.thought.is_written, engine_.queue());
   }
 }
 
@@ -146,11 +112,11 @@ void Generation::force_next_tokens() {
 Status Generation::start_first_tokens() {
   const TraceRange range(engine_.trace(), "first token");
   int64_t cut = 0;
-  for (int32_t i = 0; i < count_; ++i) cut += active(i) && parts_[i].goes_on ? 1 : 0;
+  for (int32_t i = 0; i < count_; ++i) cut += parts_[i].active && parts_[i].goes_on ? 1 : 0;
   const bool both = cut > 0 && cut < active_count();
   const auto mark_those_that = [&](bool go_on, bool is_active) {
     for (int32_t i = 0; i < count_; ++i)
-      if (active(i) && parts_[i].goes_on == go_on) mark_active(i, is_active);
+      if (parts_[i].active && parts_[i].goes_on == go_on) mark_active(i, is_active);
   };
   force_next_tokens();
   write_masks();
@@ -159,7 +125,7 @@ Status Generation::start_first_tokens() {
   if (cut < active_count()) {
     const DeviceView<float> hidden = scratch_.hidden;
     for (int32_t i = 0; i < count_; ++i)
-      if (active(i) && !parts_[i].goes_on)
+      if (parts_[i].active && !parts_[i].goes_on)
         engine_.queue().copy(hidden.row(parts_[i].row), conversation(i).last_hidden(),
                              hidden.cols * static_cast<int64_t>(sizeof(float)));
     OCELLUS_TRY(enqueue_first_token(engine_.text(), shape_.rows, scratch_, engine_.queue()));
@@ -172,18 +138,8 @@ Status Generation::start_first_tokens() {
   return engine_.queue().status();
 }
 
-/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
-/// still be working on the previous step.
-void Generation::set_flag(int32_t* flag, bool value) {
-  Queue& queue = engine_.queue();
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
-  else
-    *flag = value ? 1 : 0;
-}
-
 void Generation::mark_active(int32_t i, bool active) {
-  set_flag(&scratch_.steps.device.data[parts_[i].row].active, active);
+  set_step_flag(&scratch_.steps.device.data[parts_[i].row].active, active, engine_.queue());
 }
 
 /// A step gives the token of the previous step the evicted slot. If no step followed, that is done here; if one
@@ -270,8 +226,8 @@ Status Generation::answer() {
   for (int64_t step = 0; active_count() > 0; ++step) {
     const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
     for (int32_t i = 0; i < count_; ++i) {
-      const Status status = active(i) && step > 0 ? sessions_[i]->stop_signal().check() : Status();
-      if (!status.ok()) fail(i, status);
+      const Status status = parts_[i].active && step > 0 ? sessions_[i]->stop_signal().check() : Status();
+      if (!status.ok()) finish(i, stop_for(status), status);
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is running when the token of this one fills a block: it is packed before the next step.
@@ -308,11 +264,11 @@ Status Generation::answer() {
 Status Generation::accept_results(int64_t step, int32_t* tokens) {
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
-    if (!active(i)) continue;
+    if (!parts_[i].active) continue;
     OCELLUS_TRY(accept_result(i, step, step < part.moved_at ? part.row_before : part.row));
     const GuessedRows& guesses = part.guesses;
     int32_t right = 0;
-    while (right < guesses.count && active(i)) {
+    while (right < guesses.count && parts_[i].active) {
       const int32_t row = guesses.first + right;
       if (conversation(i).state().unread_token != guessed_tokens_[row]) break;
       ++right;
@@ -364,7 +320,7 @@ Status Generation::accept_result(int32_t i, int64_t step, int32_t row) {
     accept_forced(step, result.log_probability);
   else
     accept_token(i, given != kNoToken ? given : result.token, step, row);
-  if (active(i) && step + parts_[i].gained >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
+  if (parts_[i].active && step + parts_[i].gained >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
 
@@ -383,7 +339,7 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
   AnswerConstraint& constraint = parts_[i].constraint;
   if (part == ThoughtPart::kAnswer && constraint.is_on()) {
     const Status status = constraint.accept(token);
-    if (!status.ok()) return fail(i, status);
+    if (!status.ok()) return finish(i, stop_for(status), status);
   }
   const int64_t at = step % kResultSteps;
   if (part == ThoughtPart::kAnswer && p.on_token != nullptr &&
@@ -397,8 +353,8 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
     deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
   const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
-  if (active(i) && constraint.is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
-  if (active(i) && (stats.generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
+  if (parts_[i].active && constraint.is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
+  if (parts_[i].active && (stats.generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
 /// A final end token is not read, as in generation: the chat template writes it.
@@ -419,11 +375,13 @@ void Generation::deliver(int32_t i, bool is_thought, std::string_view text) {
   if (text.empty() || receiver == nullptr) return;
   const TraceRange range(engine_.trace(), "deliver text");
   void* const user = is_thought ? p.thought_user : p.user;
-  if (receiver(user, text.data(), static_cast<int32_t>(text.size())) != 0 && active(i))
+  if (receiver(user, text.data(), static_cast<int32_t>(text.size())) != 0 && parts_[i].active)
     finish(i, OCELLUS_STOP_CALLBACK);
 }
 
-void Generation::finish(int32_t i, ocellus_stop stop) {
+/// Ends one session's answer; the others continue. `status`: its failure.
+void Generation::finish(int32_t i, ocellus_stop stop, Status status) {
+  if (result_.ok()) result_ = status;
   parts_[i].active = false;
   stats_[i].stop = stop;
   const ConversationState& state = conversation(i).state();
@@ -431,12 +389,6 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
   deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
-}
-
-/// Ends one session's answer; the others continue.
-void Generation::fail(int32_t i, Status status) {
-  finish(i, stop_for(status));
-  if (result_.ok()) result_ = status;
 }
 
 Status Generation::run() {
@@ -467,7 +419,7 @@ Status Generation::run() {
 void Generation::settle(Status status) {
   engine_.queue().clear();
   for (int32_t i = 0; i < count_; ++i) {
-    if (active(i)) finish(i, stop_for(status));
+    if (parts_[i].active) finish(i, stop_for(status));
     conversation(i).cache().drop_uncommitted();
     summarise(conversation(i), &stats_[i]);
     StopSignal& stop = sessions_[i]->stop_signal();
@@ -486,7 +438,7 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
     if (&sessions[i]->engine() != &sessions[0]->engine())
       return OCELLUS_FAIL(Code::kBadArgument, "sessions that are decoded together must belong to one engine");
     const Engine& engine = sessions[i]->engine();
-    OCELLUS_TRY(check_params(engine.shape(), engine.text().config.vocabulary, params[i]));
+    OCELLUS_TRY(check_generate_params(engine.shape(), engine.text().config.vocabulary, params[i]));
     for (int32_t k = 0; k < i; ++k)
       if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
   }

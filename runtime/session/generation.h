@@ -9,26 +9,10 @@
 #include "runtime/policy/step_eviction.h"
 #include "runtime/session/answer_constraint.h"
 #include "runtime/session/answer_thought.h"
+#include "runtime/session/generate_params.h"
 #include "runtime/session/session.h"
 
 namespace ocellus {
-
-inline SamplerParams sampler_params(const ocellus_generate_params& p) {
-  return {.temperature = p.temperature,
-          .top_k = p.top_k,
-          .top_p = p.top_p,
-          .min_p = p.min_p,
-          .typical_p = p.typical_p,
-          .top_n_sigma = p.top_n_sigma,
-          .seed = p.seed,
-          .top_tokens = p.on_token != nullptr ? p.top_logprobs : -1,
-          .penalties = {.repetition = p.repetition_penalty,
-                        .frequency = p.frequency_penalty,
-                        .presence = p.presence_penalty,
-                        .dry_multiplier = p.dry_multiplier,
-                        .dry_base = p.dry_base,
-                        .dry_length = p.dry_length}};
-}
 
 /// One call of generate(): sessions, their remaining work, and the buffers of a step.
 class Generation {
@@ -90,15 +74,12 @@ class Generation {
   void give_up_rows();
   void settle_rows();
   void settle_newest();
-  void set_flag(int32_t* flag, bool value);
   void mark_active(int32_t i, bool active);
   Status start_first_tokens();
   Status run_step();
   bool start_step();
   void place_guesses();
-  Status propose(int32_t i, int32_t most, int64_t rows, int32_t* tokens, int32_t* count);
   void write_masks();
-  Status write_masks_of(int32_t i);
   Status answer();
   Status accept_results(int64_t step, int32_t* tokens);
   Status accept_result(int32_t i, int64_t step, int32_t row);
@@ -107,9 +88,7 @@ class Generation {
   void accept_forced(int64_t step, float log_probability);
   void force_next_tokens();
   void deliver(int32_t i, bool is_thought, std::string_view text);
-  void finish(int32_t i, ocellus_stop stop);
-  void fail(int32_t i, Status status);
-  bool active(int32_t i) const { return parts_[i].active; }
+  void finish(int32_t i, ocellus_stop stop, Status status = {});
   Conversation& conversation(int32_t i) { return sessions_[i]->conversation(); }
   int64_t active_count() const {
     return std::count_if(parts_, parts_ + count_, [](const Part& part) { return part.active; });

@@ -22,6 +22,19 @@ GuessRowsArgs guess_args(const StepScratch& s, int64_t begin) {
   return args;
 }
 
+/// Finds tokens that an answer may go on with: those of its draft that its constraint allows, if they are worth trying,
+/// and those that it forces, which cost nothing but their rows. `rows`: of the step without them.
+Status propose(const Draft& draft, const StepTimes& times, int32_t most, int64_t rows, AnswerConstraint* constraint,
+               TokenId* tokens, int32_t* count) {
+  int32_t guessed = draft.guess(most, tokens), forced = 0;
+  if (constraint->is_on()) {
+    constraint->load();
+    OCELLUS_TRY(constraint->check_guesses(tokens, guessed, most, &guessed, &forced));
+  }
+  *count = std::max(forced, draft.worth_trying(guessed, rows, times));
+  return {};
+}
+
 }  // namespace
 
 /// Fills session i's row of the step: its position, its limits, its sampler.
@@ -92,7 +105,7 @@ void Generation::list_runs(int32_t i) {
 /// record of its pages does not cover blocks.
 bool Generation::packs_text(int32_t i, int32_t more) const {
   const CachePolicy& policy = engine_.shape().policy;
-  return policy.packs_oldest() && active(i) && !sessions_[i]->room().is_rolling() &&
+  return policy.packs_oldest() && parts_[i].active && !sessions_[i]->room().is_rolling() &&
          sessions_[i]->cache().has_text_to_pack(policy.residual - more);
 }
 
@@ -126,7 +139,7 @@ Status Generation::place_rows() {
   Queue& queue = engine_.queue();
   int32_t rows = 0;
   for (int32_t i = 0; i < count_; ++i) {
-    if (!active(i)) continue;
+    if (!parts_[i].active) continue;
     parts_[i].row = rows++;
     OCELLUS_TRY(place_row(i));
     const bool is_constrained = parts_[i].constraint.is_on();
@@ -173,50 +186,22 @@ void Generation::give_up_rows() {
   shape_.rows = needed;
 }
 
-/// Finds tokens that session i's answer may go on with: those of its draft that its constraint allows, if they are
-/// worth trying, and those that it forces, which cost nothing but their rows.
-Status Generation::propose(int32_t i, int32_t most, int64_t rows, int32_t* tokens, int32_t* count) {
-  const Draft& draft = conversation(i).draft();
-  AnswerConstraint& constraint = parts_[i].constraint;
-  int32_t guessed = draft.guess(most, tokens), forced = 0;
-  if (constraint.is_on()) {
-    constraint.load();
-    OCELLUS_TRY(constraint.check_guesses(tokens, guessed, most, &guessed, &forced));
-  }
-  *count = std::max(forced, draft.worth_trying(guessed, rows, engine_.memory().step_times));
-  return {};
-}
-
 /// Writes the masks of the next step: of each session's own row, and of its guesses.
 void Generation::write_masks() {
   for (int32_t i = 0; i < count_ && is_constrained_; ++i) {
     Part& part = parts_[i];
     if (!part.on_device || !part.active || !part.constraint.is_on()) continue;
     const bool masked = !part.thought.is_open();
-    if (masked != part.is_masked) set_flag(&scratch_.steps.device.data[part.row].masked, masked);
+    if (masked != part.is_masked) set_step_flag(&scratch_.steps.device.data[part.row].masked, masked, engine_.queue());
     part.is_masked = masked;
-    const Status status = masked && part.thought.next() == kNoToken ? write_masks_of(i) : Status();
+    if (!masked || part.thought.next() != kNoToken) continue;
+    const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
+    const Status status = part.constraint.write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.masks);
     if (status.ok()) continue;
-    fail(i, status);
+    finish(i, stop_for(status), status);
     part.on_device = false;
     mark_active(i, false);
   }
-}
-
-/// A model that may begin with a thought may still choose to.
-Status Generation::write_masks_of(int32_t i) {
-  Part& part = parts_[i];
-  const HostView<uint32_t> masks = scratch_.masks;
-  part.constraint.load();
-  for (int32_t k = 0; k <= part.guesses.count; ++k) {
-    uint32_t* const mask = masks.row(k == 0 ? part.row : part.guesses.first + k - 1);
-    std::fill(mask, mask + masks.cols, 0);  // vocabularies may be padded
-    OCELLUS_TRY(part.constraint.write_mask(mask));
-    if (k < part.guesses.count) part.constraint.move(guessed_tokens_[part.guesses.first + k]);
-    const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
-    if (thought != kNoToken) mask[thought / 32] |= uint32_t{1} << (thought % 32);
-  }
-  return {};
 }
 
 /// Places what drafts go on with, as much as there is room for in the session and in the step: more rows, of all
@@ -238,8 +223,9 @@ void Generation::place_guesses() {
     const int64_t rows = shape_.rows + guessed_rows_;
     GuessedRows& guesses = part.guesses;
     guesses = {.of = part.row, .first = static_cast<int32_t>(rows)};
-    const Status status = propose(i, most, rows, &args.tokens[rows], &guesses.count);
-    if (!status.ok()) fail(i, status);
+    const Status status = propose(conversation(i).draft(), engine_.memory().step_times, most, rows, &part.constraint,
+                                  &args.tokens[rows], &guesses.count);
+    if (!status.ok()) finish(i, stop_for(status), status);
     guessed_rows_ += guesses.count;
     stats_[i].drafted_tokens += guesses.count;
     if (shape.kv.local.window > 0) conversation(i).cache().ring().reserve(1 + guesses.count);
