@@ -77,6 +77,17 @@ std::optional<size_t> decode_base64(char* text, size_t text_bytes) {
   return bytes;
 }
 
+std::string encode_base64(std::span<const uint8_t> bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (at + i < bytes.size() ? bytes[at + i] : 0u);
+    for (size_t i = 0; i < 4; ++i) text += at + i <= bytes.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return text;
+}
+
 CutText cut_picture_urls(std::string* text) {
   CutText cut;
   const std::string_view all = *text;

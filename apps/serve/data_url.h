@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,8 @@ namespace ocellus::app {
 // Decodes strict RFC 4648, section 4 (padded, no other bytes, unused bits zero) in place and returns the number of
 // bytes; nullopt for anything else, which also destroys the text.
 std::optional<size_t> decode_base64(char* text, size_t text_bytes);
+
+std::string encode_base64(std::span<const uint8_t> bytes);
 
 // A JSON text without its pictures, which are thus never copied or parsed as text.
 struct CutText {

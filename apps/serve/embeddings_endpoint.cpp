@@ -1,7 +1,6 @@
 // POST /v1/embeddings: texts and pictures as vectors of length 1.
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_prompt.h"
@@ -72,17 +71,6 @@ bool wants_base64(const RequestJson& body) {
   if (format == nullptr || *format == "float") return false;
   if (*format == "base64") return true;
   throw RequestError(400, "encoding_format must be float or base64.", "encoding_format");
-}
-
-std::string encode_base64(std::span<const uint8_t> bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    uint32_t bits = 0;
-    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (at + i < bytes.size() ? bytes[at + i] : 0u);
-    for (size_t i = 0; i < 4; ++i) text += at + i <= bytes.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
-  }
-  return text;
 }
 
 ocellus_status embed(ocellus_session* session, const EmbeddingInput& input, std::vector<float>* values) {

@@ -2,25 +2,15 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/serve/chat_request.h"
+#include "apps/serve/data_url.h"
 #include "apps/serve/request_error.h"
 #include "tests/fuzz/apps/json_changes.h"
 
 namespace ocellus::fuzz {
 namespace {
 
-std::string encode_base64(const Bytes& bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    uint32_t bits = 0;
-    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (at + i < bytes.size() ? bytes[at + i] : 0u);
-    for (size_t i = 0; i < 4; ++i) text += at + i <= bytes.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
-  }
-  return text;
-}
-
 std::vector<Bytes> make_seeds() {
-  const std::string frame = encode_base64(read_source_file("tests/data/images/gray_2.png"));
+  const std::string frame = app::encode_base64(read_source_file("tests/data/images/gray_2.png"));
   const std::string picture =
       R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" + frame + R"(","detail":"low"}})";
   const std::string words = R"({"type":"text","text":"What is there?"})";
