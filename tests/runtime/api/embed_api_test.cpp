@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ocellus.hpp"
+#include "runtime/ocellus.h"
 #include "tests/support/bundled_model.h"
 
 namespace {
