@@ -38,6 +38,7 @@ struct ChatRequest {
   std::string system;  // empty: none
   std::vector<ChatTurn> turns;
   ocellus_generate_params params;
+  std::vector<ocellus_logit_bias> logit_bias;  // in place of that of `params`
   std::vector<std::string> stops;
   bool stream = false;
   bool include_usage = false;  // only with a stream

@@ -168,6 +168,14 @@ void ChatScheduler::check_request(const ChatRequest& request) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
   }
+  for (const ocellus_logit_bias& bias : request.logit_bias) {
+    if (bias.token < 0 || bias.token >= options_.vocabulary) {
+      throw RequestError(400,
+                         "logit_bias has token " + std::to_string(bias.token) + "; this model's tokens are 0 to " +
+                             std::to_string(options_.vocabulary - 1) + ".",
+                         "logit_bias");
+    }
+  }
   for (const std::string& field : request.unknown_fields) {
     if (options_.strict) {
       throw RequestError(400, field + " is not a field of a request.", field, "unknown_parameter");

@@ -36,6 +36,7 @@ struct ServeOptions {
   bool strict = false;                           // refuse unknown fields instead of ignoring them
   std::vector<std::string> names;                // the model's names; the first one is its own
   ocellus_generate_params params;                // defaults of requests
+  int32_t vocabulary = 0;                        // number of tokens
   bool thinks = false;                           // the model's answers may begin with a thought
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device
