@@ -150,6 +150,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.form = find_retrieval_form(model.facts.chat_template, command.retrieve_pattern);
   options.strict = command.strict;
   options.params = generate_params(command.common);
+  options.vocabulary = model.facts.vocabulary_size;
   options.thinks = model.facts.thinking != OCELLUS_THINKS_NEVER;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };

@@ -16,6 +16,7 @@ void check_request(const ServeContext& context, const ChatRequest& request) {
                        "unsupported_parameter");
   }
   check_choices(context, request);
+  check_biases(context, request);
   context.unknown.take(request.unknown_fields);
   check_images(context, request);
 }
@@ -35,6 +36,16 @@ void check_choices(const ServeContext& context, const ChatRequest& request) {
                      "n must be at most " + std::to_string(context.options.choices) +
                          ": start the server with --choices " + std::to_string(request.choices) + ".",
                      "n", "unsupported_value");
+}
+
+void check_biases(const ServeContext& context, const ChatRequest& request) {
+  for (const ocellus_logit_bias& bias : request.logit_bias) {
+    if (bias.token >= 0 && bias.token < context.options.vocabulary) continue;
+    throw RequestError(400,
+                       "logit_bias has token " + std::to_string(bias.token) + "; this model's tokens are 0 to " +
+                           std::to_string(context.options.vocabulary - 1) + ".",
+                       "logit_bias");
+  }
 }
 
 void check_images(const ServeContext& context, const ChatRequest& request) {

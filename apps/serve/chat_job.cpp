@@ -79,6 +79,8 @@ ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
   params.seed += static_cast<uint64_t>(answer_index % request.choices);  // each answer has choices of its own
   params.slice_tokens = slice_tokens;
   params.deadline_ns = deadline_ns;
+  params.logit_bias = request.logit_bias.data();
+  params.logit_bias_count = static_cast<int32_t>(request.logit_bias.size());
   params.on_text = receive;
   params.on_thought = receive_thought;
   params.user = this;

@@ -1,8 +1,11 @@
 #include "apps/serve/chat_request.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "apps/serve/data_url.h"
@@ -34,6 +37,14 @@ const std::set<std::string> kKnown = {"model",
                                       "seed",
                                       "stop",
                                       "repetition_penalty",
+                                      "typical_p",
+                                      "top_n_sigma",
+                                      "frequency_penalty",
+                                      "presence_penalty",
+                                      "dry_multiplier",
+                                      "dry_base",
+                                      "dry_allowed_length",
+                                      "logit_bias",
                                       "ignore_eos",
                                       "thinking_token_budget"};
 
@@ -48,8 +59,7 @@ bool asks_for_nothing(const std::string& name, const RequestJson& value) {
   if (name == "response_format") return value.is_object() && value.value("type", RequestJson()) == "text";
   if (name == "modalities") return value == RequestJson::array({"text"});
   if (name == "tool_choice" || name == "function_call") return value == "none" || value == "auto";
-  static const std::set<std::string> kUnserved = {"tools",      "functions",         "logprobs",         "top_logprobs",
-                                                  "logit_bias", "frequency_penalty", "presence_penalty", "store"};
+  static const std::set<std::string> kUnserved = {"tools", "functions", "logprobs", "top_logprobs", "store"};
   return kUnserved.count(name) != 0 && is_empty_or_zero(value);
 }
 
@@ -60,11 +70,20 @@ void check_fields(const RequestJson& body, const std::set<std::string>& own, std
         asks_for_nothing(name, value)) {
       continue;
     }
-    static const std::set<std::string> kUnserved = {
-        "tools",        "tool_choice",       "functions",         "function_call",    "logprobs",
-        "top_logprobs", "logit_bias",        "frequency_penalty", "presence_penalty", "store",
-        "audio",        "modalities",        "prediction",        "reasoning_effort", "response_format",
-        "verbosity",    "web_search_options"};
+    static const std::set<std::string> kUnserved = {"tools",
+                                                    "tool_choice",
+                                                    "functions",
+                                                    "function_call",
+                                                    "logprobs",
+                                                    "top_logprobs",
+                                                    "store",
+                                                    "audio",
+                                                    "modalities",
+                                                    "prediction",
+                                                    "reasoning_effort",
+                                                    "response_format",
+                                                    "verbosity",
+                                                    "web_search_options"};
     if (kUnserved.count(name) != 0) {
       throw RequestError(400, name + " is not supported by this server.", name, "unsupported_parameter");
     }
@@ -271,6 +290,17 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   set("top_p", 0, 1, &params->top_p);
   set("min_p", 0, 1, &params->min_p);
   set("repetition_penalty", 0.1, 100, &params->repetition_penalty);
+  set("typical_p", 0, 1, &params->typical_p);
+  set("top_n_sigma", -1, 1000, &params->top_n_sigma);
+  set("frequency_penalty", -2, 2, &params->frequency_penalty);
+  set("presence_penalty", -2, 2, &params->presence_penalty);
+  set("dry_multiplier", 0, 100, &params->dry_multiplier);
+  set("dry_base", 1, 100, &params->dry_base);
+  if (const auto length = integer_field(body, "dry_allowed_length", 1, kMaxTokens)) {
+    params->dry_length = static_cast<int32_t>(*length);
+  }
+  params->typical_p = std::max(params->typical_p, static_cast<float>(kLeastTopP));
+  params->top_n_sigma = std::max(params->top_n_sigma, 0.0f);                // -1: off, as in llama.cpp
   params->top_p = std::max(params->top_p, static_cast<float>(kLeastTopP));  // 0: greedy
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
@@ -281,6 +311,34 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   }
   params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as in vLLM
   if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);
+}
+
+// Token ids are checked against the vocabulary later.
+void parse_logit_bias(const RequestJson& body, ChatRequest* request) {
+  constexpr double kMostBias = 100;
+  request->logit_bias.assign(request->params.logit_bias, request->params.logit_bias + request->params.logit_bias_count);
+  const RequestJson* biases = find_field(body, "logit_bias");
+  if (biases == nullptr) return;
+  expect_object(*biases, "logit_bias");
+  if (biases->size() > OCELLUS_MOST_LOGIT_BIASES) {
+    throw RequestError(400, "logit_bias can have at most " + std::to_string(OCELLUS_MOST_LOGIT_BIASES) + " tokens.",
+                       "logit_bias");
+  }
+  request->logit_bias.clear();
+  for (const auto& [name, value] : biases->items()) {
+    ocellus_logit_bias bias{};
+    const char* const end = name.data() + name.size();
+    const auto read = std::from_chars(name.data(), end, bias.token);
+    if (read.ec != std::errc() || read.ptr != end || name != std::to_string(bias.token)) {
+      throw RequestError(400, "logit_bias must have the ids of tokens as names, written as whole numbers.",
+                         "logit_bias");
+    }
+    if (!value.is_number() || std::abs(value.get<double>()) > kMostBias) {
+      throw RequestError(400, "logit_bias must have numbers between -100 and 100.", "logit_bias");
+    }
+    bias.bias = value.get<float>();
+    request->logit_bias.push_back(bias);
+  }
 }
 
 void append_text(std::vector<ChatPart>* parts, const std::string& text, const std::string& param) {
@@ -331,6 +389,7 @@ void parse_answer_fields(const RequestJson& body, const std::set<std::string>& o
   if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
   if (const auto choices = integer_field(body, "n", 1, kMaxChoices)) request->choices = static_cast<int32_t>(*choices);
   parse_sampling(body, &request->params);
+  parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);
 }

@@ -55,6 +55,7 @@ struct ChatRequest {
   bool echo = false;               // only with prompts
   int32_t choices = 1;             // answers to each prompt
   ocellus_generate_params params;
+  std::vector<ocellus_logit_bias> logit_bias;  // in place of that of `params`
   std::vector<std::string> stops;
   bool stream = false;
   bool include_usage = false;  // only with a stream

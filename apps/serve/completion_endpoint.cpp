@@ -58,6 +58,7 @@ void read_completion(const ServeContext& context, const HttpRequest& /*head*/, C
   parse_answer_fields(body, {"prompt", "echo", "suffix", "best_of"}, &request);
   check_model(context, request.model);
   check_choices(context, request);
+  check_biases(context, request);
   refuse_others(body, request);
   context.unknown.take(request.unknown_fields);
   const RequestJson* prompt = find_field(body, "prompt");

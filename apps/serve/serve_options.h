@@ -24,6 +24,7 @@ struct ServeOptions {
   std::vector<std::string> names;                // the model's names; the first one is its own
   std::string fingerprint;                       // identifies the model and the settings that change answers
   ocellus_generate_params params;                // defaults of requests
+  int32_t vocabulary = 0;                        // number of tokens
   bool thinks = false;                           // the model's answers may begin with a thought
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 
 #include "apps/base/failure.h"
@@ -58,6 +60,19 @@ void set_gpu_memory(CommonOptions* options, const std::string& name) {
 void set_draft(CommonOptions* options, const std::string& name) {
   options->draft = static_cast<ocellus_draft>(
       number_of("--draft", name, {"auto", "off", "last", "lookup"}, "auto, last, lookup or off"));
+}
+
+void set_logit_bias(CommonOptions* options, const std::vector<std::string>& biases) {
+  for (const std::string& text : biases) {
+    ocellus_logit_bias bias{};
+    const char* const end = text.data() + text.size();
+    const auto token = std::from_chars(text.data(), end, bias.token);
+    const bool has_token = token.ec == std::errc() && token.ptr != end && *token.ptr == '=';
+    const auto value = std::from_chars(has_token ? token.ptr + 1 : end, end, bias.bias);
+    if (!has_token || value.ec != std::errc() || value.ptr != end)
+      throw Failure(kExitUsage, "--logit-bias " + text + ": write the id of a token and a number, as in 42=-1.5.");
+    options->logit_bias.push_back(bias);
+  }
 }
 
 void set_budget(CommonOptions* options, const std::string& size) {
@@ -170,7 +185,26 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
   add("--top-k", &options->top_k, "Sample from the K most probable tokens; 0: off", 0, kMaxCount);
   add("--top-p", &options->top_p, "Sample from the most probable tokens that make up P; 1: off", 0, 1);
   add("--min-p", &options->min_p, "Drop tokens less probable than P times the maximum; 0: off", 0, 1);
-  add("--repeat-penalty", &options->repeat_penalty, "Repetition penalty; 1: off", 0.1, 100);
+  add("--typical-p", &options->typical_p,
+      "Sample from the tokens of most usual surprise that make up P, after top-k; 1: off", 1e-6, 1);
+  add("--top-n-sigma", &options->top_n_sigma,
+      "Drop logits more than N standard deviations below the largest, before top-k; 0: off", 0, 1000);
+  add("--repeat-penalty", &options->repeat_penalty,
+      "Repetition penalty; 1: off. This and the others are of the newest 64 tokens", 0.1, 100);
+  add("--frequency-penalty", &options->frequency_penalty, "Penalty for every time that a token occurs; 0: off", -100,
+      100);
+  add("--presence-penalty", &options->presence_penalty, "Penalty for tokens that occur; 0: off", -100, 100);
+  add("--dry-multiplier", &options->dry_multiplier,
+      "Penalty for tokens that continue a repeat (DRY, without sequence breakers); 0: off", 0, 100);
+  add("--dry-base", &options->dry_base, "It grows by this factor with every token of the repeat (default: 1.75)", 1,
+      100);
+  add("--dry-allowed-length", &options->dry_length, "From this length on (default: 2)", 1, 64);
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--logit-bias", [options](const std::vector<std::string>& biases) { set_logit_bias(options, biases); },
+          "Add X to the logit of a token, by its id; may be repeated")
+      ->option_text("TOKEN=X")
+      ->group("Answers");
   command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")
       ->option_text("N")
       ->check(whole_number())
@@ -269,7 +303,16 @@ ocellus_generate_params generate_params(const CommonOptions& options) {
   params.top_k = options.top_k;
   params.top_p = options.top_p;
   params.min_p = options.min_p;
+  params.typical_p = options.typical_p;
+  params.top_n_sigma = options.top_n_sigma;
   params.repetition_penalty = options.repeat_penalty;
+  params.frequency_penalty = options.frequency_penalty;
+  params.presence_penalty = options.presence_penalty;
+  params.dry_multiplier = options.dry_multiplier;
+  params.dry_base = options.dry_base;
+  params.dry_length = options.dry_length;
+  params.logit_bias = options.logit_bias.data();
+  params.logit_bias_count = static_cast<int32_t>(options.logit_bias.size());
   params.seed = options.seed;
   params.draft = options.draft.value_or(OCELLUS_DRAFT_AUTO);
   params.constraint = options.constraint != nullptr ? options.constraint->compiled : nullptr;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/setup/cache_options.h"
 #include "apps/setup/constraint_options.h"
@@ -49,7 +50,15 @@ struct CommonOptions {
   int32_t top_k = 0;
   float top_p = 1.0f;
   float min_p = 0.0f;
+  float typical_p = 1.0f;
+  float top_n_sigma = 0.0f;
   float repeat_penalty = 1.0f;
+  float frequency_penalty = 0.0f;
+  float presence_penalty = 0.0f;
+  float dry_multiplier = 0.0f;
+  float dry_base = 1.75f;
+  int32_t dry_length = 2;
+  std::vector<ocellus_logit_bias> logit_bias;
   uint64_t seed = 0;
   bool is_stream = false;  // frames of a camera: drafts and kept views are planned where they are tried and fit
   std::optional<ocellus_draft> draft;  // nullopt: off, unless `is_stream`
@@ -81,6 +90,7 @@ void add_kept_view_options(CLI::App* command, CommonOptions* options);
 // Adds --show-thoughts for commands that print single answers.
 void add_show_thoughts_option(CLI::App* command, CommonOptions* options);
 
+// `options` must outlive the parameters, which refer to its biases.
 ocellus_generate_params generate_params(const CommonOptions& options);
 
 }  // namespace ocellus::app

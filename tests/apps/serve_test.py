@@ -162,7 +162,14 @@ class Answers(ServeTest):
                               (["--temp", 2, "--seed", 4, "--top-k", 5], {"temperature": 2, "seed": 4, "top_k": 5}),
                               (["--temp", 2, "--seed", 5, "--top-p", 0.7], {"temperature": 2, "seed": 5, "top_p": 0.7}),
                               (["--temp", 2, "--seed", 6, "--min-p", 0.1], {"temperature": 2, "seed": 6, "min_p": 0.1}),
-                              (["--repeat-penalty", 1.9], {"repetition_penalty": 1.9})]:
+                              (["--temp", 2, "--seed", 7, "--typical-p", 0.3], {"temperature": 2, "seed": 7, "typical_p": 0.3}),
+                              (["--temp", 2, "--seed", 8, "--top-n-sigma", 1], {"temperature": 2, "seed": 8, "top_n_sigma": 1}),
+                              (["--repeat-penalty", 1.9], {"repetition_penalty": 1.9}),
+                              (["--frequency-penalty", 1.5], {"frequency_penalty": 1.5}),
+                              (["--presence-penalty", 2], {"presence_penalty": 2}),
+                              (["--dry-multiplier", 5, "--dry-base", 2, "--dry-allowed-length", 1],
+                               {"dry_multiplier": 5, "dry_base": 2, "dry_allowed_length": 1}),
+                              (["--logit-bias", "40=-100", "--logit-bias", "99=4.5"], {"logit_bias": {"40": -100, "99": 4.5}})]:
             with self.subTest(fields=fields):
                 self.assertEqual(self.server.ask(caption_of("113"), **fields),
                                  self.answer("caption", board("113"), *flags).strip())
@@ -272,6 +279,15 @@ class Errors(ServeTest):
                 ({"messages": hello, "min_p": -1}, "min_p"), ({"messages": hello, "ignore_eos": 1}, "ignore_eos"), ({"messages": hello, "top_k": 0.5}, "top_k"),
                 ({"messages": hello, "seed": 1.5}, "seed"), ({"messages": hello, "seed": 2**64}, "seed"),
                 ({"messages": hello, "repetition_penalty": 0}, "repetition_penalty"),
+                ({"messages": hello, "frequency_penalty": 2.5}, "frequency_penalty"),
+                ({"messages": hello, "presence_penalty": "much"}, "presence_penalty"),
+                ({"messages": hello, "typical_p": 2}, "typical_p"), ({"messages": hello, "dry_base": 0.5}, "dry_base"),
+                ({"messages": hello, "dry_allowed_length": 0}, "dry_allowed_length"),
+                ({"messages": hello, "logit_bias": [1]}, "logit_bias"), ({"messages": hello, "logit_bias": {"a": 1}}, "logit_bias"),
+                ({"messages": hello, "logit_bias": {"1": 101}}, "logit_bias"), ({"messages": hello, "logit_bias": {"-1": 1}}, "logit_bias"),
+                ({"messages": hello, "logit_bias": {"10000000": 1}}, "logit_bias"),
+                ({"messages": hello, "logit_bias": {"01": 1}}, "logit_bias"),
+                ({"messages": hello, "logit_bias": {str(i): 1 for i in range(65)}}, "logit_bias"),
                 ({"messages": hello, "stop": 5}, "stop"), ({"messages": hello, "stop": [5]}, "stop"),
                 ({"messages": hello, "stop": ""}, "stop"), ({"messages": hello, "stop": ["x"] * 17}, "stop"),
                 ({"messages": hello, "stop": "x" * 257}, "stop"),
@@ -285,9 +301,9 @@ class Errors(ServeTest):
     def test_unsupported_fields_are_refused_by_name(self):
         hello = [{"role": "user", "content": "Hello."}]
         for field, value in [("n", 0), ("n", 9), ("n", "x"), ("tools", [{"type": "function"}]), ("tool_choice", "required"),
-                             ("functions", [{}]), ("logprobs", True), ("top_logprobs", 2), ("logit_bias", {"1": 2}),
+                             ("functions", [{}]), ("logprobs", True), ("top_logprobs", 2),
                              ("response_format", {"type": "json_object"}), ("response_format", "text"),
-                             ("frequency_penalty", 0.5), ("presence_penalty", 1), ("audio", {"voice": "x"}),
+                             ("audio", {"voice": "x"}),
                              ("modalities", ["audio"]), ("reasoning_effort", "low")]:
             with self.subTest(field=field):
                 self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} ")
