@@ -50,6 +50,7 @@
   OP(attend_rows, AttendRowsArgs)           \
   OP(evict_step, EvictStepArgs)             \
   OP(attend_step, AttendStepArgs)           \
+  OP(list_top_tokens, TopTokensArgs)        \
   OP(sample_tokens, SampleTokensArgs)       \
   OP(guess_rows, GuessRowsArgs)             \
   OP(cut_patches, CutPatchesArgs)           \

@@ -29,6 +29,10 @@ struct TypeName<int32_t> {
   static constexpr const char* value = "i32";
 };
 template <>
+struct TypeName<uint32_t> {
+  static constexpr const char* value = "u32";
+};
+template <>
 struct TypeName<int64_t> {
   static constexpr const char* value = "i64";
 };

@@ -243,16 +243,22 @@ typedef struct ocellus_limits {
   int32_t kept_views;          /* views of pictures whose rows stay on the device after they were encoded, the latest
                                   used: a view with the same pixels, in whoever's session, is not encoded again;
                                   OCELLUS_MOST_KEPT_VIEWS at most; 0: none */
-  float view_change;       /* with kept_views, for cameras with noise: a view is known, too, if no patch's mean differs
-                              by more than this share of the pixels' range, 0 to 1, from that of the view that was
-                              encoded; 0: only equal pixels are */
-  int32_t draft_rows;      /* maximum rows of a session in a decode step: its newest token and guessed ones, see
-                              ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
-                              0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
-                              GPU as if batch_invariant */
-  int32_t batch_invariant; /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
-                              64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
-                              longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+  float view_change;        /* with kept_views, for cameras with noise: a view is known, too, if no patch's mean differs
+                               by more than this share of the pixels' range, 0 to 1, from that of the view that was
+                               encoded; 0: only equal pixels are */
+  int32_t draft_rows;       /* maximum rows of a session in a decode step: its newest token and guessed ones, see
+                               ocellus_draft; more than 7, on a GPU 8, of all sessions together are taken as that;
+                               0: no drafts; 16 at most. Not with methods that change the cache during answers. On a
+                               GPU as if batch_invariant */
+  int32_t max_top_logprobs; /* maximum of ocellus_generate_params.top_logprobs, OCELLUS_MOST_TOP_LOGPROBS at most; 0: no
+                               log-probabilities of an answer */
+  int32_t batch_invariant;  /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
+                               64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
+                               longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+  int32_t max_constraints; /* constraints that are open at once, see ocellus_constraint_create; with them come tables of
+                              the vocabulary, and masks for a decode step; 0: none */
+  int64_t constraint_bytes; /* memory of each: the tables of what it allows, and masks of tokens that are kept in the
+                               rest; 0: 8 MiB */
   char reduce[OCELLUS_METHOD_TEXT]; /* method that chooses the rows of a picture that are read, before they cost time or
                                        slots, or after some layers (OCELLUS_METHOD_REDUCE); they keep their positions.
                                        "none" or empty: all are read. Not with `reuse` */
@@ -419,6 +425,10 @@ OCELLUS_API ocellus_status ocellus_session_mark(ocellus_session* session);
  * there is none, or if layers with a window have lost what was read before it: the session is then as after a reset. */
 OCELLUS_API ocellus_status ocellus_session_rewind(ocellus_session* session, int32_t* found);
 
+/* Counts the tokens that the conversation has read: prompts, with the rows of pictures, and answers; evicted and
+ * released ones too, those that wait not. */
+OCELLUS_API ocellus_status ocellus_session_count_tokens(ocellus_session* session, int64_t* out);
+
 #define OCELLUS_TEXT_PARSE_SPECIAL 1u /* recognise special tokens ("<|im_start|>") in the text */
 #define OCELLUS_TEXT_START 2u         /* begins with the beginning-of-text token, if the model has one */
 #define OCELLUS_TEXT_ANSWER 4u /* an answer after end_turn: with the space before it and the end token after it */
@@ -494,6 +504,28 @@ OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model,
  * Ocellus except ocellus_session_cancel. */
 typedef int (*ocellus_text_function)(void* user, const char* text, int32_t text_bytes);
 
+#define OCELLUS_MOST_LOGIT_BIASES 64
+#define OCELLUS_MOST_TOP_LOGPROBS 20
+
+typedef struct ocellus_logit_bias {
+  int32_t token;
+  float bias;
+} ocellus_logit_bias;
+
+/* A token and the natural logarithm of its probability, among all tokens at temperature 1, before biases, penalties and
+ * filters. -INFINITY is possible. */
+typedef struct ocellus_token_probability {
+  const char* text; /* not terminated; possibly part of a character; valid as long as the model */
+  int32_t text_bytes;
+  int32_t token;
+  float log_probability;
+} ocellus_token_probability;
+
+/* `top` has the `top_count` most probable tokens in order. Return nonzero to stop. May call no function of Ocellus
+ * except ocellus_session_cancel. */
+typedef int (*ocellus_token_function)(void* user, const ocellus_token_probability* chosen,
+                                      const ocellus_token_probability* top, int32_t top_count);
+
 /* How the next tokens of an answer are guessed, if limits.draft_rows planned it. Guesses are read together with the
  * newest token; those that are wrong are dropped: answers are the same, bit by bit, sampled ones included. AUTO tries
  * as many as pay by the times measured and the guesses that were right so far, the others all there is room for. */
@@ -504,6 +536,29 @@ typedef enum ocellus_draft {
   OCELLUS_DRAFT_LOOKUP = 3 /* what followed the newest two tokens before in the conversation, prompts included */
 } ocellus_draft;
 
+/* What an answer may be: only tokens are sampled with which it can still become that, and it ends where nothing may
+ * follow. Thoughts are free; the answer begins after them. An answer that is cut (max_tokens, a full session) is the
+ * beginning of what is allowed. */
+typedef struct ocellus_constraint ocellus_constraint;
+
+typedef enum ocellus_constraint_kind {
+  OCELLUS_CONSTRAINT_SCHEMA = 0,  /* JSON that satisfies a JSON schema (draft 2020-12), spelled as Python's json.dumps
+                                     does and with members in the schema's order; {} allows any */
+  OCELLUS_CONSTRAINT_GRAMMAR = 1, /* a grammar in GBNF, the form of llama.cpp; its start is `root` */
+  OCELLUS_CONSTRAINT_REGEX = 2    /* a regular expression that the whole answer matches */
+} ocellus_constraint_kind;
+
+typedef struct ocellus_constraint_params {
+  uint32_t struct_bytes;
+  int32_t kind;     /* ocellus_constraint_kind */
+  const char* text; /* UTF-8; not used after the call */
+  int64_t text_bytes;
+  int32_t free_space; /* schemas: 1: white space between JSON's tokens is the model's choice, up to two line breaks and
+                         20 spaces; 0: as json.dumps has it, so that most of an answer need not be sampled */
+} ocellus_constraint_params;
+
+/* Sampling goes in llama.cpp's order: logit_bias, penalties, DRY, top_n_sigma, top_k, typical_p, top_p, min_p, then the
+ * temperature. Biases and penalties act on greedy answers, too. */
 typedef struct ocellus_generate_params {
   uint32_t struct_bytes;
   int32_t max_tokens;       /* of the answer, not counting its thought; 128 */
@@ -511,17 +566,32 @@ typedef struct ocellus_generate_params {
   int32_t top_k;            /* 0: off */
   float top_p;              /* 1: off */
   float min_p;              /* 0: off */
-  float repetition_penalty; /* 1: off; over the last 64 tokens of the session */
+  float typical_p;          /* 1: off */
+  float top_n_sigma;        /* 0: off */
+  float repetition_penalty; /* 1: off; this and the others over the last 64 tokens of the session, prompts included */
+  float frequency_penalty;  /* subtracted from a logit for every time its token occurs; 0: off */
+  float presence_penalty;   /* the same, once; 0: off */
+  float dry_multiplier;     /* DRY, without sequence breakers; 0: off */
+  float dry_base;           /* 1.75 */
+  int32_t dry_length;       /* longest repeat that costs nothing but the multiplier; 2 */
+  const ocellus_logit_bias* logit_bias; /* added to logits before anything else; read during the call */
+  int32_t logit_bias_count;             /* OCELLUS_MOST_LOGIT_BIASES at most; 0 */
   uint64_t seed;
   int32_t ignore_end;         /* 1: do not stop at the model's end tokens (benchmarks) */
   int64_t deadline_ns;        /* absolute, CLOCK_MONOTONIC; 0: the session's deadline */
   int32_t max_thought_tokens; /* 0: no thought; -1: ocellus_model_facts.thought_tokens; ignored by other models */
   int32_t slice_tokens; /* maximum tokens of this call, thought or answer; 0: none. Then OCELLUS_STOP_MAX_TOKENS */
   int32_t draft;        /* ocellus_draft */
+  const ocellus_constraint* constraint; /* what the answer may be; NULL: anything. The same one when a cut answer goes
+                                           on. Not with ignore_end */
   ocellus_text_function on_text;
   void* user;
   ocellus_text_function on_thought; /* receives the thought; NULL: it is dropped */
   void* thought_user;               /* of on_thought */
+  ocellus_token_function on_token;  /* receives each token of the answer, before its text; NULL: none. Needs
+                                       limits.max_top_logprobs */
+  void* token_user;                 /* of on_token */
+  int32_t top_logprobs;             /* most probable tokens that it receives; limits.max_top_logprobs at most; 0 */
 } ocellus_generate_params;
 OCELLUS_API void ocellus_generate_params_init(ocellus_generate_params* params);
 
@@ -597,6 +667,18 @@ OCELLUS_API void ocellus_session_cancel(ocellus_session* session);
 /* Sets the deadline of all following calls, in CLOCK_MONOTONIC nanoseconds; 0: none. */
 OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t deadline_ns);
 
+/* ---- details: constraints -------------------------------------------------------------------------------------- */
+
+OCELLUS_API void ocellus_constraint_params_init(ocellus_constraint_params* params);
+/* Compiles what answers may be into memory that limits.max_constraints planned, within about a second and without
+ * allocating. OCELLUS_BAD_ARGUMENT names the place of a mistake in the text, OCELLUS_UNSUPPORTED that of a keyword or
+ * form that cannot be held, and also tells if no text satisfies it; OCELLUS_FULL if all planned ones are open or
+ * limits.constraint_bytes is too small. Any number of sessions may use one at a time. */
+OCELLUS_API ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_constraint_params* params,
+                                                     ocellus_constraint** out);
+/* After all answers that it holds have ended; before the engine is destroyed. NULL is allowed. */
+OCELLUS_API void ocellus_constraint_destroy(ocellus_constraint* constraint);
+
 /* ---- details: tokens ------------------------------------------------------------------------------------------- */
 
 /* Counts the tokens that ocellus_session_add_text would add (set-up time: allocates). `flags`: OCELLUS_TEXT_*. */
@@ -605,6 +687,10 @@ OCELLUS_API ocellus_status ocellus_model_count_tokens(const ocellus_model* model
 /* Writes the first `capacity` of these tokens; *count is their total number. */
 OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* text, int64_t text_bytes,
                                                   uint32_t flags, int32_t* tokens, int32_t capacity, int32_t* count);
+/* Writes the first `capacity` bytes of a token's text, which may be a part of a UTF-8 sequence; *text_bytes is its
+ * length. Special tokens have a text with OCELLUS_TEXT_PARSE_SPECIAL only. */
+OCELLUS_API ocellus_status ocellus_model_token_text(const ocellus_model* model, int32_t token, uint32_t flags,
+                                                    char* text, int32_t capacity, int32_t* text_bytes);
 /* Counts the tokens of the chat template around the first user turn of a conversation, and around a thought. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
@@ -774,6 +860,17 @@ OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, fl
  * their number; the rest is not written. `stats` may be NULL. */
 OCELLUS_API ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
                                                  float* log_probabilities, ocellus_generate_stats* stats);
+
+/* Embeddings, vectors of length 1 whose cosines are compared. Reads the added prompt, and writes the language model's
+ * output for its last token, after the final norm: *width values, ocellus_model_facts.width. The next generate or embed
+ * needs something added. OCELLUS_BAD_ARGUMENT if they do not fit `capacity`; *width is set then, too. */
+OCELLUS_API ocellus_status ocellus_session_embed(ocellus_session* session, float* values, int32_t capacity,
+                                                 int32_t* width);
+/* Writes the mean of an encoded picture's rows as the language model would read them, by which
+ * ocellus_session_search_library compares pictures. They cannot be compared with embeddings of text, and may have more
+ * values. Clears the conversation. Set-up time: allocates. */
+OCELLUS_API ocellus_status ocellus_session_embed_image(ocellus_session* session, const void* bytes, int64_t byte_count,
+                                                       float* values, int32_t capacity, int32_t* width);
 
 /* ---- details: image library ------------------------------------------------------------------------------------ */
 

@@ -286,6 +286,13 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
                                                          tokens.data(), static_cast<int32_t>(tokens.size()), &count);
     return {status, count};
   }
+  /// Fills `text` as far as it fits; the result is the length of the token's text.
+  Result<int32_t> token_text(int32_t token, Span<char> text, uint32_t flags = 0) const {
+    int32_t bytes = 0;
+    const ocellus_status status =
+        ocellus_model_token_text(get(), token, flags, text.data(), static_cast<int32_t>(text.size()), &bytes);
+    return {status, bytes};
+  }
   /// Fills `indices`, of a clip with as many frames at most; the result is how many.
   Result<int32_t> count_image_rows(const ocellus_limits& limits, PictureSize picture) const {
     int32_t rows = 0;
@@ -348,6 +355,19 @@ class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {
 
  private:
   explicit Engine(ocellus_engine* engine) : Handle(engine) {}
+};
+
+class Constraint : public Handle<ocellus_constraint, ocellus_constraint_destroy> {
+ public:
+  Constraint() = default;
+  static Result<Constraint> create(const Engine& engine, const ocellus_constraint_params& params) {
+    ocellus_constraint* constraint = nullptr;
+    const ocellus_status status = ocellus_constraint_create(engine.get(), &params, &constraint);
+    return {status, Constraint(constraint)};
+  }
+
+ private:
+  explicit Constraint(ocellus_constraint* constraint) : Handle(constraint) {}
 };
 
 class Library : public Handle<ocellus_library, ocellus_library_close> {
@@ -440,6 +460,11 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     const ocellus_status status = ocellus_session_rewind(get(), &found);
     return {status, found != 0};
   }
+  Result<int64_t> count_tokens() const {
+    int64_t count = 0;
+    const ocellus_status status = ocellus_session_count_tokens(get(), &count);
+    return {status, count};
+  }
 
   Status add_system(std::string_view text) {
     return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));
@@ -516,6 +541,21 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
  private:
   explicit Session(ocellus_session* session) : Handle(session) {}
 };
+
+/// The result is the number of values; see ocellus_session_embed and ocellus_session_embed_image.
+inline Result<int32_t> embed(Session& session, Span<float> values) {
+  int32_t width = 0;
+  const auto capacity = static_cast<int32_t>(values.size());
+  const ocellus_status status = ocellus_session_embed(session.get(), values.data(), capacity, &width);
+  return {status, width};
+}
+inline Result<int32_t> embed(Session& session, Bytes picture, Span<float> values) {
+  int32_t width = 0;
+  const auto capacity = static_cast<int32_t>(values.size());
+  const ocellus_status status =
+      ocellus_session_embed_image(session.get(), picture.data(), picture.size(), values.data(), capacity, &width);
+  return {status, width};
+}
 
 /// `params` and `stats` have one element per session. set_on_text sets the parameters' callbacks.
 inline Status batch_generate(Span<ocellus_session* const> sessions, Span<const ocellus_generate_params> params,

@@ -156,6 +156,7 @@ void add_ask_command(CLI::App* program, Action* action) {
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
   add_show_thoughts_option(command, &options->common);
+  add_constraint_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }
 

@@ -95,6 +95,7 @@ class Bench {
     measure_text(0, report);
     if (options_.depth > 0) measure_text(options_.depth, report);
     if (running_.limits.draft_rows > 1 && options_.generated_tokens > 0) measure_draft(report);
+    if (running_.constraint && options_.generated_tokens > 0) measure_constrained(report);
     if (options_.batch > 1) measure_batch(report);
     if (options_.batch > 1 && options_.depth > 0) measure_conversations(options_.depth, report);
     if (library_)
@@ -150,6 +151,18 @@ class Bench {
     report->add(name + ", a step", "tokens", 1 + 1.0 * stats.accepted_tokens / std::max(1, stats.decode_steps));
   }
 
+  // An answer that the constraint holds, which may end early: its tokens are counted.
+  void measure_constrained(BenchReport* report) {
+    start_at(0);
+    ocellus_generate_params params = generate_params(options_.common);
+    params.max_tokens = options_.generated_tokens + 1;
+    const ocellus_generate_stats stats = generate(1, params);
+    const std::string name = "tg" + std::to_string(options_.generated_tokens) + " constrained";
+    report->add(name, "tokens/s", per_second(stats.generated_tokens - 1, stats.decode_ms));
+    report->add(name + ", a step", "tokens",
+                static_cast<double>(stats.generated_tokens - 1) / std::max(1, stats.decode_steps));
+  }
+
   void measure_batch(BenchReport* report) {
     for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
     decode_together(options_.batch, 0, batch_name(options_.batch), report);
@@ -158,10 +171,7 @@ class Bench {
   // Conversations as papers measure them: every prompt of `depth` tokens is read, then all are answered together.
   void measure_conversations(int32_t depth, BenchReport* report) {
     const std::vector<ocellus_session*> sessions = first_sessions(options_.batch);
-    ocellus_generate_params params = generate_params(options_.common);
-    params.max_tokens = options_.generated_tokens;
-    params.ignore_end = 1;
-    const std::vector<ocellus_generate_params> each(sessions.size(), params);
+    const std::vector each(sessions.size(), exact_params(options_.generated_tokens));
     std::vector<ocellus_generate_stats> stats(sessions.size());
     std::vector<int32_t> tokens(static_cast<size_t>(depth));
     for (ocellus_session* session : sessions) check(ocellus_session_reset(session));
@@ -206,10 +216,7 @@ class Bench {
   // Adds one token to each session, then answers in all; the steps after the first token are measured.
   void decode_together(int32_t count, int64_t past_bytes, const std::string& name, BenchReport* report) {
     const std::vector<ocellus_session*> sessions = first_sessions(count);
-    ocellus_generate_params params = generate_params(options_.common);
-    params.max_tokens = options_.generated_tokens + 1;
-    params.ignore_end = 1;
-    const std::vector<ocellus_generate_params> each(sessions.size(), params);
+    const std::vector each(sessions.size(), exact_params(options_.generated_tokens + 1));
     std::vector<ocellus_generate_stats> stats(sessions.size());
     for (ocellus_session* session : sessions) {
       const int32_t token = next_token();
@@ -228,8 +235,7 @@ class Bench {
     for (int32_t i = 0; i < options_.image_count; ++i) check(pictures_->add(session, i));
     check(ocellus_session_add_text(session, kCaptionPrompt, sizeof kCaptionPrompt - 1, 0));
     check(ocellus_session_end_turn(session));
-    ocellus_generate_params params = generate_params(options_.common);
-    params.max_tokens = params.ignore_end = 1;
+    const ocellus_generate_params params = exact_params(1);
     ocellus_generate_stats stats;
     check(ocellus_session_generate(session, &params, &stats));
     return stats;
@@ -298,14 +304,24 @@ class Bench {
     if (depth > 0) generate(depth, 1);
   }
 
-  // Adds `random_tokens` and generates exactly `token_count`.
+  // For exactly that many tokens of any kind.
+  ocellus_generate_params exact_params(int32_t tokens) const {
+    ocellus_generate_params params = generate_params(options_.common);
+    params.max_tokens = tokens;
+    params.ignore_end = 1;
+    params.constraint = nullptr;
+    return params;
+  }
+
   ocellus_generate_stats generate(int32_t random_tokens, int32_t token_count) {
+    return generate(random_tokens, exact_params(token_count));
+  }
+
+  // Adds `random_tokens` and answers.
+  ocellus_generate_stats generate(int32_t random_tokens, const ocellus_generate_params& params) {
     std::vector<int32_t> tokens(static_cast<size_t>(random_tokens));
     for (int32_t& token : tokens) token = next_token();
     if (random_tokens > 0) check(ocellus_session_add_tokens(session_, tokens.data(), random_tokens));
-    ocellus_generate_params params = generate_params(options_.common);
-    params.max_tokens = token_count;
-    params.ignore_end = 1;
     ocellus_generate_stats stats;
     check(ocellus_session_generate(session_, &params, &stats));
     return stats;
@@ -476,6 +492,7 @@ void add_bench_command(CLI::App* program, Action* action) {
       ->option_text("md|csv|json")
       ->check(CLI::IsMember({"md", "csv", "json"}));
   add_common_options(command, &options->common, AnswerLength::kOwnFlag);
+  add_constraint_options(command, &options->common);
   add_shape_options(command, &options->common);
   command->callback([=] {
     if (options->visual_tokens > 0 && options->generated_tokens == 0) {

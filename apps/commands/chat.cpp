@@ -231,6 +231,7 @@ void add_chat_command(CLI::App* program, Action* action) {
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
   add_show_thoughts_option(command, &options->common);
+  add_constraint_options(command, &options->common);
   command->footer(kChatHelp);
   command->callback([=] { *action = [=] { return run_chat(*options); }; });
 }

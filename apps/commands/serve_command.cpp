@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
+#include <functional>
 #include <memory>
 
 #include "apps/base/failure.h"
@@ -28,15 +30,25 @@ struct ServeCommand {
   std::string key_file;
   std::vector<std::string> cors_origins;
   bool strict = false;
+  bool forgets = false;
   int32_t retrievals = 0;
   std::string retrieve_pattern;
   int32_t queue = 16;
+  int32_t choices = 8;
+  int32_t clip_frames = 0;
   int32_t deadline_s = 60;
 };
 
+constexpr char kGroup[] = "Server";
 constexpr char kServeHelp[] =
-    "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), GET /v1/models "
-    "lists the model, GET /healthz and /metrics (Prometheus) report its state. Ctrl-C ends it.\n"
+    "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), "
+    "/v1/completions "
+    "texts or tokens that go on, /v1/embeddings texts and pictures, /tokenize and /detokenize texts and tokens (the "
+    "last two as in llama.cpp's server). GET /v1/models lists the model, GET /healthz and /metrics (Prometheus) report "
+    "its state. Ctrl-C ends it.\n"
+    "A session goes on from what it has read where a user's next prompt begins in the same way, up to its last picture "
+    "or the beginning of its last turn; cached_tokens counts that. Not with --kv-bits below 16, --evict, --reduce and "
+    "--reuse. Equal pictures are encoded once (--kept-views), except with --api-keys.\n"
     "Pictures before or after a message's text go first, as in `ocellus chat`. White space around answers is removed.\n"
     "With --library DIR, POST /v1/files (fields file, purpose, caption, expires_after[seconds]) keeps a picture for "
     "its user; "
@@ -94,6 +106,25 @@ void choose_shared_images(int64_t images, CommonOptions* common) {
                                   " or more, or 0.");
 }
 
+// Identifies what changes answers to equal requests, in OpenAI's form.
+std::string make_fingerprint(const Model& model, const ocellus_limits& limits) {
+  const ocellus_model_facts& facts = model.facts;
+  const std::string all = std::string(ocellus_version()) + '\n' + facts.name + '\n' + facts.weight_format + '\n' +
+                          std::to_string(facts.parameter_count) + '\n' + describe_policy(limits);
+  char text[24];
+  std::snprintf(text, sizeof text, "fp_%010llx", std::hash<std::string>()(all) & 0xff'ffff'ffffULL);
+  return text;
+}
+
+// True if what a prompt begins with is read as the same keys and values whatever follows: in 16 bits, all of it, and in
+// its place.
+bool keeps_beginnings(const ocellus_limits& limits) {
+  const ocellus_cache_policy& cache = limits.cache;
+  const auto is_none = [](const char* method) { return *method == '\0' || std::string_view(method) == "none"; };
+  return limits.reuse == OCELLUS_REUSE_NONE && cache.kv_bits == 16 && cache.layer_bits_count == 0 &&
+         is_none(cache.evict) && is_none(limits.reduce);
+}
+
 std::vector<ocellus_session*> open_sessions(const Running& running) {
   std::vector<ocellus_session*> sessions = {running.session.get()};
   while (std::ssize(sessions) < running.limits.max_sessions) {
@@ -107,10 +138,13 @@ std::vector<ocellus_session*> open_sessions(const Running& running) {
 ServeOptions serve_options(const ServeCommand& command, const Model& model, const Running& running) {
   ServeOptions options;
   options.queue = command.queue;
+  options.choices = command.choices;
+  options.clip_frames = command.clip_frames;
   options.deadline_s = command.deadline_s;
   options.cache_bytes = std::max<int64_t>(
       running.plan.kv_bytes_per_session * running.limits.max_sessions + running.plan.kv_bytes_shared, 1);
   options.names = model_names(model);
+  options.fingerprint = make_fingerprint(model, running.limits);
   options.images = running.limits.max_images - command.retrievals;
   options.retrievals = command.retrievals;
   options.form = find_retrieval_form(model.facts.chat_template, command.retrieve_pattern);
@@ -121,6 +155,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.enter = [&] { raise_priority(command.common.real_time); };
   options.library = running.library.get();
   options.shares = running.limits.shared_images > 0;
+  options.keeps_beginnings = !command.forgets && keeps_beginnings(running.limits);
   options.owner = command.common.cache.owner;
   return options;
 }
@@ -137,6 +172,8 @@ int run_serve(ServeCommand command) {
   HttpServer server(http);  // refuses bad addresses before anything is loaded
   CommonOptions& common = command.common;
   choose_owner(http.keys, &common.cache);
+  // Users with keys could learn from the time of an answer that another one has sent the same picture.
+  common.keeps_views = http.keys.empty();
   if (command.retrievals > 0 && common.cache.library_path.empty()) {
     throw Failure(kExitUsage, "--retrievals takes pictures from a library: add --library.");
   }
@@ -148,8 +185,10 @@ int run_serve(ServeCommand command) {
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes;
-  const Running running = start(
-      model, common, {.images = images + command.retrievals, .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
+  const Running running = start(model, common,
+                                {.images = images + command.retrievals,
+                                 .clip_frames = command.clip_frames,
+                                 .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
     print_note(describe_http_bytes(http_bytes));
@@ -177,18 +216,9 @@ int run_serve(const ServeCommand& /*command*/) {
 
 #endif
 
-}  // namespace
-
-void add_serve_command(CLI::App* program, Action* action) {
-  const auto options = std::make_shared<ServeCommand>();
-  CLI::App* command = program->add_subcommand("serve", "Serve OpenAI's chat API over HTTP");
-  add_common_options(command, &options->common);
-  add_thought_options(command, &options->common);
-  add_shape_options(command, &options->common);
-  const std::string group = "Server";
-  command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")
-      ->option_text("ADDRESS:PORT")
-      ->group(group);
+// Adds the flags that say who may send requests. `options` must outlive the parser.
+void add_access_options(CLI::App* command, ServeCommand* options) {
+  const std::string group = kGroup;
   command
       ->add_option("--token", options->token,
                    "API key that clients must send; required for addresses other than loopback")
@@ -212,6 +242,21 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->option_text("ORIGIN")
       ->allow_extra_args(false)
       ->group(group);
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App* program, Action* action) {
+  const auto options = std::make_shared<ServeCommand>();
+  CLI::App* command = program->add_subcommand("serve", "Serve OpenAI's chat API over HTTP");
+  add_common_options(command, &options->common);
+  add_thought_options(command, &options->common);
+  add_shape_options(command, &options->common);
+  const std::string group = kGroup;
+  command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")
+      ->option_text("ADDRESS:PORT")
+      ->group(group);
+  add_access_options(command, options.get());
   command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
       ->group(group);
   command
@@ -224,6 +269,21 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->add_option("--retrieve-pattern", options->retrieve_pattern,
                    "How the model asks, with the words in the middle (default: <retrieve:...>)")
       ->option_text("BEGIN...END")
+      ->group(group);
+  command->add_option("--choices", options->choices, "Maximum answers of one request, its `n` (default: 8)")
+      ->option_text("N")
+      ->check(number_between(1, 128))
+      ->group(group);
+  command
+      ->add_option("--clip-frames", options->clip_frames,
+                   "Maximum frames of videos in a conversation, besides its pictures, of which each is then one view "
+                   "(default: 0)")
+      ->option_text("N")
+      ->check(number_between(0, 999))
+      ->group(group);
+  command
+      ->add_flag("--no-prompt-reuse", options->forgets,
+                 "Read every prompt from its beginning (default: sessions go on from what they have read, see below)")
       ->group(group);
   command->add_option("--queue", options->queue, "Maximum waiting requests, besides those being answered (default: 16)")
       ->option_text("N")

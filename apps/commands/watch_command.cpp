@@ -338,6 +338,7 @@ void add_watch_command(CLI::App* program, Action* action) {
   add_output_options(command, options.get());
   add_common_options(command, &options->watch.narrator.common);
   add_thought_options(command, &options->watch.narrator.common);
+  add_constraint_options(command, &options->watch.narrator.common);
   add_kept_view_options(command, &options->watch.narrator.common);
   CLI::Option* const compress_at = command->get_option("--compress-at");
   std::string meaning = compress_at->get_description();

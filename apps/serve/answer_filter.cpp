@@ -42,6 +42,7 @@ size_t AnswerFilter::stop_beginning() const {
 }
 
 std::string AnswerFilter::trim(std::string text) {
+  if (!trims_) return text;
   spaces_ += text;
   const size_t end = spaces_.find_last_not_of(kWhiteSpace);
   if (end == std::string::npos) return "";

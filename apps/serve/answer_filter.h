@@ -1,5 +1,5 @@
-// AnswerFilter: the part of the model's text that the client sees: without white space at both ends, and cut before a
-// stop string.
+// AnswerFilter: the part of the model's text that the client sees: cut before a stop string, and usually without white
+// space at both ends.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace ocellus::app {
 
 class AnswerFilter {
  public:
-  explicit AnswerFilter(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  // `trims`: removes white space at both ends.
+  explicit AnswerFilter(std::vector<std::string> stops, bool trims = true) : stops_(std::move(stops)), trims_(trims) {}
 
   // Returns the text that can be shown now; a possible beginning of a stop string and trailing white space are held
   // back.
@@ -26,6 +27,7 @@ class AnswerFilter {
   size_t stop_beginning() const;
 
   std::vector<std::string> stops_;
+  bool trims_;
   std::string unmatched_;  // possible beginning of a stop string
   std::string spaces_;     // possibly trailing
   bool is_stopped_ = false;

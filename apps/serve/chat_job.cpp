@@ -3,19 +3,44 @@
 #include <string_view>
 
 #include "apps/base/clock.h"
-#include "apps/serve/kept_files.h"
 
 namespace ocellus::app {
 
-ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, int64_t deadline, const std::string& owner)
+ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, const Endpoint& at, int64_t deadline, const std::string& owner)
     : exchange(std::move(given)),
       reply(exchange, choose_request_id(exchange->request())),
       arrived_ns(monotonic_ns()),
       deadline_ns(arrived_ns + deadline),
-      is_about_files(exchange->request().path.rfind(kFilesPath, 0) == 0),
+      endpoint(at),
       has_key(!exchange->request().user.empty()),
       user(has_key ? exchange->request().user : owner),
       client(has_key ? "key of " + user : exchange->request().client) {}
+
+void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
+  if (!request.user.empty() && !has_key) client = "user " + request.user;
+  reply.set_style({.form = form,
+                   .model = request.model.empty() ? context.options.names[0] : request.model,
+                   .fingerprint = context.options.fingerprint,
+                   .stream = request.stream,
+                   .include_usage = request.include_usage});
+}
+
+// White space at the ends of a completion belongs to the text that goes on.
+void ChatJob::begin_answer(const ServeOptions& options) {
+  asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
+  filter = AnswerFilter(request.stops, request.prompts.empty());
+  thought = AnswerFilter({});
+  answer_tokens = written_tokens = 0;
+  last_token_ns = 0;
+  if (request.echo) (void)reply.add(request.prompts[prompt_index()].text);
+}
+
+bool ChatJob::end_answer(const char* reason) {
+  (void)reply.add(filter.push(asked.finish()) + filter.finish());
+  reply.end_choice(reason);
+  is_answering = false;
+  return ++answer_index < request.answer_count();
+}
 
 void ChatJob::note_token() {
   const int64_t now = monotonic_ns();
@@ -51,6 +76,7 @@ int ChatJob::receive_thought(void* user, const char* text, int32_t text_bytes) n
 ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
   ocellus_generate_params params = request.params;
   params.max_tokens = tokens_left();
+  params.seed += static_cast<uint64_t>(answer_index % request.choices);  // each answer has choices of its own
   params.slice_tokens = slice_tokens;
   params.deadline_ns = deadline_ns;
   params.on_text = receive;

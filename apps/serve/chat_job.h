@@ -1,8 +1,10 @@
-// One chat request from the queue to its answer.
+// One request from the queue to its answer.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -10,7 +12,9 @@
 #include "apps/serve/asked_retrieval.h"
 #include "apps/serve/chat_reply.h"
 #include "apps/serve/chat_request.h"
+#include "apps/serve/endpoint.h"
 #include "apps/serve/file_upload.h"
+#include "apps/serve/prompt_steps.h"
 #include "apps/serve/serve_metrics.h"
 #include "runtime/ocellus.h"
 
@@ -18,7 +22,18 @@ namespace ocellus::app {
 
 struct ChatJob {
   // `owner`: the user, unless the request's key names one.
-  ChatJob(std::shared_ptr<HttpExchange> exchange, int64_t deadline_ns, const std::string& owner);
+  ChatJob(std::shared_ptr<HttpExchange> exchange, const Endpoint& endpoint, int64_t deadline_ns,
+          const std::string& owner);
+
+  // Called once the request is read: its answers will have this form.
+  void begin_answers(const ServeContext& context, ReplyForm form);
+  // Called before each answer.
+  void begin_answer(const ServeOptions& options);
+  // Ends an answer; true if another one follows.
+  bool end_answer(const char* reason);
+  // Number of the prompt that is answered now; true if the answer is its first one.
+  size_t prompt_index() const { return static_cast<size_t>(answer_index / request.choices); }
+  bool is_prompts_first() const { return answer_index % request.choices == 0; }
 
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
@@ -33,23 +48,29 @@ struct ChatJob {
   ChatReply reply;
   const int64_t arrived_ns;
   const int64_t deadline_ns;
-  const bool is_about_files;
+  const Endpoint& endpoint;
   const bool has_key;      // the request carries one of --api-keys
   const std::string user;  // owner of the pictures that the request may use
   std::string client;      // key of fair scheduling
   HttpBody body;           // while the request refers to pictures in it
-  FileUpload upload;       // a request to keep a file, which has no `request`
+  // The request, in one of three forms; see ReadRequest.
+  nlohmann::ordered_json answer;                                                // null: none
+  std::function<std::optional<nlohmann::ordered_json>(ocellus_session*)> work;  // a piece of it, until it has an answer
   ChatRequest request;
   AskedRetrieval asked{{}, 0};  // reads the answer before `filter`
   AnswerFilter filter{{}};
   AnswerFilter thought{{}};
   ChatUsage usage;
-  int32_t answer_tokens = 0;  // in usage, without thought and marks
+  int32_t answer_index = 0;
+  int32_t answer_tokens = 0;   // in usage, without thought and marks
+  int32_t written_tokens = 0;  // all tokens of this answer
+  bool is_answering = false;   // the prompt of this answer was read
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;
   bool has_left = false;               // the client has left
   ocellus_session* session = nullptr;  // while it runs
+  Beginning beginning;                 // the steps that the session has read
 
  private:
   int32_t tokens_left() const { return request.params.max_tokens - answer_tokens; }

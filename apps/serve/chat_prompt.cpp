@@ -1,81 +1,110 @@
 #include "apps/serve/chat_prompt.h"
 
 #include <algorithm>
-#include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "apps/serve/kept_files.h"
+#include "apps/serve/model_tokens.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
 namespace {
 
-void check_added(ocellus_status status, const std::string& param, bool* was_cancelled) {
+void check_added(ocellus_status status, std::string_view param, bool* was_cancelled) {
   if (status == OCELLUS_OK) return;
   *was_cancelled = status == OCELLUS_CANCELLED;
-  throw library_error(status, param);
-}
-
-std::vector<int32_t> tokenize_answer(const ocellus_model* model, const std::string& text) {
-  std::vector<int32_t> tokens(text.size() + 32);  // at most one per byte, plus those around the text
-  int32_t count = 0;
-  const ocellus_status status =
-      ocellus_model_tokenize(model, text.data(), static_cast<int64_t>(text.size()), OCELLUS_TEXT_ANSWER, tokens.data(),
-                             static_cast<int32_t>(tokens.size()), &count);
-  if (status != OCELLUS_OK) throw library_error(status, "messages");
-  tokens.resize(static_cast<size_t>(count));
-  return tokens;
+  throw library_error(status, std::string(param));
 }
 
 // Adds an answer as it stands in a session: its end token is written by the turn that follows.
-void add_answer(ocellus_session* session, const ocellus_model* model, const std::string& text, bool* was_cancelled) {
-  std::vector<int32_t> tokens = tokenize_answer(model, text);
-  const size_t end_tokens = tokenize_answer(model, "").size();
+ocellus_status add_answer(ocellus_session* session, const ocellus_model* model, std::string_view text) {
+  std::vector<int32_t> tokens = tokenize(model, text, OCELLUS_TEXT_ANSWER, "messages");
+  const size_t end_tokens = tokenize(model, "", OCELLUS_TEXT_ANSWER, "messages").size();
   tokens.resize(tokens.size() - std::min(end_tokens, tokens.size()));
-  if (tokens.empty()) return;
-  check_added(ocellus_session_add_tokens(session, tokens.data(), static_cast<int32_t>(tokens.size())), "messages",
-              was_cancelled);
+  if (tokens.empty()) return OCELLUS_OK;
+  return ocellus_session_add_tokens(session, tokens.data(), static_cast<int32_t>(tokens.size()));
 }
+
+ocellus_status add_tokens(ocellus_session* session, std::string_view bytes) {
+  std::vector<int32_t> tokens(bytes.size() / sizeof(int32_t));
+  std::copy_n(bytes.data(), bytes.size(), reinterpret_cast<char*>(tokens.data()));
+  return ocellus_session_add_tokens(session, tokens.data(), static_cast<int32_t>(tokens.size()));
+}
+
+// A clip of encoded frames, and what it points to.
+struct EncodedClip {
+  explicit EncodedClip(const ChatPart& part) {
+    for (const std::string_view frame : part.frames) {
+      seconds.push_back(static_cast<double>(frames.size()) / part.frames_per_second);
+      frames.push_back({.kind = OCELLUS_PART_IMAGE,
+                        .flags = 0,
+                        .bytes = frame.data(),
+                        .byte_count = std::ssize(frame),
+                        .frame = nullptr,
+                        .clip = nullptr});
+    }
+    clip = {static_cast<int32_t>(frames.size()), frames.data(), seconds.data(),
+            static_cast<double>(frames.size()) / part.frames_per_second};
+  }
+  EncodedClip(const EncodedClip&) = delete;
+  EncodedClip& operator=(const EncodedClip&) = delete;
+
+  std::vector<ocellus_part> frames;
+  std::vector<double> seconds;
+  ocellus_clip clip;
+};
+
+ocellus_status add_clip(ocellus_session* session, const ChatPart& part) {
+  const EncodedClip encoded(part);
+  const ocellus_part clip = {.kind = OCELLUS_PART_CLIP,
+                             .flags = 0,
+                             .bytes = nullptr,
+                             .byte_count = 0,
+                             .frame = nullptr,
+                             .clip = &encoded.clip};
+  return ocellus_session_add_parts(session, &clip, 1, nullptr);
+}
+
+bool is_part(const PromptStep& step) { return step.kind == StepKind::kText || step.kind == StepKind::kPicture; }
 
 // Adds texts and pictures in one call, which reads known pictures while others are computed.
-void add_given(ocellus_session* session, std::span<const ChatPart> parts, bool* was_cancelled) {
-  std::vector<ocellus_part> all;
-  for (const ChatPart& part : parts) {
-    all.push_back({.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
-                   .flags = 0,
-                   .bytes = part.content().data(),
-                   .byte_count = std::ssize(part.content()),
-                   .frame = nullptr,
-                   .clip = nullptr});
+void add_parts(ocellus_session* session, std::span<const PromptStep> steps, bool* was_cancelled) {
+  std::vector<ocellus_part> parts;
+  for (const PromptStep& step : steps) {
+    parts.push_back({.kind = step.kind == StepKind::kPicture ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
+                     .flags = 0,
+                     .bytes = step.content.data(),
+                     .byte_count = std::ssize(step.content),
+                     .frame = nullptr,
+                     .clip = nullptr});
   }
-  if (all.empty()) return;
   int32_t failed = -1;
   const ocellus_status status =
-      ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
-  check_added(status, failed >= 0 ? parts[static_cast<size_t>(failed)].param : "messages", was_cancelled);
+      ocellus_session_add_parts(session, parts.data(), static_cast<int32_t>(parts.size()), &failed);
+  check_added(status, failed >= 0 ? steps[static_cast<size_t>(failed)].param : "messages", was_cancelled);
 }
 
-void add_turn(ocellus_session* session, const std::vector<ChatPart>& parts, bool* was_cancelled) {
-  check_added(ocellus_session_begin_turn(session), "messages", was_cancelled);
-  for (auto part = parts.begin(); part != parts.end();) {
-    const auto kept = std::find_if(part, parts.end(), [](const ChatPart& one) { return !one.key.empty(); });
-    add_given(session, {part, kept}, was_cancelled);
-    part = kept;
-    if (part != parts.end()) {
-      add_kept_picture(session, part->key, part->param, was_cancelled);
-      ++part;
-    }
+void add_step(ocellus_session* session, const ocellus_model* model, const PromptStep& step, bool* was_cancelled) {
+  const auto check = [&](ocellus_status status) { check_added(status, step.param, was_cancelled); };
+  switch (step.kind) {
+    case StepKind::kSystem:
+      return check(ocellus_session_add_system(session, step.content.data(), std::ssize(step.content)));
+    case StepKind::kBeginTurn: return check(ocellus_session_begin_turn(session));
+    case StepKind::kEndTurn: return check(ocellus_session_end_turn(session));
+    case StepKind::kAnswer: return check(add_answer(session, model, step.content));
+    case StepKind::kClip: return check(add_clip(session, *step.clip));
+    case StepKind::kTokens: return check(add_tokens(session, step.content));
+    case StepKind::kEntry: return add_kept_picture(session, step.content, step.param, was_cancelled);
+    case StepKind::kText:
+    case StepKind::kPicture: return add_parts(session, {&step, 1}, was_cancelled);
   }
-  check_added(ocellus_session_end_turn(session), "messages", was_cancelled);
 }
 
 }  // namespace
 
-void add_kept_picture(ocellus_session* session, const std::string& key, const std::string& param, bool* was_cancelled) {
-  const ocellus_status status = ocellus_session_add_library_image(session, key.c_str());
-  if (status == OCELLUS_BAD_FILE) throw no_such_file(param);  // damaged, or removed just now
+void add_kept_picture(ocellus_session* session, std::string_view key, std::string_view param, bool* was_cancelled) {
+  const ocellus_status status = ocellus_session_add_library_image(session, std::string(key).c_str());
+  if (status == OCELLUS_BAD_FILE) throw no_such_file(std::string(param));  // damaged, or removed just now
   check_added(status, param, was_cancelled);
 }
 
@@ -83,18 +112,18 @@ void add_answer_text(ocellus_session* session, const std::string& text, bool* wa
   check_added(ocellus_session_add_text(session, text.data(), std::ssize(text), 0), "", was_cancelled);
 }
 
-void add_conversation(ocellus_session* session, const ocellus_model* model, ChatRequest* request, bool* was_cancelled) {
+void add_steps(ocellus_session* session, const ocellus_model* model, std::span<const PromptStep> steps,
+               bool* was_cancelled) {
   *was_cancelled = false;
-  if (!request->system.empty()) {
-    check_added(ocellus_session_add_system(session, request->system.data(), std::ssize(request->system)), "messages",
-                was_cancelled);
-  }
-  int64_t images = 0;
-  const std::vector<ChatTurn> turns = std::exchange(request->turns, {});
-  for (size_t i = 0; i < turns.size(); ++i) {
-    add_turn(session, arrange_parts(turns[i].parts, images), was_cancelled);
-    images += count_images(turns[i].parts);
-    if (i + 1 < turns.size()) add_answer(session, model, turns[i].answer, was_cancelled);
+  for (size_t i = 0; i < steps.size();) {
+    size_t end = i;
+    while (end < steps.size() && is_part(steps[end])) ++end;
+    if (end > i) {
+      add_parts(session, steps.subspan(i, end - i), was_cancelled);
+      i = end;
+    } else {
+      add_step(session, model, steps[i++], was_cancelled);
+    }
   }
 }
 

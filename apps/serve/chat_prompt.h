@@ -1,20 +1,20 @@
-// Adds a whole conversation to an empty session.
+// Gives a session what it is to answer.
 #pragma once
 
+#include <span>
 #include <string>
 
-#include "apps/serve/chat_request.h"
+#include "apps/serve/prompt_steps.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
 
-// Leaves the session as if the conversation had taken place in it, with the last turn to be answered. Earlier answers
-// are added as the model would have generated them. Consumes the request's turns. Throws a RequestError; *was_cancelled
-// is true if ocellus_session_cancel was the reason.
-void add_conversation(ocellus_session* session, const ocellus_model* model, ChatRequest* request, bool* was_cancelled);
-
-// Adds an entry of the image library that the session has. Throws as add_conversation does.
-void add_kept_picture(ocellus_session* session, const std::string& key, const std::string& param, bool* was_cancelled);
+// All throw a RequestError; *was_cancelled is then true if ocellus_session_cancel was the reason.
+// Earlier answers are added as the model would have generated them.
+void add_steps(ocellus_session* session, const ocellus_model* model, std::span<const PromptStep> steps,
+               bool* was_cancelled);
+// Adds an entry of the image library that the session has.
+void add_kept_picture(ocellus_session* session, std::string_view key, std::string_view param, bool* was_cancelled);
 // Adds a text in the middle of an answer.
 void add_answer_text(ocellus_session* session, const std::string& text, bool* was_cancelled);
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
 namespace ocellus::app {
 namespace {
@@ -28,9 +29,12 @@ Json usage_json(const ChatUsage& usage) {
   Json json = {{"prompt_tokens", usage.prompt_tokens},
                {"completion_tokens", usage.completion_tokens},
                {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+  json["prompt_tokens_details"] = {{"cached_tokens", usage.cached_tokens}};
   if (usage.reasoning_tokens > 0) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
   return json;
 }
+
+std::string event(const Json& object) { return "data: " + dump(object) + "\n\n"; }
 
 Json retrieved_json(const std::vector<RetrievedPicture>& pictures) {
   Json list = Json::array();
@@ -53,70 +57,87 @@ std::string choose_request_id(const HttpRequest& request) {
 ChatReply::ChatReply(std::shared_ptr<HttpExchange> exchange, std::string request_id)
     : exchange_(std::move(exchange)),
       request_id_(std::move(request_id)),
-      completion_id_("chatcmpl-" + make_identifier()),
+      identifier_(make_identifier()),
       created_s_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                      .count()) {}
 
-std::string ChatReply::event(const std::string& delta_json, const char* reason) const {
-  Json choice = {{"index", 0}, {"delta", Json::parse(delta_json)}, {"logprobs", nullptr}};
-  choice["finish_reason"] = reason == nullptr ? Json(nullptr) : Json(reason);
-  Json object = {{"id", completion_id_},
-                 {"object", "chat.completion.chunk"},
-                 {"created", created_s_},
-                 {"model", style_.model},
-                 {"choices", Json::array({choice})}};
-  if (style_.include_usage) object["usage"] = nullptr;
-  if (reason != nullptr && !retrieved_.empty()) object["retrieved"] = retrieved_json(retrieved_);
-  return "data: " + dump(object) + "\n\n";
+// An object without usage: of a whole answer or, in a stream, of one event.
+Json ChatReply::object(Json choices) const {
+  Json json = {{"id", id_prefix(style_.form) + identifier_},
+               {"object", object_name(style_.form, style_.stream)},
+               {"created", created_s_},
+               {"model", style_.model},
+               {"system_fingerprint", style_.fingerprint}};
+  json["choices"] = std::move(choices);
+  return json;
 }
 
-void ChatReply::begin_stream() {
-  if (has_begun_) return;
+void ChatReply::begin_choice() {
+  if (has_begun_choice_) return;
+  has_begun_choice_ = true;
+  std::string first;
+  if (style_.form == ReplyForm::kChat) {
+    Json choice = piece_json(style_.form, static_cast<int32_t>(ended_.size()), "role", "assistant", nullptr);
+    choice["delta"]["content"] = "";
+    Json json = object(Json::array({choice}));
+    if (style_.include_usage) json["usage"] = nullptr;
+    first = event(json);
+  }
+  if (has_begun_) return (void)exchange_->write(first);
   has_begun_ = true;
-  exchange_->begin_stream({.content_type = "text/event-stream",
-                           .body = event(R"({"role":"assistant","content":""})", nullptr),
-                           .headers = {{"x-request-id", request_id_}}});
+  exchange_->begin_stream(
+      {.content_type = "text/event-stream", .body = first, .headers = {{"x-request-id", request_id_}}});
 }
 
 bool ChatReply::add(const std::string& text) {
-  if (!style_.stream) {
-    text_ += text;
-    return exchange_->is_open();
-  }
-  return write_delta("content", text);
-}
-
-bool ChatReply::add_thought(const std::string& text) {
-  if (style_.stream) return write_delta("reasoning_content", text);
-  thought_ += text;
+  if (style_.stream) return write_piece("content", text, nullptr);
+  choice_.text += text;
   return exchange_->is_open();
 }
 
-bool ChatReply::write_delta(const char* field, const std::string& text) {
-  begin_stream();
-  if (text.empty()) return exchange_->is_open();
-  return exchange_->write(event(dump(Json{{field, text}}), nullptr));
+bool ChatReply::add_thought(const std::string& text) {
+  if (style_.stream) return write_piece("reasoning_content", text, nullptr);
+  choice_.thought += text;
+  return exchange_->is_open();
 }
 
-void ChatReply::finish(const char* reason, const ChatUsage& usage) {
-  if (style_.stream) {
-    begin_stream();
-    std::string last = event("{}", reason);
-    if (style_.include_usage) {
-      const Json object = {{"id", completion_id_},  {"object", "chat.completion.chunk"}, {"created", created_s_},
-                           {"model", style_.model}, {"choices", Json::array({})},        {"usage", usage_json(usage)}};
-      last += "data: " + dump(object) + "\n\n";
-    }
-    (void)exchange_->write(last + "data: [DONE]\n\n");
-    return exchange_->end();
+bool ChatReply::write_piece(const char* field, const std::string& text, const char* reason) {
+  begin_choice();
+  if (text.empty() && reason == nullptr) return exchange_->is_open();
+  Json json = object(Json::array({piece_json(style_.form, static_cast<int32_t>(ended_.size()), field, text, reason)}));
+  if (style_.include_usage) json["usage"] = nullptr;
+  if (reason != nullptr && !retrieved_.empty()) json["retrieved"] = retrieved_json(retrieved_);
+  return exchange_->write(event(json));
+}
+
+void ChatReply::end_choice(const char* reason) {
+  if (style_.stream) (void)write_piece(nullptr, "", reason);
+  choice_.reason = reason;
+  ended_.push_back(std::exchange(choice_, {}));
+  has_begun_choice_ = false;
+}
+
+void ChatReply::finish(const ChatUsage& usage) {
+  if (style_.stream) return end_stream(usage);
+  Json choices = Json::array();
+  for (const ReplyChoice& choice : ended_) {
+    choices.push_back(choice_json(style_.form, static_cast<int32_t>(choices.size()), choice));
   }
-  Json message = {{"role", "assistant"}, {"content", text_}, {"refusal", nullptr}};
-  if (!thought_.empty()) message["reasoning_content"] = thought_;
-  const Json choice = {{"index", 0}, {"message", message}, {"logprobs", nullptr}, {"finish_reason", reason}};
-  Json object = {{"id", completion_id_},  {"object", "chat.completion"},      {"created", created_s_},
-                 {"model", style_.model}, {"choices", Json::array({choice})}, {"usage", usage_json(usage)}};
-  if (!retrieved_.empty()) object["retrieved"] = retrieved_json(retrieved_);
-  send(object);
+  Json json = object(std::move(choices));
+  json["usage"] = usage_json(usage);
+  if (!retrieved_.empty()) json["retrieved"] = retrieved_json(retrieved_);
+  send(json);
+}
+
+void ChatReply::end_stream(const ChatUsage& usage) {
+  std::string last;
+  if (style_.include_usage) {
+    Json json = object(Json::array());
+    json["usage"] = usage_json(usage);
+    last = event(json);
+  }
+  (void)exchange_->write(last + "data: [DONE]\n\n");
+  exchange_->end();
 }
 
 void ChatReply::send(const Json& object) {

@@ -1,28 +1,26 @@
-// The answer to one chat request, as a whole or as server-sent events.
+// The answers to one request, as a whole or as server-sent events.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/http/http_server.h"
 #include "apps/serve/chat_request.h"
+#include "apps/serve/chat_usage.h"
+#include "apps/serve/reply_form.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
 
-struct ChatUsage {
-  int32_t prompt_tokens = 0;      // pictures included
-  int32_t completion_tokens = 0;  // thought and its marks included
-  int32_t reasoning_tokens = 0;   // the thought's, without its marks
-};
-
 class ChatReply {
  public:
   struct Style {
+    ReplyForm form = ReplyForm::kChat;
     std::string model;
+    std::string fingerprint;
     bool stream = false;
     bool include_usage = false;
   };
@@ -30,7 +28,7 @@ class ChatReply {
 
   void set_style(Style style) { style_ = std::move(style); }
   bool is_open() const { return exchange_->is_open(); }
-  // Returns false if the client has left.
+  // These add to the current answer. They return false if the client has left.
   bool add(const std::string& text);
   // Adds to the thought before the answer.
   bool add_thought(const std::string& text);
@@ -38,24 +36,29 @@ class ChatReply {
   void note_retrieved(const std::vector<RetrievedPicture>& pictures);
   // Sends an object that is no answer of the model.
   void send(const nlohmann::ordered_json& object);
-  // `reason`: "stop" or "length".
-  void finish(const char* reason, const ChatUsage& usage);
+  // Ends the current answer, and begins the next one. `reason`: "stop" or "length".
+  void end_choice(const char* reason);
+  // Sends the answers, or the end of their stream.
+  void finish(const ChatUsage& usage);
   // Sends the error; after the first piece of a stream, as its last event.
   void fail(const RequestError& error);
 
  private:
-  void begin_stream();
-  bool write_delta(const char* field, const std::string& text);
-  std::string event(const std::string& delta_json, const char* reason) const;
+  void begin_choice();
+  bool write_piece(const char* field, const std::string& text, const char* reason);
+  nlohmann::ordered_json object(nlohmann::ordered_json choices) const;
+  void end_stream(const ChatUsage& usage);
 
   std::shared_ptr<HttpExchange> exchange_;
   std::string request_id_;
-  std::string completion_id_;
+  std::string identifier_;
   int64_t created_s_;
   Style style_;
-  std::string text_, thought_;
+  std::vector<ReplyChoice> ended_;
+  ReplyChoice choice_;  // the current one
   std::vector<RetrievedPicture> retrieved_;
-  bool has_begun_ = false;
+  bool has_begun_ = false;         // the stream
+  bool has_begun_choice_ = false;  // in the stream
 };
 
 // Returns the client's own x-request-id if it is well-formed, else a new one.

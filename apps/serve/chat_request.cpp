@@ -13,6 +13,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMaxTokens = 1 << 20;
+constexpr int64_t kMaxChoices = 128;
 constexpr size_t kMaxStops = 16;
 constexpr size_t kMaxStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
@@ -20,8 +21,8 @@ constexpr double kLeastTopP = 1e-6;
 // Accepted and ignored: they identify the user, or concern other servers' handling of the request.
 const std::set<std::string> kIgnored = {"user",         "metadata",           "safety_identifier", "prompt_cache_key",
                                         "service_tier", "parallel_tool_calls"};
-const std::set<std::string> kKnown = {"messages",
-                                      "model",
+const std::set<std::string> kKnown = {"model",
+                                      "n",
                                       "stream",
                                       "stream_options",
                                       "max_tokens",
@@ -44,7 +45,6 @@ bool is_empty_or_zero(const RequestJson& value) {
 
 // Returns true if a known but unsupported field of OpenAI's API has a value that requests nothing.
 bool asks_for_nothing(const std::string& name, const RequestJson& value) {
-  if (name == "n") return value == 1;
   if (name == "response_format") return value.is_object() && value.value("type", RequestJson()) == "text";
   if (name == "modalities") return value == RequestJson::array({"text"});
   if (name == "tool_choice" || name == "function_call") return value == "none" || value == "auto";
@@ -54,12 +54,12 @@ bool asks_for_nothing(const std::string& name, const RequestJson& value) {
 }
 
 // Adds unknown fields to `unknown`; refuses known but unsupported ones.
-void check_fields(const RequestJson& body, std::vector<std::string>* unknown) {
+void check_fields(const RequestJson& body, const std::set<std::string>& own, std::vector<std::string>* unknown) {
   for (const auto& [name, value] : body.items()) {
-    if (value.is_null() || kKnown.count(name) != 0 || kIgnored.count(name) != 0 || asks_for_nothing(name, value)) {
+    if (value.is_null() || kKnown.count(name) != 0 || own.count(name) != 0 || kIgnored.count(name) != 0 ||
+        asks_for_nothing(name, value)) {
       continue;
     }
-    if (name == "n") throw RequestError(400, "n must be 1: one answer a request.", name, "unsupported_value");
     static const std::set<std::string> kUnserved = {
         "tools",        "tool_choice",       "functions",         "function_call",    "logprobs",
         "top_logprobs", "logit_bias",        "frequency_penalty", "presence_penalty", "store",
@@ -95,7 +95,21 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
   return {.is_image = true, .picture = decode_picture_url(given, at), .param = at};
 }
 
-// `cut`: the pictures; nullptr where none are allowed.
+// A video in the form of vLLM: frames as JPEG or PNG in one URL, and how many of them are a second.
+ChatPart parse_video(const RequestJson& video, const std::string& at, CutText* cut) {
+  expect_object(video, at);
+  const std::string param = at + ".url";
+  const RequestJson* url = find_field(video, "url");
+  if (url == nullptr) throw RequestError(400, param + " is missing.", param);
+  const std::span<char> given = take_cut_string(cut, expect_string(*url, param)).value_or(std::span<char>());
+  return {.is_image = true,
+          .param = param,
+          .frames = decode_video_url(given, param),
+          .frames_per_second = number_field(video, "fps", 0.001, 1000).value_or(1)};
+}
+
+}  // namespace
+
 ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut) {
   expect_object(part, param);
   const RequestJson* type = find_field(part, "type");
@@ -106,14 +120,17 @@ ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* 
     if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
     return {.text = expect_string(*text, param + ".text"), .param = param};
   }
-  if (name != "image_url" || cut == nullptr) {
-    const std::string allowed = cut != nullptr ? "text or image_url" : "text";
+  if ((name != "image_url" && name != "video_url") || cut == nullptr) {
+    const std::string allowed = cut != nullptr ? "text, image_url or video_url" : "text";
     throw RequestError(400, param + ".type must be " + allowed + ", not " + name + ".", param + ".type");
   }
-  const RequestJson* image = find_field(part, "image_url");
-  if (image == nullptr) throw RequestError(400, param + ".image_url is missing.", param + ".image_url");
-  return parse_picture(*image, param + ".image_url", cut);
+  const std::string at = param + "." + name;
+  const RequestJson* media = find_field(part, name);
+  if (media == nullptr) throw RequestError(400, at + " is missing.", at);
+  return name == "image_url" ? parse_picture(*media, at, cut) : parse_video(*media, at, cut);
 }
+
+namespace {
 
 std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, CutText* cut) {
   const RequestJson* content = find_field(message, "content");
@@ -287,27 +304,43 @@ int64_t ChatRequest::image_count() const {
   return count;
 }
 
+int64_t ChatRequest::frame_count() const {
+  int64_t count = 0;
+  for (const ChatTurn& turn : turns) {
+    for (const ChatPart& part : turn.parts) count += std::ssize(part.frames);
+  }
+  return count;
+}
+
 int64_t ChatRequest::text_bytes() const {
   int64_t bytes = std::ssize(system);
   for (const ChatTurn& turn : turns) {
     bytes += std::ssize(turn.answer);
     for (const ChatPart& part : turn.parts) bytes += std::ssize(part.text);
   }
+  for (const RawPrompt& prompt : prompts) {
+    bytes += std::ssize(prompt.text) + std::ssize(prompt.tokens) * static_cast<int64_t>(sizeof prompt.tokens[0]);
+  }
   return bytes;
+}
+
+void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request) {
+  check_fields(body, own, &request->unknown_fields);
+  if (const RequestJson* model = find_field(body, "model")) request->model = expect_string(*model, "model");
+  const RequestJson* user = find_field(body, "user");
+  if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
+  if (const auto choices = integer_field(body, "n", 1, kMaxChoices)) request->choices = static_cast<int32_t>(*choices);
+  parse_sampling(body, &request->params);
+  parse_stops(body, request);
+  parse_stream(body, request);
 }
 
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults) {
   CutText cut = cut_picture_urls(body);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
-  check_fields(json, &request.unknown_fields);
   request.params = defaults;
-  if (const RequestJson* model = find_field(json, "model")) request.model = expect_string(*model, "model");
-  const RequestJson* user = find_field(json, "user");
-  if (user != nullptr && user->is_string()) request.user = user->get<std::string>();
-  parse_sampling(json, &request.params);
-  parse_stops(json, &request);
-  parse_stream(json, &request);
+  parse_answer_fields(json, {"messages"}, &request);
   parse_messages(json, &cut, &request);
   return request;
 }
@@ -329,8 +362,8 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
       continue;
     }
     follows_text = false;
-    ++number;
-    const bool is_numbered = is_apart && images + earlier_images > 1;
+    number += part.is_picture() ? 1 : 0;
+    const bool is_numbered = is_apart && part.is_picture() && images + earlier_images > 1;
     const std::string param = part.param;
     if (is_numbered) append_text(&arranged, "Image " + std::to_string(number) + ":", param);
     arranged.push_back(std::move(part));
@@ -339,8 +372,17 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
   return arranged;
 }
 
+void arrange_turns(ChatRequest* request) {
+  int64_t images = 0;
+  for (ChatTurn& turn : request->turns) {
+    const int64_t own = count_images(turn.parts);
+    turn.parts = arrange_parts(std::move(turn.parts), images);
+    images += own;
+  }
+}
+
 int64_t count_images(const std::vector<ChatPart>& parts) {
-  return std::count_if(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_image; });
+  return std::count_if(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_picture(); });
 }
 
 }  // namespace ocellus::app

@@ -1,23 +1,31 @@
-// A request to /v1/chat/completions: its JSON, fully validated.
+// Requests for answers: to /v1/chat/completions, and what /v1/completions has in common with them. Fully validated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/serve/json_fields.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
 
-// Text or a picture.
+struct CutText;  // apps/serve/data_url.h
+
+// Text, a picture or a video.
 struct ChatPart {
-  bool is_image = false;
+  bool is_image = false;  // a picture or a video
   std::string text = {};
-  std::string_view picture = {};  // bytes, in the body of the request
-  std::string key = {};           // in place of them: an entry of the user's image library
-  std::string param = {};         // its field in the request
+  std::string_view picture = {};              // bytes, in the body of the request
+  std::string key = {};                       // in place of them: an entry of the user's image library
+  std::string param = {};                     // its field in the request
+  std::vector<std::string_view> frames = {};  // a video's: pictures in the body of the request
+  double frames_per_second = 1;
   std::string_view content() const { return is_image ? picture : text; }
+  bool is_picture() const { return is_image && frames.empty(); }
 };
 
 // The user's message and the model's answer; the answer is empty in the last turn.
@@ -33,10 +41,19 @@ struct RetrievedPicture {
   std::string caption;
 };
 
+// A prompt without a chat template.
+struct RawPrompt {
+  std::string text;             // shown before the answer with `echo`
+  std::vector<int32_t> tokens;  // one or more
+};
+
 struct ChatRequest {
   std::string model;   // empty: the only one
   std::string system;  // empty: none
   std::vector<ChatTurn> turns;
+  std::vector<RawPrompt> prompts;  // in place of the turns
+  bool echo = false;               // only with prompts
+  int32_t choices = 1;             // answers to each prompt
   ocellus_generate_params params;
   std::vector<std::string> stops;
   bool stream = false;
@@ -44,7 +61,9 @@ struct ChatRequest {
   std::string user;            // the request's user, if stated
   std::vector<std::string> unknown_fields;
   std::vector<RetrievedPicture> retrieved;  // instead of marks in the messages
+  int32_t answer_count() const { return choices * std::max(static_cast<int32_t>(prompts.size()), 1); }
   int64_t image_count() const;
+  int64_t frame_count() const;  // all videos' frames
   int64_t text_bytes() const;
 };
 
@@ -55,11 +74,22 @@ inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
 // outlive them. Throws a RequestError.
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults);
 
+// Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
+// these and `own` are unknown or refused.
+void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request);
+
+// Reads a part of the type image_url, video_url or text. `cut`: the pictures; nullptr where none are allowed.
+ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
+
+// Brings the parts of all turns into the order in which the model reads them, as arrange_parts does.
+void arrange_turns(ChatRequest* request);
+
 // Returns a turn's parts in the order in which the model reads them. Pictures before or after all text go first, a
 // single one of the conversation as it is, others as "Image 1:<image>\n", as in `ocellus chat`; if text stands between
 // pictures, or on both sides of them, the order is the request's. Adjacent texts are joined.
 std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier_images);
 
+// Counts pictures, and not videos.
 int64_t count_images(const std::vector<ChatPart>& parts);
 
 }  // namespace ocellus::app

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "apps/base/clock.h"
@@ -19,11 +21,16 @@ namespace {
 // session is free a request may come soon, and those that wait join one by one: a prompt, a token of each answer.
 constexpr int32_t kSliceTokens = 16, kOpenSliceTokens = 4, kJoiningSliceTokens = 1;
 constexpr int64_t kMaxTurns = 256;  // clients whose last turn is remembered
-constexpr size_t kMaxNotedFields = 32;
-constexpr size_t kMaxNotedBytes = 64;
 constexpr auto kLookAfter = std::chrono::milliseconds(50);
 
 RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
+
+void mark_session(ocellus_session* session, bool* was_cancelled) {
+  const ocellus_status status = ocellus_session_mark(session);
+  if (status == OCELLUS_OK) return;
+  *was_cancelled = status == OCELLUS_CANCELLED;
+  throw library_error(status);
+}
 
 template <typename Jobs, typename Job>
 void take_out(Jobs* jobs, const Job& job) {
@@ -40,16 +47,17 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
       files_(options_.library),
       metrics_(metrics),
       session_count_(std::ssize(sessions)),
-      free_(std::move(sessions)) {
+      unknown_(options_) {
+  for (ocellus_session* const session : sessions) free_.push_back({session, {}});
   front_ = std::thread([this] { run_front(); });
   worker_ = std::thread([this] { run_engine(); });
 }
 
 ChatScheduler::~ChatScheduler() { stop(); }
 
-void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange) {
-  const auto job =
-      std::make_shared<ChatJob>(std::move(exchange), int64_t{options_.deadline_s} * 1'000'000'000, options_.owner);
+void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange, const Endpoint& endpoint) {
+  const auto job = std::make_shared<ChatJob>(std::move(exchange), endpoint,
+                                             int64_t{options_.deadline_s} * 1'000'000'000, options_.owner);
   job->metrics = metrics_;
   std::unique_lock lock(mutex_);
   const int64_t waiting = std::ssize(arrived_) + being_read_ + std::ssize(waiting_);
@@ -102,19 +110,21 @@ void ChatScheduler::run_front() {
 
 // Answers a request, or makes of it a job that waits for a session.
 void ChatScheduler::read_request(const Job& job) {
-  bool waits = false;
   try {
     const std::shared_ptr<HttpExchange> exchange = std::exchange(job->exchange, nullptr);
     job->body = exchange->take_body();
-    waits = job->is_about_files ? read_file_request(job, exchange->request()) : read_chat(job);
+    job->endpoint.read({model_, options_, files_, unknown_}, exchange->request(), job.get());
   } catch (const RequestError& error) {
     end_reading();
-    fail(job, error);
+    return fail(job, error);
   } catch (const std::exception& error) {
     end_reading();
-    fail(job, RequestError(500, "The request could not be read: " + describe_exception(error)));
+    return fail(job, RequestError(500, "The request could not be read: " + describe_exception(error)));
   }
-  if (!waits) return;
+  if (!job->answer.is_null()) {
+    end_reading();
+    return job->reply.send(job->answer);
+  }
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
   waiting_.push_back(job);
@@ -126,76 +136,6 @@ void ChatScheduler::end_reading() {
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
   show_load();
-}
-
-bool ChatScheduler::read_chat(const Job& job) {
-  ChatRequest& request = job->request;
-  request = parse_chat_request(&job->body.bytes, options_.params);
-  check_request(request);
-  files_.fill_in(&request, job->user, options_.images);
-  if (request.image_count() == 0) job->body.bytes = {};
-  job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
-  check_images(request);
-  if (!request.user.empty() && !job->has_key) job->client = "user " + request.user;
-  job->reply.set_style(
-      {request.model.empty() ? options_.names[0] : request.model, request.stream, request.include_usage});
-  job->reply.note_retrieved(request.retrieved);
-  job->asked = AskedRetrieval(options_.form, options_.retrievals);
-  job->filter = AnswerFilter(request.stops);
-  return true;
-}
-
-bool ChatScheduler::read_file_request(const Job& job, const HttpRequest& head) {
-  files_.require_library();
-  if (head.method == "POST") {
-    job->upload = parse_file_upload(job->body.bytes, head.header("content-type"));
-    return true;
-  }
-  const nlohmann::ordered_json answer = files_.answer(head, job->user);
-  end_reading();
-  job->reply.send(answer);
-  return false;
-}
-
-// Checks limits that no single field shows.
-void ChatScheduler::check_request(const ChatRequest& request) {
-  const std::string& name = request.model;
-  if (!name.empty() && std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
-    throw RequestError(404, "There is no model " + name + "; this server has " + options_.names[0] + ".", "model",
-                       "model_not_found");
-  }
-  if (request.params.max_thought_tokens > 0 && !options_.thinks) {
-    throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
-                       "unsupported_parameter");
-  }
-  for (const std::string& field : request.unknown_fields) {
-    if (options_.strict) {
-      throw RequestError(400, field + " is not a field of a request.", field, "unknown_parameter");
-    }
-    note_unknown_field(field);
-  }
-  check_images(request);
-}
-
-void ChatScheduler::check_images(const ChatRequest& request) const {
-  int64_t images = 0;
-  for (const ChatTurn& turn : request.turns) {
-    for (const ChatPart& part : turn.parts) {
-      if (!part.is_image || ++images <= options_.images || options_.images == 0) continue;
-      const std::string needed = std::to_string(request.image_count());
-      throw RequestError(400,
-                         "The request has " + needed + " pictures, and memory is planned for " +
-                             std::to_string(options_.images) + ": start the server with --images " + needed + ".",
-                         part.param, "context_length_exceeded");
-    }
-  }
-}
-
-// Notes each name once, up to a limit, so that no client can fill the log.
-void ChatScheduler::note_unknown_field(const std::string& name) {
-  if (!options_.note || noted_fields_.size() >= kMaxNotedFields) return;
-  const std::string shown = name.substr(0, kMaxNotedBytes);
-  if (noted_fields_.insert(shown).second) options_.note("requests have the unknown field " + shown + ": it is ignored");
 }
 
 // Removes jobs of clients that have left, in the queue and on the engine, and enforces deadlines in the queue.
@@ -255,7 +195,6 @@ ChatScheduler::Job ChatScheduler::take_next() {
 void ChatScheduler::run_engine() {
   if (options_.enter) options_.enter();
   for (;;) {
-    Job next;
     reopen_lost();
     {
       std::unique_lock lock(mutex_);
@@ -268,35 +207,86 @@ void ChatScheduler::run_engine() {
       }
       if (is_stopping_ && running_.empty()) return;
       if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
-        next = take_next();
-        next->session = free_.back();
-        free_.pop_back();
+        const Job next = take_next();
+        take_session(next);
         running_.push_back(next);
         show_load();
       }
     }
-    if (next != nullptr) start(next);
     continue_answers();
   }
 }
 
-// Reads the prompt, and generates only the first token: errors of a request show here.
-void ChatScheduler::start(const Job& job) {
+// Gives a job the session that has read most of its prompt, else an empty one, else the one that was used least lately.
+void ChatScheduler::take_session(const Job& job) {
+  const std::vector<PromptStep> steps =
+      job->work ? std::vector<PromptStep>() : list_steps(job->request, job->prompt_index());
+  const auto rank = [&](const FreeSession& one) {
+    const bool is_known = one.beginning.begins(job->user, steps);
+    return std::tuple(is_known ? one.beginning.tokens : 0, one.beginning.digests.empty(), -one.beginning.used);
+  };
+  const auto best = std::max_element(free_.begin(), free_.end(),
+                                     [&](const FreeSession& a, const FreeSession& b) { return rank(a) < rank(b); });
+  metrics_->observe_queue(job->age_s());
+  job->session = best->session;
+  job->beginning = std::move(best->beginning);
+  free_.erase(best);
+}
+
+// Does what a job needs before its answer can be decoded beside others: errors of a request show here.
+void ChatScheduler::advance(const Job& job) {
   bool was_cancelled = false;
   try {
     ocellus_session_set_deadline(job->session, job->deadline_ns);
     files_.attach(job->session, job->user);
-    if (job->is_about_files) return keep_file(job);
-    add_conversation(job->session, model_, &job->request, &was_cancelled);
-    job->body = {};
+    if (job->work) return do_work(job);
+    job->begin_answer(options_);
+    read_prompt(job, &was_cancelled);
+    if (job->answer_index + 1 == job->request.answer_count()) job->body = {};
     if (must_stop(job)) return drop(job);
+    job->is_answering = true;
     generate_first(job);
   } catch (const RequestError& error) {
-    if (!was_cancelled) return fail(job, error);
-    drop(job);
+    if (was_cancelled || must_stop(job)) return drop(job);
+    const bool is_late = error.status() == 504 && job->usage.completion_tokens > 0;  // other answers are there
+    is_late ? finish(job, "length") : fail(job, error);
   } catch (const std::exception& error) {
     fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
   }
+}
+
+// Reads the prompt of the next answer, as far as the session does not have it, and marks where others may go on.
+void ChatScheduler::read_prompt(const Job& job, bool* was_cancelled) {
+  const std::vector<PromptStep> steps = list_steps(job->request, job->prompt_index());
+  const std::span<const PromptStep> all(steps);
+  const size_t known = go_to_beginning(job, steps), mark = find_mark(steps);
+  if (job->is_prompts_first()) {
+    const auto cached = static_cast<int32_t>(job->beginning.tokens);
+    job->usage.cached_tokens += cached;
+    job->usage.prompt_tokens += cached;
+  }
+  if (!options_.keeps_beginnings || mark == known) {
+    return add_steps(job->session, model_, all.subspan(known), was_cancelled);
+  }
+  job->beginning = {};
+  add_steps(job->session, model_, all.subspan(known, mark - known), was_cancelled);
+  mark_session(job->session, was_cancelled);
+  job->beginning.set(job->user, all.first(mark));
+  (void)ocellus_session_count_tokens(job->session, &job->beginning.tokens);
+  add_steps(job->session, model_, all.subspan(mark), was_cancelled);
+}
+
+// Makes the session one that has read the first steps, and returns their number; else it is empty.
+size_t ChatScheduler::go_to_beginning(const Job& job, const std::vector<PromptStep>& steps) {
+  int32_t found = 0;
+  if (job->beginning.begins(job->user, steps) && ocellus_session_rewind(job->session, &found) == OCELLUS_OK && found) {
+    return job->beginning.digests.size();
+  }
+  job->beginning = {};
+  if (const ocellus_status status = ocellus_session_reset(job->session); status != OCELLUS_OK) {
+    throw library_error(status);
+  }
+  return 0;
 }
 
 void ChatScheduler::generate_first(const Job& job) {
@@ -306,7 +296,7 @@ void ChatScheduler::generate_first(const Job& job) {
   ocellus_generate_stats stats = {};
   stats.stop = OCELLUS_STOP_FAILED;
   const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
-  job->usage.prompt_tokens += stats.prompt_tokens;
+  if (job->is_prompts_first() || job->written_tokens > 0) job->usage.prompt_tokens += stats.prompt_tokens;
   if (is_answers_first && written_tokens(stats) > 0) metrics_->observe_first_token(job->age_s());
   judge(job, status, stats);
 }
@@ -328,10 +318,15 @@ void ChatScheduler::link_asked(const Job& job) {
   }
 }
 
-void ChatScheduler::keep_file(const Job& job) {
-  const nlohmann::ordered_json object = files_.keep(job->session, job->user, job->upload);
+// Does a piece of the work of a request that is not for an answer of the model.
+void ChatScheduler::do_work(const Job& job) {
+  job->beginning = {};
+  if (must_stop(job)) return drop(job);
+  const std::optional<nlohmann::ordered_json> answer = job->work(job->session);
+  if (!answer) return;
+  if (job->endpoint.is_counted) metrics_->count_request(200);
   leave(job);  // first: the next request may come as soon as this one is answered
-  job->reply.send(object);
+  job->reply.send(*answer);
 }
 
 // A cancellation before the session had a prompt was cleared; its reason still holds.
@@ -341,7 +336,12 @@ bool ChatScheduler::must_stop(const Job& job) {
 }
 
 void ChatScheduler::continue_answers() {
-  const std::vector<Job> jobs = running_;
+  for (const Job& job : std::vector<Job>(running_)) {
+    if (!job->is_answering) advance(job);
+  }
+  std::vector<Job> jobs;
+  std::copy_if(running_.begin(), running_.end(), std::back_inserter(jobs),
+               [](const Job& job) { return job->is_answering; });
   if (jobs.empty()) return;
   try {
     generate_slice(jobs);
@@ -376,9 +376,11 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
 // Decides on a job after a call of the engine.
 void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats) {
   job->usage.completion_tokens += written_tokens(stats);
+  job->written_tokens += written_tokens(stats);
   job->usage.reasoning_tokens += stats.thought_tokens;
   job->answer_tokens += stats.generated_tokens;
   metrics_->count_drafts(stats);
+  metrics_->count_views(stats);
   job->cache_bytes = stats.kv_bytes - stats.kv_shared_bytes;
   const bool has_begun = job->usage.completion_tokens > 0;
   switch (static_cast<ocellus_stop>(stats.stop)) {
@@ -402,31 +404,30 @@ void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_g
 }
 
 void ChatScheduler::finish(const Job& job, const char* reason) {
-  const std::string rest = job->filter.push(job->asked.finish()) + job->filter.finish();
-  (void)job->reply.add(rest);
+  if (job->end_answer(reason)) return;
   metrics_->count_finish(reason);
-  metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);
+  metrics_->count_tokens(job->usage);
   metrics_->observe_request(job->age_s());
-  leave(job);
-  job->reply.finish(reason, job->usage);
+  leave(job, /*keeps=*/true);
+  job->reply.finish(job->usage);
 }
 
 void ChatScheduler::fail(const Job& job, const RequestError& error) {
-  if (!job->is_about_files) metrics_->count_request(error.status());
+  if (job->endpoint.is_counted) metrics_->count_request(error.status());
   leave(job);
   job->reply.fail(error);
 }
 
 void ChatScheduler::drop(const Job& job) {
   if (job->reply.is_open()) return fail(job, stopping_error());  // cancelled by the server, not the client
-  metrics_->count_finish("abort");
-  metrics_->count_tokens(job->usage.prompt_tokens, job->usage.completion_tokens);
-  leave(job);
+  if (job->endpoint.is_counted) metrics_->count_finish("abort");
+  metrics_->count_tokens(job->usage);
+  leave(job, job->usage.completion_tokens > 0);
 }
 
 // Frees the job's session, if it has one, before the last word of its answer is sent: whoever has that may send the
-// next request at once. Only the engine's thread has such jobs.
-void ChatScheduler::leave(const Job& job) {
+// next request at once. Only the engine's thread has such jobs. `keeps`: what the session has read may stay.
+void ChatScheduler::leave(const Job& job, bool keeps) {
   if (job->session == nullptr) return;
   ocellus_session* session = nullptr;
   {
@@ -435,10 +436,15 @@ void ChatScheduler::leave(const Job& job) {
     take_out(&running_, job);
     show_load();
   }
-  // A late cancellation must not hit the next request: opening a session clears it.
-  ocellus_session_close(session);
-  ++lost_count_;
-  reopen_lost();
+  // A late cancellation must not hit the next request: opening a session clears it, and returning to a mark.
+  if (keeps && !job->beginning.digests.empty()) {
+    job->beginning.used = ++used_;
+    free_.push_back({session, std::move(job->beginning)});
+  } else {
+    ocellus_session_close(session);
+    ++lost_count_;
+    reopen_lost();
+  }
   show_sharing();
 }
 
@@ -447,7 +453,7 @@ void ChatScheduler::reopen_lost() {
   while (lost_count_ > 0) {
     ocellus_session* fresh = nullptr;
     if (options_.open(engine_, &fresh) != OCELLUS_OK) return;
-    free_.push_back(fresh);
+    free_.push_back({fresh, {}});
     --lost_count_;
   }
 }

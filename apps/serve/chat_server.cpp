@@ -4,6 +4,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "apps/serve/endpoint.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
@@ -24,18 +25,28 @@ Json model_json(const std::string& name, std::time_t created) {
   return {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", "ocellus"}};
 }
 
+const Endpoint kEndpoints[] = {
+    {"POST", "/v1/chat/completions", read_chat, /*is_counted=*/true},
+    {"POST", "/v1/completions", read_completion, true},
+    {"POST", "/v1/embeddings", read_embeddings, true},
+    {"POST", "/tokenize", read_tokenize, false},
+    {"POST", "/detokenize", read_detokenize, false},
+    {"POST", kFilesPath, read_file_upload, false},
+    {"GET", kFilesPath, read_file_question, false},
+    {"GET", "/v1/files/*", read_file_question, false},
+    {"DELETE", "/v1/files/*", read_file_question, false},
+};
+
 }  // namespace
 
 void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
                         const std::vector<std::string>& names) {
   const std::time_t created = std::time(nullptr);
-  const auto submit = [scheduler](std::shared_ptr<HttpExchange> exchange) { scheduler->submit(std::move(exchange)); };
-  const std::string files(kFilesPath);
-  server->handle("POST", "/v1/chat/completions", submit);
-  server->handle("POST", files, submit);
-  server->handle("GET", files, submit);
-  server->handle("GET", files + "/*", submit);
-  server->handle("DELETE", files + "/*", submit);
+  for (const Endpoint& endpoint : kEndpoints) {
+    server->handle(endpoint.method, endpoint.path, [scheduler, &endpoint](std::shared_ptr<HttpExchange> exchange) {
+      scheduler->submit(std::move(exchange), endpoint);
+    });
+  }
   server->handle("GET", "/v1/models", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
     exchange->respond(json_response({{"object", "list"}, {"data", Json::array({model_json(names.front(), created)})}}));
   });

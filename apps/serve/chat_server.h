@@ -9,8 +9,8 @@
 
 namespace ocellus::app {
 
-// Adds POST /v1/chat/completions, /v1/files, GET /v1/models, /v1/models/NAME, /healthz and /health (open to all) and
-// /metrics, before the server starts; the scheduler and the metrics must outlive it.
+// Adds all endpoints before the server starts; the scheduler and the metrics must outlive it. /healthz and /health are
+// open to all.
 void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
                         const std::vector<std::string>& names);
 

@@ -1,5 +1,6 @@
 #include "apps/serve/data_url.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -89,7 +90,7 @@ CutText cut_picture_urls(std::string* text) {
     for (; i < all.size() && all[i] != '"'; ++i) i += all[i] == '\\' ? 1 : 0;
     if (i >= all.size()) break;
     const std::string_view before = std::exchange(key, all.substr(begin, i - begin));
-    if (before != "url" && before != "image_url") continue;
+    if (before != "url" && before != "image_url" && before != "video_url") continue;
     cut.json += all.substr(kept, begin - kept);
     cut.json += cut_mark(cut.strings.size());
     cut.strings.emplace_back(text->data() + begin, i - begin);
@@ -108,10 +109,43 @@ std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view ma
   return std::exchange(cut->strings[index], {});
 }
 
+namespace {
+
+RequestError bad_picture(const std::string& sentence, const std::string& param) {
+  return RequestError(400, sentence, param, "invalid_image");
+}
+
+// Decodes a picture in place, and checks its header.
+std::string_view decode_picture(char* data, size_t text_bytes, const std::string& param) {
+  const std::optional<size_t> bytes = decode_base64(data, text_bytes);
+  if (!bytes) throw bad_picture("The data URL does not hold valid base64.", param);
+  if (*bytes == 0) throw bad_picture("The picture is empty.", param);
+  ocellus_image_facts facts;
+  const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &facts);
+  if (status != OCELLUS_OK) throw bad_picture(library_error(status).what(), param);
+  return {data, *bytes};
+}
+
+}  // namespace
+
+std::vector<std::string_view> decode_video_url(std::span<char> given, const std::string& param) {
+  constexpr std::string_view kBegin = "data:video/jpeg;base64,";
+  given = given.first(unescape(given));
+  std::string_view url(given.data(), given.size());
+  if (!begins_with(url, kBegin)) {
+    throw bad_picture("A video is its frames in one data URL: data:video/jpeg;base64,FRAME,FRAME,....", param);
+  }
+  std::vector<std::string_view> frames;
+  for (size_t at = kBegin.size(); at <= url.size();) {
+    const size_t end = std::min(url.find(',', at), url.size());
+    frames.push_back(decode_picture(given.data() + at, end - at, param));
+    at = end + 1;
+  }
+  return frames;
+}
+
 std::string_view decode_picture_url(std::span<char> given, const std::string& param) {
-  const auto refuse = [&param](const std::string& sentence) {
-    return RequestError(400, sentence, param, "invalid_image");
-  };
+  const auto refuse = [&param](const std::string& sentence) { return bad_picture(sentence, param); };
   given = given.first(unescape(given));
   const std::string_view url(given.data(), given.size());
   if (begins_with(url, "http://") || begins_with(url, "https://")) {
@@ -129,14 +163,7 @@ std::string_view decode_picture_url(std::span<char> given, const std::string& pa
   if (!begins_with(head, "data:image/") && head != "data:application/octet-stream;base64") {
     throw refuse("The data URL is not one of a picture: data:image/png;base64,....");
   }
-  char* const data = given.data() + comma + 1;
-  const std::optional<size_t> bytes = decode_base64(data, url.size() - comma - 1);
-  if (!bytes) throw refuse("The data URL does not hold valid base64.");
-  if (*bytes == 0) throw refuse("The picture is empty.");
-  ocellus_image_facts facts;
-  const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &facts);
-  if (status != OCELLUS_OK) throw refuse(library_error(status).what());
-  return {data, *bytes};
+  return decode_picture(given.data() + comma + 1, url.size() - comma - 1, param);
 }
 
 }  // namespace ocellus::app

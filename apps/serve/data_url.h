@@ -16,7 +16,7 @@ std::optional<size_t> decode_base64(char* text, size_t text_bytes);
 
 // A JSON text without its pictures, which are thus never copied or parsed as text.
 struct CutText {
-  std::string json;  // with a mark in place of every string that is the value of "url" or "image_url"
+  std::string json;  // with a mark in place of every string that is the value of "url", "image_url" or "video_url"
   std::vector<std::span<char>> strings;  // the strings cut out, in the whole text
 };
 CutText cut_picture_urls(std::string* text);
@@ -27,5 +27,8 @@ std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view ma
 // Returns the bytes of a JPEG, PNG or WebP whose header was checked; they are decoded in place of the URL. `url` is
 // escaped as in JSON. Throws a RequestError that names `param`.
 std::string_view decode_picture_url(std::span<char> url, const std::string& param);
+
+// Returns the frames of a video, each as decode_picture_url does: "data:video/jpeg;base64,FRAME,FRAME,...".
+std::vector<std::string_view> decode_video_url(std::span<char> url, const std::string& param);
 
 }  // namespace ocellus::app

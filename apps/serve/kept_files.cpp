@@ -199,7 +199,7 @@ Json KeptFiles::keep(ocellus_session* session, const std::string& user, const Fi
 
 Json KeptFiles::answer(const HttpRequest& request, const std::string& user) const {
   if (request.path == kFilesPath) return list_files(library_, request, user);
-  const std::string id = request.path.substr(kFilesPath.size() + 1);
+  const std::string id = request.path.substr(std::string_view(kFilesPath).size() + 1);
   ocellus_library_item item = {};
   const bool is_there = find_entry(library_, user, id, &item);
   const auto facts = is_there ? read_facts(item) : std::nullopt;

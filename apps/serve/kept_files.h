@@ -18,7 +18,7 @@
 
 namespace ocellus::app {
 
-inline constexpr std::string_view kFilesPath = "/v1/files";
+inline constexpr char kFilesPath[] = "/v1/files";
 
 // The answer about every file that the user does not have.
 RequestError no_such_file(const std::string& param);

@@ -17,6 +17,7 @@ constexpr double kRequestBounds[] = {0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,   2.5
 
 ServeMetrics::ServeMetrics(int64_t most_http_bytes)
     : most_http_bytes_(most_http_bytes),
+      queue_(kFirstTokenBounds),
       first_token_(kFirstTokenBounds),
       next_token_(kNextTokenBounds),
       request_(kRequestBounds) {}
@@ -32,10 +33,22 @@ void ServeMetrics::count_finish(const std::string& reason) {
   ++requests_[reason == "abort" ? kClientClosedRequest : 200];
 }
 
-void ServeMetrics::count_tokens(int64_t prompt, int64_t generated) {
+void ServeMetrics::count_tokens(const ChatUsage& usage) {
   const std::lock_guard lock(mutex_);
-  prompt_tokens_ += prompt;
-  generated_tokens_ += generated;
+  prompt_tokens_ += usage.prompt_tokens;
+  cached_tokens_ += usage.cached_tokens;
+  generated_tokens_ += usage.completion_tokens;
+}
+
+void ServeMetrics::count_views(const ocellus_generate_stats& stats) {
+  const std::lock_guard lock(mutex_);
+  encoded_views_ += stats.encoded_views;
+  known_views_ += stats.known_views;
+}
+
+void ServeMetrics::observe_queue(double seconds) {
+  const std::lock_guard lock(mutex_);
+  queue_.add(seconds);
 }
 
 void ServeMetrics::count_drafts(const ocellus_generate_stats& stats) {
@@ -75,11 +88,12 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   const auto real = [](int64_t value) { return static_cast<double>(value); };
   PrometheusText out;
   for (const auto& [status, count] : requests_) {
-    out.add_counter("ocellus_requests_total", "Chat requests by HTTP status; 499: the client left before the end.",
-                    real(count), "code=\"" + std::to_string(status) + "\"");
+    out.add_counter("ocellus_requests_total",
+                    "Requests to the model by HTTP status; 499: the client left before the end.", real(count),
+                    "code=\"" + std::to_string(status) + "\"");
   }
   for (const auto& [reason, count] : finishes_) {
-    out.add_counter("ocellus_request_finished_total", "Chat requests that ran on the engine, by stop reason.",
+    out.add_counter("ocellus_request_finished_total", "Requests for answers that ran on the engine, by stop reason.",
                     real(count), "finished_reason=\"" + reason + "\"");
   }
   out.add_gauge("ocellus_num_requests_running", "Requests that are being answered.", real(running_));
@@ -98,8 +112,14 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
                     real(sharing_->shared_image_hits));
   }
   out.add_counter("ocellus_prompt_tokens_total", "Prompt tokens read, pictures included.", real(prompt_tokens_));
+  out.add_counter("ocellus_prompt_tokens_cached_total",
+                  "Prompt tokens that were not read again, as a session had read them before.", real(cached_tokens_));
+  out.add_counter("ocellus_views_encoded_total", "Views of pictures that were encoded.", real(encoded_views_));
+  out.add_counter("ocellus_views_known_total", "Views of pictures whose rows were kept (--kept-views).",
+                  real(known_views_));
   out.add_counter("ocellus_generation_tokens_total", "Tokens generated.", real(generated_tokens_));
   drafts_.write(&out);
+  out.add_histogram("ocellus_request_queue_time_seconds", "From a request's arrival to its session.", queue_);
   out.add_histogram("ocellus_time_to_first_token_seconds", "From a request's arrival to its first token.",
                     first_token_);
   out.add_histogram("ocellus_inter_token_latency_seconds", "Between two pieces of text of one answer.", next_token_);

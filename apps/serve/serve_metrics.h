@@ -10,6 +10,7 @@
 #include "apps/base/draft_counts.h"
 #include "apps/base/prometheus.h"
 #include "apps/http/http_server.h"
+#include "apps/serve/chat_usage.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -18,9 +19,11 @@ namespace ocellus::app {
 class ServeMetrics {
  public:
   explicit ServeMetrics(int64_t most_http_bytes);
-  void count_request(int status);  // counts /v1/chat/completions
+  void count_request(int status);  // requests that the model answers
   void count_finish(const std::string& reason);
-  void count_tokens(int64_t prompt, int64_t generated);
+  void count_tokens(const ChatUsage& usage);
+  void count_views(const ocellus_generate_stats& stats);
+  void observe_queue(double seconds);
   void count_drafts(const ocellus_generate_stats& stats);
   void observe_first_token(double seconds);
   void observe_next_token(double seconds);
@@ -35,12 +38,13 @@ class ServeMetrics {
   mutable std::mutex mutex_;
   std::map<int, int64_t> requests_;
   std::map<std::string, int64_t> finishes_;
-  int64_t prompt_tokens_ = 0, generated_tokens_ = 0;
+  int64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
+  int64_t encoded_views_ = 0, known_views_ = 0;
   DraftCounts drafts_;
   int64_t running_ = 0, waiting_ = 0;
   double cache_share_ = 0;
   std::optional<ocellus_engine_stats> sharing_;
-  Histogram first_token_, next_token_, request_;
+  Histogram queue_, first_token_, next_token_, request_;
 };
 
 }  // namespace ocellus::app

@@ -272,6 +272,7 @@ ocellus_generate_params generate_params(const CommonOptions& options) {
   params.repetition_penalty = options.repeat_penalty;
   params.seed = options.seed;
   params.draft = options.draft.value_or(OCELLUS_DRAFT_AUTO);
+  params.constraint = options.constraint != nullptr ? options.constraint->compiled : nullptr;
   return params;
 }
 

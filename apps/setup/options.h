@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/setup/cache_options.h"
+#include "apps/setup/constraint_options.h"
 #include "apps/setup/real_time.h"
 #include "apps/setup/trace_file.h"
 #include "runtime/ocellus.h"
@@ -53,7 +54,9 @@ struct CommonOptions {
   bool is_stream = false;  // frames of a camera: drafts and kept views are planned where they are tried and fit
   std::optional<ocellus_draft> draft;  // nullopt: off, unless `is_stream`
   int32_t draft_rows = 7;
-  std::optional<int32_t> kept_views;  // nullopt: none, unless `is_stream`
+  std::shared_ptr<AnswerConstraint> constraint;  // null: none
+  bool keeps_views = false;                      // pictures come again: kept views are planned where they fit
+  std::optional<int32_t> kept_views;             // nullopt: none, unless one of `is_stream` and `keeps_views`
   float view_change = 0;
   bool json = false;
   bool quiet = false;

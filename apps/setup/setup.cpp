@@ -302,6 +302,7 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
     config.trace_user = options.trace.get();
   }
   running.engine = create_engine(model, config);
+  running.constraint = compile_constraint(running.engine.get(), options);
   raise_priority(options.real_time);
   ocellus_engine* const engine = running.engine.get();
   ocellus_session* session = nullptr;

@@ -93,6 +93,7 @@ struct Running {
   ocellus_plan plan;
   Library library;
   std::unique_ptr<ocellus_engine, EngineDestroyer> engine;
+  Constraint constraint;
   std::unique_ptr<ocellus_session, SessionCloser> session;
   ocellus_engine_stats engine_stats() const;
 };

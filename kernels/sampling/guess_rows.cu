@@ -28,13 +28,16 @@ __global__ void fill_guessed_row(const __grid_constant__ GuessRowsArgs a) {
   }
   const int of = guesses->of;
   copy_runs(a.tiles, a.tiles_per_row, of, row);
+  const auto* source = reinterpret_cast<const uint32_t*>(a.steps + of);
+  auto* target = reinterpret_cast<uint32_t*>(a.steps + row);
+  for (unsigned i = threadIdx.x; i < sizeof(StepRow) / sizeof *source; i += kThreads) target[i] = source[i];
   copy_runs(a.local_tiles, a.local_tiles_per_row, of, row);
+  __syncthreads();
   if (threadIdx.x != 0) return;
   if (a.ring_starts != nullptr) a.ring_starts[row] = a.ring_starts[of];
-  StepRow guess = a.steps[of];
+  StepRow& guess = a.steps[row];
   for (int i = guesses->first; i <= row; ++i) move_on(guess, a.tokens[i], a.tiles + of * a.tiles_per_row);
   guess.step = a.steps[of].step;
-  a.steps[row] = guess;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // device too.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/base/kv_run.h"
@@ -37,6 +38,9 @@ OCELLUS_EVERYWHERE constexpr float philox_uniform(uint64_t seed, uint64_t counte
   return static_cast<float>(random_bits(seed, counter)) * (1.0f / (1 << kRandomBits));
 }
 
+/// Tokens of a word of a mask.
+inline constexpr int kMaskTokens = 32;
+
 /// Advances a StepRow's or StepPlace's place after a step; `capacity` of its new tile.
 template <class Row>
 OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
@@ -52,11 +56,54 @@ OCELLUS_EVERYWHERE inline void move_place(Row& row, int32_t capacity) {
 /// Advances the row after `token` was sampled. `tiles` are the row's own; null: position and slot stay.
 OCELLUS_EVERYWHERE inline void move_on(StepRow& row, int32_t token, const KvRun* tiles) {
   row.token = token;
-  row.recent[row.recent_count % kRecentTokens] = token;
-  ++row.recent_count;
+  row.recent.push(token);
   ++row.step;
   ++row.drawn_count;
   if (tiles != nullptr) move_place(row, tiles[row.new_tile].capacity);
+}
+
+/// The distance of a logit below the largest in units of 2^-20, rounded down and at most 2^32: top-n-sigma's standard
+/// deviation is that of these integers, whose sums are exact in any order. `logit` is not minus infinity.
+OCELLUS_EVERYWHERE constexpr uint32_t gap_units(float logit, float largest) {
+  constexpr float kMost = 0x1.fffffep31f;
+  const float units = (largest - logit) * 0x1p20f;
+  return static_cast<uint32_t>(units < kMost ? units : kMost);
+}
+inline constexpr double kGapUnit = 0x1p-20;
+
+/// Sums of gap_units() and of their squares, the latter in two halves.
+struct GapSums {
+  uint64_t count = 0;
+  uint64_t sum = 0;
+  uint64_t squares_high = 0, squares_low = 0;  // in units of 2^32 and 1
+
+  OCELLUS_EVERYWHERE constexpr void add(uint32_t units) {
+    const uint64_t square = uint64_t{units} * units;
+    ++count;
+    sum += units;
+    squares_high += square >> 32;
+    squares_low += square & 0xFFFFFFFFu;
+  }
+  /// The squared standard deviation of the logits.
+  OCELLUS_EVERYWHERE double variance() const {
+    const double n = static_cast<double>(count), mean = static_cast<double>(sum) / n;
+    const double squares = static_cast<double>(squares_high) * 0x1p32 + static_cast<double>(squares_low);
+    const double result = (squares / n - mean * mean) * (kGapUnit * kGapUnit);
+    return result > 0 ? result : 0;
+  }
+};
+
+/// The least logit that top-n-sigma keeps, rounded once, so that every backend computes the same float.
+OCELLUS_EVERYWHERE inline float least_in_sigmas(float largest, float sigmas, double log_variance) {
+  return static_cast<float>(static_cast<double>(largest) - static_cast<double>(sigmas) * std::exp(0.5 * log_variance));
+}
+
+/// The mean logit that typical-p measures distances from, rounded to a multiple of 2^-20 and to a float, so that
+/// every backend nearly always has the same. `mean_gap`: by how much it is below the largest logit.
+OCELLUS_EVERYWHERE inline float typical_centre(float largest, double mean_gap) {
+  constexpr double kRound = 0x1.8p32;  // doubles of this size are multiples of 2^-20
+  const double centre = static_cast<double>(largest) - mean_gap;
+  return static_cast<float>((centre + kRound) - kRound);
 }
 
 /// Result of a block of the first CUDA kernel for its part of a row.

@@ -71,7 +71,7 @@ __device__ inline Weighing make_weighing(float largest, float temperature, int u
   return w;
 }
 
-__device__ __noinline__ uint64_t weight_at_odd_temperature(float logit, const Weighing& w) {
+static __device__ __noinline__ uint64_t weight_at_odd_temperature(float logit, const Weighing& w) {
   const double difference = static_cast<double>(logit) - static_cast<double>(w.largest);
   return static_cast<uint64_t>(
       __double2ll_rn(exp(difference / static_cast<double>(w.temperature)) * static_cast<double>(1LL << w.unit_bits)));

@@ -9,6 +9,7 @@
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/session/api_frame.h"
+#include "runtime/session/embed.h"
 #include "runtime/session/picture_rows.h"
 
 namespace {
@@ -180,6 +181,14 @@ ocellus_status ocellus_session_rewind(ocellus_session* session, int32_t* found) 
   });
 }
 
+ocellus_status ocellus_session_count_tokens(ocellus_session* session, int64_t* out) {
+  OCELLUS_REQUIRE(out);
+  return on_session(session, __func__, [&](Session& s) {
+    *out = s.conversation().state().row_count;
+    return Status();
+  });
+}
+
 void ocellus_session_close(ocellus_session* session) {
   if (check_session(session, __func__).ok()) unwrap(session)->close();
 }
@@ -278,7 +287,11 @@ void ocellus_generate_params_init(ocellus_generate_params* params) {
   params->struct_bytes = sizeof *params;
   params->max_tokens = 128;
   params->top_p = 1.0f;
+  params->typical_p = 1.0f;
   params->repetition_penalty = 1.0f;
+  const ocellus::Penalties penalties;
+  params->dry_base = penalties.dry_base;
+  params->dry_length = penalties.dry_length;
 }
 
 ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_generate_params* params,
@@ -288,6 +301,31 @@ ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_
   return on_session(session, __func__, [&](Session& s) {
     Session* const one = &s;
     return ocellus::generate(&one, params, stats != nullptr ? stats : &unwanted, 1);
+  });
+}
+
+ocellus_status ocellus_session_embed(ocellus_session* session, float* values, int32_t capacity, int32_t* width) {
+  OCELLUS_REQUIRE(width);
+  return on_session(session, __func__, [&](Session& s) {
+    ocellus::Embedding out{values, capacity};
+    const Status status = embed_prompt(s, &out);
+    *width = out.width;
+    return status;
+  });
+}
+
+ocellus_status ocellus_session_embed_image(ocellus_session* session, const void* bytes, int64_t byte_count,
+                                           float* values, int32_t capacity, int32_t* width) {
+  OCELLUS_REQUIRE(bytes);
+  OCELLUS_REQUIRE(width);
+  return on_session(session, __func__, [&](Session& s) -> Status {
+    ocellus::ImageFacts facts;
+    ocellus::Embedding out{values, capacity};
+    const auto* const data = static_cast<const uint8_t*>(bytes);
+    OCELLUS_TRY(ocellus::probe_image(data, byte_count, s.engine().shape().pictures.limits, &facts));
+    const Status status = embed_picture(s, ocellus::encoded_picture(data, byte_count, facts), &out);
+    *width = out.width;
+    return status;
   });
 }
 

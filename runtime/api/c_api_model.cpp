@@ -136,6 +136,21 @@ ocellus_status ocellus_model_tokenize(const ocellus_model* model, const char* te
   return OCELLUS_OK;
 }
 
+ocellus_status ocellus_model_token_text(const ocellus_model* model, int32_t token, uint32_t flags, char* text,
+                                        int32_t capacity, int32_t* text_bytes) {
+  OCELLUS_REQUIRE(model);
+  OCELLUS_REQUIRE(text_bytes);
+  const int32_t count = model->model.text().vocabulary;
+  if (token < 0 || token >= count)
+    return result(OCELLUS_FAIL(Code::kBadArgument, "there is no token %d: the model has %d", token, count));
+  if (capacity < 0 || (capacity > 0 && text == nullptr))
+    return result(OCELLUS_FAIL(Code::kBadArgument, "there is no room for %d bytes of a token", capacity));
+  const std::string_view piece = model->model.token_text(token, (flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0);
+  std::copy_n(piece.data(), std::min<size_t>(piece.size(), static_cast<size_t>(capacity)), text);
+  *text_bytes = static_cast<int32_t>(piece.size());
+  return OCELLUS_OK;
+}
+
 ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t frame_count, double duration, int32_t most,
                                          int32_t* indices, int32_t* count) {
   OCELLUS_REQUIRE(model);

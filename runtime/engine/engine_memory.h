@@ -5,6 +5,7 @@
 #include "mm/pictures/image_decode.h"
 #include "mm/tower/waiting_views.h"
 #include "platform/arena.h"
+#include "runtime/engine/constraint_memory.h"
 #include "runtime/engine/engine_shape.h"
 #include "runtime/forward/sampler.h"
 #include "runtime/forward/step_times.h"
@@ -61,6 +62,7 @@ struct EngineMemory {
   SpreadMemory spread;
   ReductionMemory reduction;
   ThinMemory thinning;
+  ConstraintMemory constraints;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
   StagedImages staged;

@@ -395,10 +395,21 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
       bytes / 1e9);
 }
 
+/// Constraints work in their memory while they are compiled, and some of it is left for masks.
+Status size_constraints(const ocellus_limits& limits, ConstraintShape* s) {
+  constexpr int64_t kStandardBytes = int64_t{8} << 20, kLeastBytes = int64_t{1} << 16;
+  s->count = limits.max_constraints;
+  s->bytes = round_up(limits.constraint_bytes > 0 ? limits.constraint_bytes : kStandardBytes, kRowAlignment);
+  if (s->bytes >= kLeastBytes) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "a constraint takes at least %lld bytes (constraint_bytes), not %lld",
+                      static_cast<long long>(kLeastBytes), static_cast<long long>(limits.constraint_bytes));
+}
+
 /// Sizes a decode step. Rows of a draft must have the outputs that they have alone: on a GPU that takes batch
 /// invariance.
 Status size_steps(const ocellus_limits& limits, EngineShape* s) {
   s->step_rows = most_step_rows(s->sessions, s->device);
+  s->top_logprobs = limits.max_top_logprobs;
   if (limits.draft_rows < 2) return {};
   if (s->policy.evicts_answers() || s->policy.packs_oldest())
     return OCELLUS_FAIL(Code::kBadArgument,
@@ -488,6 +499,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(check_thinning(s));
   OCELLUS_TRY(size_steps(limits, &s));
+  OCELLUS_TRY(size_constraints(limits, &s.constraints));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)
     OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));

@@ -90,6 +90,18 @@ struct LibraryShape {
   bool planned() const { return entry_bytes > 0; }
 };
 
+/// Maximum constraints of an engine, and bytes of one.
+inline constexpr int32_t kMaxConstraints = 256;
+inline constexpr int64_t kMaxConstraintBytes = int64_t{1} << 30;
+
+/// Constraints of answers; count 0: none.
+struct ConstraintShape {
+  int32_t count = 0;
+  int64_t bytes = 0;  // of each
+
+  bool planned() const { return count > 0; }
+};
+
 struct EngineShape {
   DeviceTraits device;
   int32_t device_index = 0;
@@ -97,6 +109,7 @@ struct EngineShape {
   int64_t step_rows = 1;      // maximum rows of a decode step
   int64_t draft_rows = 0;     // maximum rows of one session among them, guessed tokens included; 0: no drafts
   int64_t guessing_rows = 0;  // maximum rows of a step that has guesses
+  int32_t top_logprobs = 0;   // maximum of most probable tokens that a step lists; 0: it computes no log-probabilities
   int64_t prompt_rows = 0;    // rows of the chunk: they wait to be read, and compete with each other
   int64_t stored_rows = 0;    // maximum of rows stored with a chunk: prompt_rows, or more with staged pictures
   int64_t rows_at_once = 0;   // maximum of rows that a GPU takes through a layer together; at most prompt_rows
@@ -104,6 +117,7 @@ struct EngineShape {
   PictureShape pictures;
   ReuseShape reuse;
   LibraryShape library;
+  ConstraintShape constraints;
   CachePolicy policy;
   KvShape kv;
   KvShape staged_kv;  // staged pictures

@@ -36,15 +36,25 @@ class InvariantOps {
 void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
   enqueue_logits(m, rows, s, q);
   const TraceRange range(s.trace, "sample");
-  sample_tokens({.logits = s.logits.slice_rows(0, rows),
+  const DeviceView<float> logits = s.logits.slice_rows(0, rows);
+  if (s.notes.data != nullptr)
+    list_top_tokens({.logits = logits,
+                     .steps = s.steps.device.data,
+                     .tops = s.tops.data,
+                     .top_stride = s.tops.cols,
+                     .notes = s.notes.data},
+                    q);
+  sample_tokens({.logits = logits,
                  .steps = s.steps.device.data,
-                 .tiles = s.tiles.device.data,
+                 .tiles = advance ? s.tiles.device.data : nullptr,
                  .tiles_per_row = s.tiles.device.cols,
-                 .advance = advance,
                  .results = s.results.data,
                  .result_stride = s.results.cols,
                  .forced = s.forced.data,
                  .forced_stride = s.forced.cols,
+                 .masks = s.masks.data,
+                 .mask_stride = s.masks.cols,
+                 .notes = s.notes.data,
                  .scratch = s.sample_scratch},
                 q);
 }
@@ -130,6 +140,12 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   }
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
   OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
+  if (limits.has_masks)
+    OCELLUS_TRY(take_rows(sink, "masks of tokens", kLife, kPhase, rows, divide_up(c.vocabulary, 32), &masks));
+  if (limits.lists_tops) {
+    OCELLUS_TRY(take_rows(sink, "top tokens", kLife, kPhase, kResultSteps, rows, &tops));
+    OCELLUS_TRY(take_rows(sink, "logits of penalties", kLife, kPhase, 1, rows, &notes));
+  }
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
   if (c.local.window > 0)

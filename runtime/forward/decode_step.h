@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/base/step_row.h"
+#include "kernels/sampling/top_tokens.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "platform/trace.h"
@@ -18,6 +19,15 @@ struct TypeName<StepRow> {
 template <>
 struct TypeName<StepResult> {
   static constexpr const char* value = "token";
+};
+
+template <>
+struct TypeName<TopTokens> {
+  static constexpr const char* value = "tokens";
+};
+template <>
+struct TypeName<LogitNotes> {
+  static constexpr const char* value = "logits";
 };
 
 /// Number of rows of a step, and of tiles that its attention is prepared for. On CUDA a step is recorded once for each
@@ -40,8 +50,10 @@ struct StepLimits {
   int64_t rows = 1;
   int64_t tiles_per_session = 0;
   int64_t slots_per_session = 0;  // live slots
+  bool has_masks = false;         // answers may be constrained
   KvShape kv;                     // storage of visual slots
   KvCalibration calibration;
+  bool lists_tops = false;  // rows may have SamplerParams::top_tokens
 };
 
 /// Buffers of a step: one row for each session of the batch, and then those of drafts.
@@ -52,6 +64,9 @@ struct StepScratch {
   StagedRows<int32_t> ring_starts;  // [1, B] see StepTiles
   HostView<StepResult> results;     // [kResultSteps, B], written by the device
   HostView<int32_t> forced;         // [kResultSteps, B], read by the device: tokens of forced rows
+  HostView<uint32_t> masks;         // [B, V / 32], likewise: tokens that masked rows may sample
+  HostView<TopTokens> tops;         // [kResultSteps, B], written by the device, if planned
+  DeviceView<LogitNotes> notes;     // [1, B], if tops are planned
   DeviceView<float> hidden;         // [B, D]
   DeviceView<float> angles;         // [B, rotated]
   DeviceView<float> local_angles;   // [B, rotated] of layers with a window, if there are any

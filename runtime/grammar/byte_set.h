@@ -30,6 +30,16 @@ class ByteSet {
     for (const uint64_t word : words_) sum += std::popcount(word);
     return sum;
   }
+  /// Returns the byte if it is the only one; else -1.
+  constexpr int only() const {
+    if (count() != 1) return -1;
+    int byte = 0;
+    for (const uint64_t word : words_) {
+      if (word != 0) return byte + std::countr_zero(word);
+      byte += 64;
+    }
+    return -1;
+  }
   constexpr bool empty() const { return count() == 0; }
   constexpr bool operator==(const ByteSet&) const = default;
 

@@ -49,7 +49,7 @@ class RuleNames {
     for (const ExpressionList& list : lists_) {
       for (int32_t c = list.first; c != kNoExpression; c = next_rule(c)) {
         const bool is_earlier = found.empty() || name_at(c).data() < found.data();
-        if (is_earlier && grammar_.body(id_at(c)) == kNoExpression) found = name_at(c);
+        if (is_earlier && !grammar_.is_defined(id_at(c))) found = name_at(c);
       }
     }
     return found;

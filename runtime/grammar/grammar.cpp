@@ -147,17 +147,13 @@ Expression Grammar::add_list(ExpressionKind kind, const ExpressionList& list) {
   return add({.kind = kind, .depth = depth, .a = list.first});
 }
 
-RuleId Grammar::add_rule() {
-  const int32_t index = put(Cell{.next = last_rule_});
-  if (index == kNoExpression) return kNoRule;
-  last_rule_ = index;
-  ++rule_count_;
-  return index;
-}
+RuleId Grammar::add_rule() { return put(Cell{.item = never()}); }
 
 void Grammar::define(RuleId id, Expression body) {
-  if (id != kNoRule) const_cast<Cell&>(cell(id)).item = body;
+  if (id != kNoRule) const_cast<Cell&>(cell(id)) = {.item = body, .next = id};
 }
+
+bool Grammar::is_defined(RuleId id) const { return id != kNoRule && cell(id).next != kNoExpression; }
 
 Expression Grammar::body(RuleId id) const { return id == kNoRule ? kNoExpression : cell(id).item; }
 

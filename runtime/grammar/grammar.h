@@ -66,7 +66,7 @@ class Grammar {
   Expression rule(RuleId id);
 
   void append(ExpressionList* list, Expression item);
-  /// A rule that is defined later, so that it may refer to itself.
+  /// A rule that is defined later, so that it may refer to itself; it matches no text before.
   RuleId add_rule();
   void define(RuleId id, Expression body);
 
@@ -81,7 +81,7 @@ class Grammar {
     int32_t b = 0;  // text: bytes; repeat: least
     int32_t c = 0;  // repeat: most
   };
-  /// Cell of a list.
+  /// Cell of a list; a rule, whose `next` is itself once it is defined.
   struct Cell {
     Expression item = kNoExpression;
     int32_t next = kNoExpression;
@@ -90,9 +90,10 @@ class Grammar {
   const Cell& cell(int32_t index) const { return at<Cell>(index); }
   std::string_view text_of(const Node& node) const;
   const ByteSet& bytes_of(const Node& node) const { return at<ByteSet>(node.a); }
-  int32_t rule_count() const { return rule_count_; }
-  /// kNoExpression if it was never defined.
+  /// Expressions are below it.
+  int64_t unit_count() const { return used_ / kUnit; }
   Expression body(RuleId id) const;
+  bool is_defined(RuleId id) const;
 
  private:
   template <class T>
@@ -111,8 +112,6 @@ class Grammar {
   HostView<std::byte> memory_;
   int64_t used_ = 0;
   Status status_;
-  int32_t rule_count_ = 0;
-  int32_t last_rule_ = kNoExpression;  // cells of rules, the newest first
 };
 
 }  // namespace ocellus

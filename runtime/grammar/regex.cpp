@@ -171,20 +171,20 @@ class RegexReader {
     const size_t at = text_.at();
     if (text_.is('*') || text_.is('+') || text_.is('?') || is_count(text_))
       fail(at, "there is nothing to repeat; put a backslash before it for the character");
-    else if (read_one(false, character))
+    else if (read_one(EscapePlace::kAlone, character))
       return write_set(at);
     return kNoExpression;
   }
 
-  /// True if it is the class of an escape, which stands alone in set_ or is added to it if in_class.
-  bool read_one(bool in_class, uint32_t* character) {
+  /// True if it is the class of an escape, which stands alone in set_ or is added to it in a class.
+  bool read_one(EscapePlace place, uint32_t* character) {
     const size_t at = text_.at();
     if (!text_.is('\\')) {
       if (!text_.take_character(character)) fail(at, "it is not UTF-8");
       return false;
     }
-    if (!in_class) set_.clear();
-    if (!escape_.read(&text_, in_class, &set_)) return fail(at, escape_.sentence(), escape_.code());
+    if (place == EscapePlace::kAlone) set_.clear();
+    if (!escape_.read(&text_, place, &set_)) return fail(at, escape_.sentence(), escape_.code());
     *character = escape_.character();
     return escape_.is_set();
   }
@@ -254,25 +254,27 @@ class RegexReader {
     const bool is_negated = text_.take('^');
     if (text_.is(']')) fail(begin, "a class is empty; write \\] for the character");
     set_.clear();
+    escape_.begin_class();
     while (!failed() && !text_.take(']')) {
       if (text_.at_end())
         fail(begin, "the class is not closed; write \\[ for the character");
       else
-        read_class_item();
+        read_class_item(is_negated ? EscapePlace::kNegatedClass : EscapePlace::kClass);
     }
+    if (escape_.has_opposites()) set_.add(0, kLastCharacter);
     if (is_negated) set_.negate();
     return write_set(begin);
   }
 
-  void read_class_item() {
+  void read_class_item(EscapePlace place) {
     const size_t at = text_.at();
     uint32_t first = 0, last = 0;
     if (text_.is("[:") || text_.is("[.") || text_.is("[=")) refuse(at, "POSIX classes are not supported; write ranges");
-    const bool begins_with_set = read_one(true, &first);
+    const bool begins_with_set = read_one(place, &first);
     const bool is_range = text_.is('-') && !text_.is("-]") && text_.rest().size() > 1;
     if (failed() || (begins_with_set && !is_range)) return;
     if (is_range) text_.take('-');
-    if (begins_with_set || (is_range && read_one(true, &last)))
+    if (begins_with_set || (is_range && read_one(place, &last)))
       fail(at, "a range has a class for an end; write \\- for the character");
     else if (is_range && last < first)
       fail(at, "the ends of a range are in the wrong order");

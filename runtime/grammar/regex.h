@@ -1,11 +1,12 @@
 // Regular expressions as grammars: what ECMA-262 (with the flag u), RE2 and Python's re have in common.
 //
 // Literals; \t \n \r \f \v \0 \xHH \uHHHH (pairs of surrogates, too) \u{H...}, any ASCII punctuation after a backslash;
-// \d \w \s \D \W \S over ASCII, as RE2 has them; \p{L} and \P{L} for general categories (L, Lu, Nd, ...); `.` for all
-// but the line ends of ECMA-262; classes; groups ( ) (?: ) (?<name> ) (?P<name> ); alternatives; * + ? {n} {n,} {n,m},
-// lazy ones, too, which match the same texts. ^ \A and $ \z may stand at the edges of the pattern, of its top-level
-// alternatives, and of a group that is such an alternative. Everything else is refused: lookaround, back-references,
-// \b and \B, possessive quantifiers, atomic groups, flags, POSIX classes, and what these dialects read differently.
+// \d \w \s over ASCII, \D \W \S without what any dialect counts to the others; \p{L} and \P{L} for general categories
+// (L, Lu, Nd, ...); `.` for all but the line ends of ECMA-262; classes; groups ( ) (?: ) (?<name> ) (?P<name> );
+// alternatives; * + ? {n} {n,} {n,m}, lazy ones, too, which match the same texts. ^ \A and $ \z may stand at the edges
+// of the pattern, of its top-level alternatives, and of a group that is such an alternative. Everything else is
+// refused: lookaround, back-references, \b and \B, possessive quantifiers, atomic groups, flags, POSIX classes, and
+// what these dialects read differently.
 #pragma once
 
 #include <string_view>

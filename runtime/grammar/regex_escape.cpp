@@ -10,17 +10,15 @@ namespace {
 constexpr CharacterRange kDigits[] = {{'0', '9'}};
 constexpr CharacterRange kWord[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 constexpr CharacterRange kSpace[] = {{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
+// Spaces of ECMA-262 and of Python's re.
+constexpr CharacterRange kAnySpace[] = {{'\t', '\r'},     {0x1C, ' '},      {0x85, 0x85},     {0xA0, 0xA0},
+                                        {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+                                        {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 constexpr uint32_t kFirstSurrogate = 0xD800, kFirstLowSurrogate = 0xDC00, kLastSurrogate = 0xDFFF;
 
 template <size_t kCount>
-void add_class(const CharacterRange (&ranges)[kCount], bool is_negated, CharacterSet* set) {
-  uint32_t next = 0;
-  for (const CharacterRange& range : ranges) {
-    if (!is_negated) set->add(range.first, range.last);
-    if (is_negated && range.first > next) set->add(next, range.first - 1);
-    next = range.last + 1;
-  }
-  if (is_negated) set->add(next, kLastCharacter);
+void add_all(const CharacterRange (&ranges)[kCount], CharacterSet* set) {
+  for (const CharacterRange& range : ranges) set->add(range.first, range.last);
 }
 
 /// Adds the characters of a general category, or of all whose names begin with its letter; false if there are none.
@@ -44,6 +42,18 @@ bool add_category(std::string_view name, bool is_negated, CharacterSet* set) {
   }
   if (was_in) set->add(begin, kLastCharacter);
   return is_known;
+}
+
+/// Adds the characters of \d, \w or \s. Dialects differ outside ASCII, so that what is matched is what all of them
+/// match: ASCII only where the characters are wanted, those of any dialect where they are left out.
+void add_shorthand(char letter, bool is_wanted, CharacterSet* set) {
+  if (letter == 's') return is_wanted ? add_all(kSpace, set) : add_all(kAnySpace, set);
+  if (letter == 'd') add_all(kDigits, set);
+  if (letter == 'w') add_all(kWord, set);
+  if (is_wanted) return;
+  add_category("N", false, set);
+  if (letter == 'w') add_category("L", false, set);
+  if (letter == 'w') add_category("M", false, set);
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -72,7 +82,7 @@ bool RegexEscape::refuse(const char* sentence, Code code) {
   return false;
 }
 
-bool RegexEscape::read(TextCursor* text, bool in_class, CharacterSet* set) {
+bool RegexEscape::read(TextCursor* text, EscapePlace place, CharacterSet* set) {
   is_set_ = false;
   text->take('\\');
   if (text->at_end())
@@ -83,12 +93,12 @@ bool RegexEscape::read(TextCursor* text, bool in_class, CharacterSet* set) {
   text->skip(1);
   if (c == 'x' || c == 'u' || (c >= '0' && c <= '9')) return read_number(text, c);
   if (c == 'p' || c == 'P') return read_category(text, c == 'P', set);
-  if (is_letter(c)) return read_letter(c, in_class, set);
+  if (is_letter(c)) return read_letter(c, place, set);
   character_ = static_cast<uint8_t>(c);
   return true;
 }
 
-bool RegexEscape::read_letter(char letter, bool in_class, CharacterSet* set) {
+bool RegexEscape::read_letter(char letter, EscapePlace place, CharacterSet* set) {
   const auto give = [this](uint32_t character) { return character_ = character, true; };
   switch (letter) {
     case 't': return give('\t');
@@ -97,20 +107,33 @@ bool RegexEscape::read_letter(char letter, bool in_class, CharacterSet* set) {
     case 'f': return give('\f');
     case 'v': return give('\v');
     case 'd':
-    case 'D': return add_class(kDigits, letter == 'D', set), is_set_ = true;
     case 'w':
-    case 'W': return add_class(kWord, letter == 'W', set), is_set_ = true;
     case 's':
-    case 'S': return add_class(kSpace, letter == 'S', set), is_set_ = true;
+    case 'D':
+    case 'W':
+    case 'S': return read_shorthand(letter, place == EscapePlace::kNegatedClass, set);
     case 'k': return refuse("back-references are not supported; repeat what the group matches");
     case 'b':
-      if (in_class) return give('\b');
+      if (place != EscapePlace::kAlone) return give('\b');
       [[fallthrough]];
     case 'B': return refuse("word boundaries are not supported; write the characters that may stand there");
     case 'A':
     case 'z': return refuse("\\A and \\z may only stand where the pattern or an alternative begins and ends");
     default: return refuse("it is no escape that is supported; remove the backslash or write \\u and four digits");
   }
+}
+
+bool RegexEscape::read_shorthand(char letter, bool in_negated_class, CharacterSet* set) {
+  const bool is_negated = letter < 'a';
+  const char positive = is_negated ? static_cast<char>(letter - 'A' + 'a') : letter;
+  const bool is_wanted = is_negated == in_negated_class;
+  if (!is_wanted && positive != 's' && !count_category()) return false;
+  shorthands_ |= uint32_t{1} << ((positive == 'd' ? 0 : positive == 'w' ? 1 : 2) + (is_negated ? 8 : 0));
+  CharacterSet members;
+  add_shorthand(positive, is_wanted, &members);
+  if (is_negated) members.negate();
+  for (int32_t r = 0; r < members.count(); ++r) set->add(members.ranges()[r].first, members.ranges()[r].last);
+  return is_set_ = true;
 }
 
 bool RegexEscape::read_number(TextCursor* text, char letter) {
@@ -126,11 +149,15 @@ bool RegexEscape::read_number(TextCursor* text, char letter) {
   return true;
 }
 
+bool RegexEscape::count_category() {
+  return ++categories_ <= kMaxRegexCategories || refuse("the pattern has more than 16 of \\p, \\P, \\D and \\W");
+}
+
 bool RegexEscape::read_category(TextCursor* text, bool is_negated, CharacterSet* set) {
   const std::string_view name = text->take('{') ? text->rest().substr(0, text->rest().find('}')) : "";
   if (name.empty() || name.size() > 2)
     return refuse("only general categories in braces are supported, as in \\p{L} and \\p{Lu}");
-  if (++categories_ > kMaxRegexCategories) return refuse("the pattern has more than 16 of \\p and \\P");
+  if (!count_category()) return false;
   if (!add_category(name, is_negated, set)) return refuse("it is no general category of Unicode", Code::kBadArgument);
   text->skip(name.size());
   if (!text->take('}')) return refuse("\\p{ is not closed", Code::kBadArgument);

@@ -54,6 +54,8 @@ class Model {
   /// Tokenises with tables of its own, to size plans before there is an engine. Allocates.
   Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
   Status tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const;
+  /// See Tokenizer::piece.
+  std::string_view token_text(TokenId id, bool show_special) const { return tokenizer_.piece(id, show_special); }
 
  private:
   Status read_text();

@@ -19,6 +19,7 @@ class Engine;
 /// All state of a conversation except its slots, as plain values: restoring is an assignment.
 struct ConversationState {
   int64_t next_position = 0;
+  int64_t row_count = 0;                // rows read so far, of prompts and answers, dropped ones included
   bool is_answerable = false;           // last_hidden() is the newest row's
   bool has_turns = false;               // a turn of the chat template was begun
   bool has_system = false;              // a system prompt was added

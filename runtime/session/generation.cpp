@@ -14,7 +14,9 @@
 namespace ocellus {
 namespace {
 
-Status check_params(const ocellus_generate_params& p) {
+static_assert(kMostLogitBiases == OCELLUS_MOST_LOGIT_BIASES && kMostTopTokens == OCELLUS_MOST_TOP_LOGPROBS);
+
+Status check_params(const EngineShape& shape, int64_t vocabulary, const ocellus_generate_params& p) {
   if (p.struct_bytes != sizeof p)
     return OCELLUS_FAIL(Code::kBadArgument, "the parameters were not set up by ocellus_generate_params_init");
   if (p.max_tokens < 0) return OCELLUS_FAIL(Code::kBadArgument, "max_tokens must be 0 or more, not %d", p.max_tokens);
@@ -25,6 +27,15 @@ Status check_params(const ocellus_generate_params& p) {
                         OCELLUS_DRAFT_LOOKUP, p.draft);
   if (p.slice_tokens < 0)
     return OCELLUS_FAIL(Code::kBadArgument, "slice_tokens must be 0 or more, not %d", p.slice_tokens);
+  if (p.constraint != nullptr && p.ignore_end != 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "a constrained answer ends where it is complete: give no ignore_end");
+  if (p.on_token != nullptr && shape.top_logprobs == 0)
+    return OCELLUS_FAIL(Code::kBadArgument, "log-probabilities of tokens were not planned: plan max_top_logprobs");
+  if (p.top_logprobs < 0 || p.top_logprobs > shape.top_logprobs)
+    return OCELLUS_FAIL(Code::kBadArgument, "top_logprobs must be between 0 and the planned %d, not %d",
+                        shape.top_logprobs, p.top_logprobs);
+  LogitBiases biases;
+  OCELLUS_TRY(set_logit_biases(p.logit_bias, p.logit_bias_count, vocabulary, &biases));
   return check_sampler_params(sampler_params(p));
 }
 
@@ -66,13 +77,17 @@ ocellus_stop stop_for(Status status) {
   }
 }
 
-/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
-/// still be working on the previous step.
-void set_flag(Queue& queue, int32_t* flag, bool value) {
-  if (queue.on_cuda())
-    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
-  else
-    *flag = value ? 1 : 0;
+/// Tells a receiver of the answer's tokens one and the probabilities that its step found. Returns false to stop.
+bool report_token(const Tokenizer& tokenizer, const ocellus_generate_params& p, TokenId token, float log_probability,
+                  const TopTokens& top) {
+  const auto describe = [&](TokenId id, float logarithm) -> ocellus_token_probability {
+    const std::string_view text = tokenizer.piece(id, true);
+    return {text.data(), static_cast<int32_t>(text.size()), id, logarithm};
+  };
+  ocellus_token_probability listed[kMostTopTokens];
+  for (int32_t t = 0; t < top.count; ++t) listed[t] = describe(top.tokens[t], top.log_probabilities[t]);
+  const ocellus_token_probability chosen = describe(token, log_probability);
+  return p.on_token(p.token_user, &chosen, listed, top.count) == 0;
 }
 
 }  // namespace
@@ -84,6 +99,8 @@ Status Generation::read_prompt(int32_t i) {
   conversation(i).begin_answer();
   parts_[i].thought = {engine_.model().thought_marks(), params_[i], &conversation(i).state().thought};
   parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
+  OCELLUS_TRY(parts_[i].constraint.begin(&engine_.memory().constraints, params_[i].constraint, conversation(i).slot(),
+                                         parts_[i].goes_on));
   if (parts_[i].goes_on) return prompt.read_nothing();
   OCELLUS_TRY(prompt.read_to_answer());
   if (!conversation(i).state().is_answerable)
@@ -120,7 +137,7 @@ void Generation::force_next_tokens() {
     if (token != kNoToken) forced[part.row] = token;
     if (part.thought.is_written == (token != kNoToken)) continue;
     part.thought.is_written = token != kNoToken;
-    set_flag(engine_.queue(), &scratch_.steps.device.data[part.row].forced, part.thought.is_written);
+    set_flag(&scratch_.steps.device.data[part.row].forced, part.thought.is_written);
   }
 }
 
@@ -136,6 +153,7 @@ Status Generation::start_first_tokens() {
       if (active(i) && parts_[i].goes_on == go_on) mark_active(i, is_active);
   };
   force_next_tokens();
+  write_masks();
   if (cut > 0 && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
   if (both) mark_those_that(true, false);
   if (cut < active_count()) {
@@ -154,8 +172,18 @@ Status Generation::start_first_tokens() {
   return engine_.queue().status();
 }
 
+/// Sets a flag of a row on the device, in the order of the steps even if the GPU reads host memory directly: it may
+/// still be working on the previous step.
+void Generation::set_flag(int32_t* flag, bool value) {
+  Queue& queue = engine_.queue();
+  if (queue.on_cuda())
+    queue.fail(queue.cuda()->fill(flag, value ? 1 : 0, sizeof *flag));  // any byte that is not zero
+  else
+    *flag = value ? 1 : 0;
+}
+
 void Generation::mark_active(int32_t i, bool active) {
-  set_flag(engine_.queue(), &scratch_.steps.device.data[parts_[i].row].active, active);
+  set_flag(&scratch_.steps.device.data[parts_[i].row].active, active);
 }
 
 /// A step gives the token of the previous step the evicted slot. If no step followed, that is done here; if one
@@ -229,7 +257,8 @@ bool Generation::start_step() {
   give_up_rows();
   force_next_tokens();
   place_guesses();
-  if (!run_step().ok()) return false;
+  write_masks();
+  if (active_count() == 0 || !run_step().ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
 }
@@ -242,17 +271,16 @@ Status Generation::answer() {
     const TraceRange range(engine_.trace(), step == 0 ? "first token" : "decode step");
     for (int32_t i = 0; i < count_; ++i) {
       const Status status = active(i) && step > 0 ? sessions_[i]->stop_signal().check() : Status();
-      if (status.ok()) continue;
-      finish(i, stop_for(status));
-      if (result_.ok()) result_ = status;
+      if (!status.ok()) fail(i, status);
     }
     if (started_ == step && has_text_to_pack(0)) OCELLUS_TRY(pack_text());
     // No step is running when the token of this one fills a block: it is packed before the next step.
     // Nor is one when the host writes the token of the next step around a thought.
     const bool may_write = std::any_of(
         parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
-    const int64_t ahead = queue.on_cuda() && !has_text_to_pack(1) && !may_write && !tries_drafts_ ? 2 : 1;
-    while (active_count() > 0 && started_ - step < ahead && start_step()) {
+    // And a constrained answer's next mask needs the token before it.
+    const bool waits = has_text_to_pack(1) || may_write || tries_drafts_ || is_constrained_;
+    while (active_count() > 0 && started_ - step < (queue.on_cuda() && !waits ? 2 : 1) && start_step()) {
     }
     OCELLUS_TRY(queue.status());
     if (started_ <= step) break;
@@ -319,6 +347,7 @@ void Generation::read_token(int32_t i, int64_t step) {
   state.unread_token = kNoToken;
   state.is_answerable = false;  // the last hidden row is the prompt's, no longer the newest
   ++state.next_position;
+  ++state.row_count;
 }
 
 /// Handles session i's token of a row of step `step`. A decode step has also read the token before it, whose slot is
@@ -334,12 +363,12 @@ Status Generation::accept_result(int32_t i, int64_t step, int32_t row) {
   if (forced_ != nullptr)
     accept_forced(step, result.log_probability);
   else
-    accept_token(i, given != kNoToken ? given : result.token);
+    accept_token(i, given != kNoToken ? given : result.token, step, row);
   if (active(i) && step + parts_[i].gained >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
   return {};
 }
 
-void Generation::accept_token(int32_t i, TokenId token) {
+void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t row) {
   const ocellus_generate_params& p = params_[i];
   if (!p.ignore_end && engine_.tokenizer().is_end_of_generation(token)) return finish(i, OCELLUS_STOP_END_TOKEN);
   Conversation& own = conversation(i);
@@ -351,6 +380,16 @@ void Generation::accept_token(int32_t i, TokenId token) {
   ++(part == ThoughtPart::kAnswer    ? stats.generated_tokens
      : part == ThoughtPart::kThought ? stats.thought_tokens
                                      : stats.thought_mark_tokens);
+  AnswerConstraint& constraint = parts_[i].constraint;
+  if (part == ThoughtPart::kAnswer && constraint.is_on()) {
+    const Status status = constraint.accept(token);
+    if (!status.ok()) return fail(i, status);
+  }
+  const int64_t at = step % kResultSteps;
+  if (part == ThoughtPart::kAnswer && p.on_token != nullptr &&
+      !report_token(engine_.tokenizer(), p, token, scratch_.results.row(at)[row].log_probability,
+                    scratch_.tops.row(at)[row]))
+    finish(i, OCELLUS_STOP_CALLBACK);
   Utf8Stream& characters = own.characters();
   if (part == ThoughtPart::kMark)
     deliver(i, true, characters.finish());
@@ -358,6 +397,7 @@ void Generation::accept_token(int32_t i, TokenId token) {
     deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
   const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
+  if (active(i) && constraint.is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
   if (active(i) && (stats.generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
@@ -391,6 +431,12 @@ void Generation::finish(int32_t i, ocellus_stop stop) {
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
   deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
+}
+
+/// Ends one session's answer; the others continue.
+void Generation::fail(int32_t i, Status status) {
+  finish(i, stop_for(status));
+  if (result_.ok()) result_ = status;
 }
 
 Status Generation::run() {
@@ -437,9 +483,10 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
     return OCELLUS_FAIL(Code::kBadArgument, "between 1 and %d sessions can be decoded together, not %d", kMaxSessions,
                         count);
   for (int32_t i = 0; i < count; ++i) {
-    OCELLUS_TRY(check_params(params[i]));
     if (&sessions[i]->engine() != &sessions[0]->engine())
       return OCELLUS_FAIL(Code::kBadArgument, "sessions that are decoded together must belong to one engine");
+    const Engine& engine = sessions[i]->engine();
+    OCELLUS_TRY(check_params(engine.shape(), engine.text().config.vocabulary, params[i]));
     for (int32_t k = 0; k < i; ++k)
       if (sessions[k] == sessions[i]) return OCELLUS_FAIL(Code::kBadArgument, "a session was given twice");
   }

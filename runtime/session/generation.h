@@ -7,6 +7,7 @@
 #include "kernels/sampling/guess_rows.h"
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
+#include "runtime/session/answer_constraint.h"
 #include "runtime/session/answer_thought.h"
 #include "runtime/session/session.h"
 
@@ -17,8 +18,16 @@ inline SamplerParams sampler_params(const ocellus_generate_params& p) {
           .top_k = p.top_k,
           .top_p = p.top_p,
           .min_p = p.min_p,
-          .repetition_penalty = p.repetition_penalty,
-          .seed = p.seed};
+          .typical_p = p.typical_p,
+          .top_n_sigma = p.top_n_sigma,
+          .seed = p.seed,
+          .top_tokens = p.on_token != nullptr ? p.top_logprobs : -1,
+          .penalties = {.repetition = p.repetition_penalty,
+                        .frequency = p.frequency_penalty,
+                        .presence = p.presence_penalty,
+                        .dry_multiplier = p.dry_multiplier,
+                        .dry_base = p.dry_base,
+                        .dry_length = p.dry_length}};
 }
 
 /// One call of generate(): sessions, their remaining work, and the buffers of a step.
@@ -62,6 +71,8 @@ class Generation {
     int64_t last_step = 0;   // newest step that the row took part in
     StepEviction eviction;   // the device's counts, up to the accepted tokens
     AnswerThought thought;   // its bound in this call
+    AnswerConstraint constraint;
+    bool is_masked = false;  // the device expects a mask of its next token
     StepPlace next;          // the row of the step that is started next
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
     GuessedRows guesses;     // tried in the step that is under way
@@ -79,20 +90,25 @@ class Generation {
   void give_up_rows();
   void settle_rows();
   void settle_newest();
+  void set_flag(int32_t* flag, bool value);
   void mark_active(int32_t i, bool active);
   Status start_first_tokens();
   Status run_step();
   bool start_step();
   void place_guesses();
+  Status propose(int32_t i, int32_t most, int64_t rows, int32_t* tokens, int32_t* count);
+  void write_masks();
+  Status write_masks_of(int32_t i);
   Status answer();
   Status accept_results(int64_t step, int32_t* tokens);
   Status accept_result(int32_t i, int64_t step, int32_t row);
   void read_token(int32_t i, int64_t step);
-  void accept_token(int32_t i, TokenId token);
+  void accept_token(int32_t i, TokenId token, int64_t step, int32_t row);
   void accept_forced(int64_t step, float log_probability);
   void force_next_tokens();
   void deliver(int32_t i, bool is_thought, std::string_view text);
   void finish(int32_t i, ocellus_stop stop);
+  void fail(int32_t i, Status status);
   bool active(int32_t i) const { return parts_[i].active; }
   Conversation& conversation(int32_t i) { return sessions_[i]->conversation(); }
   int64_t active_count() const {
@@ -108,6 +124,7 @@ class Generation {
   StepScratch scratch_;
   StepShape shape_;                            // without guesses
   bool tries_drafts_ = false;                  // every step must follow the token before it: there may be a guess
+  bool is_constrained_ = false;                // likewise: its mask
   int32_t guessed_rows_ = 0;                   // rows of guesses, after those of the shape
   int32_t guessed_tokens_[kMostGuessingRows];  // a token a row of them
   Part parts_[kMaxSessions];

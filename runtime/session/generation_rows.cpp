@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bitset>
 
+#include "runtime/forward/sampler.h"
 #include "runtime/policy/answer_packing.h"
 #include "runtime/session/generation.h"
 
@@ -55,18 +56,22 @@ Status Generation::place_row(int32_t i) {
   list_runs(i);
   row.active = 1;
   row.forced = forced_ != nullptr ? 1 : 0;
+  part.is_masked = part.constraint.is_on() && !part.thought.is_open();
+  row.masked = part.is_masked ? 1 : 0;
   if (part.goes_on) row.token = state.unread_token;
   row.position = part.next.position = static_cast<int32_t>(state.next_position);
   if (s.local_tiles.host.cols > 0) list_ring(cache.ring(), part.row, s);
   row.eviction = part.next.eviction = part.eviction;
   row.drawn_count = conversation(i).drawn_count();
   row.sampler = sampler_params(params_[i]);
+  OCELLUS_TRY(set_logit_biases(params_[i].logit_bias, params_[i].logit_bias_count, engine_.text().config.vocabulary,
+                               &row.sampler.biases));
   // Only the position in the ring matters once the ring is full.
   const int64_t rounds = state.recent_count / kRecentTokens;
-  row.recent_count =
+  row.recent.count =
       static_cast<int32_t>(state.recent_count % kRecentTokens + kRecentTokens * std::min<int64_t>(rounds, 1));
   const int32_t* const recent = conversation(i).recent_tokens();
-  std::copy(recent, recent + kRecentTokens, row.recent);
+  std::copy(recent, recent + kRecentTokens, row.recent.tokens);
   part.on_device = true;
   return {};
 }
@@ -124,7 +129,10 @@ Status Generation::place_rows() {
     if (!active(i)) continue;
     parts_[i].row = rows++;
     OCELLUS_TRY(place_row(i));
-    tries_drafts_ = tries_drafts_ || (forced_ == nullptr && conversation(i).draft().is_on());
+    const bool is_constrained = parts_[i].constraint.is_on();
+    is_constrained_ = is_constrained_ || is_constrained;
+    tries_drafts_ = tries_drafts_ || (forced_ == nullptr && conversation(i).draft().is_on()) ||
+                    (is_constrained && engine_.shape().draft_rows > 0);
   }
   shape_.rows = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
@@ -165,6 +173,52 @@ void Generation::give_up_rows() {
   shape_.rows = needed;
 }
 
+/// Finds tokens that session i's answer may go on with: those of its draft that its constraint allows, if they are
+/// worth trying, and those that it forces, which cost nothing but their rows.
+Status Generation::propose(int32_t i, int32_t most, int64_t rows, int32_t* tokens, int32_t* count) {
+  const Draft& draft = conversation(i).draft();
+  AnswerConstraint& constraint = parts_[i].constraint;
+  int32_t guessed = draft.guess(most, tokens), forced = 0;
+  if (constraint.is_on()) {
+    constraint.load();
+    OCELLUS_TRY(constraint.check_guesses(tokens, guessed, most, &guessed, &forced));
+  }
+  *count = std::max(forced, draft.worth_trying(guessed, rows, engine_.memory().step_times));
+  return {};
+}
+
+/// Writes the masks of the next step: of each session's own row, and of its guesses.
+void Generation::write_masks() {
+  for (int32_t i = 0; i < count_ && is_constrained_; ++i) {
+    Part& part = parts_[i];
+    if (!part.on_device || !part.active || !part.constraint.is_on()) continue;
+    const bool masked = !part.thought.is_open();
+    if (masked != part.is_masked) set_flag(&scratch_.steps.device.data[part.row].masked, masked);
+    part.is_masked = masked;
+    const Status status = masked && part.thought.next() == kNoToken ? write_masks_of(i) : Status();
+    if (status.ok()) continue;
+    fail(i, status);
+    part.on_device = false;
+    mark_active(i, false);
+  }
+}
+
+/// A model that may begin with a thought may still choose to.
+Status Generation::write_masks_of(int32_t i) {
+  Part& part = parts_[i];
+  const HostView<uint32_t> masks = scratch_.masks;
+  part.constraint.load();
+  for (int32_t k = 0; k <= part.guesses.count; ++k) {
+    uint32_t* const mask = masks.row(k == 0 ? part.row : part.guesses.first + k - 1);
+    std::fill(mask, mask + masks.cols, 0);  // vocabularies may be padded
+    OCELLUS_TRY(part.constraint.write_mask(mask));
+    if (k < part.guesses.count) part.constraint.move(guessed_tokens_[part.guesses.first + k]);
+    const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
+    if (thought != kNoToken) mask[thought / 32] |= uint32_t{1} << (thought % 32);
+  }
+  return {};
+}
+
 /// Places what drafts go on with, as much as there is room for in the session and in the step: more rows, of all
 /// sessions together, would round differently.
 void Generation::place_guesses() {
@@ -181,11 +235,11 @@ void Generation::place_guesses() {
     const int64_t wanted = int64_t{params_[i].max_tokens} - stats_[i].generated_tokens - 1;
     const auto most = static_cast<int32_t>(std::max<int64_t>(std::min({share, room, wanted}), 0));
     if (most == 0) continue;
-    const Draft& draft = conversation(i).draft();
     const int64_t rows = shape_.rows + guessed_rows_;
     GuessedRows& guesses = part.guesses;
     guesses = {.of = part.row, .first = static_cast<int32_t>(rows)};
-    guesses.count = draft.worth_trying(draft.guess(most, &args.tokens[rows]), rows, engine_.memory().step_times);
+    const Status status = propose(i, most, rows, &args.tokens[rows], &guesses.count);
+    if (!status.ok()) fail(i, status);
     guessed_rows_ += guesses.count;
     stats_[i].drafted_tokens += guesses.count;
     if (shape.kv.local.window > 0) conversation(i).cache().ring().reserve(1 + guesses.count);

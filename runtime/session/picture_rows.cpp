@@ -1,5 +1,7 @@
 #include "runtime/session/picture_rows.h"
 
+#include <algorithm>
+
 #include "kernels/linear/elementwise.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
@@ -38,6 +40,33 @@ Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan*
   const PreprocessConfig& config = shape.preprocess;
   OCELLUS_TRY(plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan));
   if (picture.time.count > 1) place_in_time(picture.time, plan);
+  return {};
+}
+
+Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total) {
+  DelimiterTokens tokens;
+  *total = 0;
+  ImagePiece piece;
+  for (ImagePieces pieces(plan); pieces.next(&piece);) {
+    if (piece.is_view()) continue;
+    OCELLUS_TRY(tokens.encode(tokenizer, piece.text));
+    *total += tokens.count();
+  }
+  return {};
+}
+
+Status average_image_rows(const PromptChunk& chunk, float* staging, float* mean, Queue& queue) {
+  const int64_t width = chunk.inputs.cols;
+  queue.copy(staging, chunk.inputs.data, chunk.row_count * width * int64_t{sizeof(float)});
+  OCELLUS_TRY(queue.finish());
+  std::fill_n(mean, width, 0.0f);
+  for (int64_t p = 0; p < chunk.piece_count; ++p) {
+    const Piece& piece = chunk.pieces.data[p];
+    for (int64_t i = 0; piece.kind == RowKind::kImage && i < piece.row_count; ++i)
+      for (int64_t e = 0; e < width; ++e) mean[e] += staging[(piece.first_row + i) * width + e];
+  }
+  const auto count = static_cast<float>(chunk.row_count - chunk.text_count);
+  for (int64_t e = 0; e < width; ++e) mean[e] /= count;
   return {};
 }
 

@@ -14,6 +14,12 @@ struct VisionScratch;
 /// Plans the views of a picture, which must be within the planned limits: kBadImage or kFull.
 Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan);
 
+/// Counts the tokens of all texts around the views of a picture.
+Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total);
+
+/// Computes the mean of the image rows of a chunk. `staging`: room for all of its rows, in the host's memory.
+Status average_image_rows(const PromptChunk& chunk, float* staging, float* mean, Queue& queue);
+
 class PictureRows {
  public:
   explicit PictureRows(Conversation& conversation) : conversation_(conversation) {}

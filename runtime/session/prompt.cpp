@@ -166,6 +166,7 @@ Status read_rows(Conversation& conversation, Reuse& reuse) {
   ConversationState& state = conversation.state();
   PromptStats& stats = conversation.stats();
   state.next_position += chunk.position_count;
+  state.row_count += chunk.tokens();
   state.is_answerable = chunk.ends_with_row();
   stats.rows += static_cast<int32_t>(chunk.tokens());
   stats.image_rows += static_cast<int32_t>(chunk.tokens() - chunk.text_count + chunk.linked_rows);

@@ -9,19 +9,6 @@
 namespace ocellus {
 namespace {
 
-/// Counts the tokens of all texts around the views of a picture.
-Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total) {
-  DelimiterTokens tokens;
-  *total = 0;
-  ImagePiece piece;
-  for (ImagePieces pieces(plan); pieces.next(&piece);) {
-    if (piece.is_view()) continue;
-    OCELLUS_TRY(tokens.encode(tokenizer, piece.text));
-    *total += tokens.count();
-  }
-  return {};
-}
-
 /// The tokens are left in the engine's buffer for them.
 Status encode_text(Engine& engine, std::string_view text, bool parse_special, bool continues, int64_t* count) {
   const int64_t size = static_cast<int64_t>(text.size());

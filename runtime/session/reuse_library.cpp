@@ -294,24 +294,13 @@ int64_t Reuse::store_image(const EntryFacts& facts, int32_t ordinal, double comp
   return traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
 }
 
-/// Computes the mean of the image rows of a chunk. The staging is free: its former contents have been transferred.
+/// The staging is free: its former contents have been transferred.
 void Reuse::note_embedding(const PromptChunk& chunk) {
   if (library_ == nullptr) return;
   EngineMemory& memory = conversation_.engine().memory();
-  Queue& queue = conversation_.engine().queue();
-  const int64_t width = chunk.inputs.cols;
-  float* const mean = memory.library_embedding.data;
-  auto* const rows = reinterpret_cast<float*>(memory.library_staging.data);
-  queue.copy(rows, chunk.inputs.data, chunk.row_count * width * int64_t{sizeof(float)});
-  if (!queue.finish().ok()) return;
-  std::fill_n(mean, width, 0.0f);
-  for (int64_t p = 0; p < chunk.piece_count; ++p) {
-    const Piece& piece = chunk.pieces.data[p];
-    for (int64_t i = 0; piece.kind == RowKind::kImage && i < piece.row_count; ++i)
-      for (int64_t e = 0; e < width; ++e) mean[e] += rows[(piece.first_row + i) * width + e];
-  }
-  const auto count = static_cast<float>(chunk.row_count - chunk.text_count);
-  for (int64_t e = 0; e < width; ++e) mean[e] /= count;
+  auto* const staging = reinterpret_cast<float*>(memory.library_staging.data);
+  // A failure stays in the queue.
+  (void)average_image_rows(chunk, staging, memory.library_embedding.data, conversation_.engine().queue());
 }
 
 }  // namespace ocellus

@@ -120,6 +120,7 @@ Status Session::add_synthetic_image() {
   cache().note_image_position(ordinal, state.next_position);
   cache().commit_image(ordinal, shape.kv.image_slots, tokens);
   state.next_position += tokens;
+  state.row_count += tokens;
   state.is_answerable = false;
   engine().note_cache_use();
   return {};

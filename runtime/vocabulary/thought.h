@@ -48,6 +48,8 @@ class ThoughtMarks {
   Status read(std::string_view jinja, const Tokenizer& tokenizer);
 
   Thinking thinking() const { return thinking_; }
+  /// <think>, or kNoToken.
+  TokenId begin_token() const { return begin_; }
   /// Returns kStandardThoughtTokens if the model always thinks, else 0.
   int32_t standard_tokens() const { return thinking_ == Thinking::kAlways ? kStandardThoughtTokens : 0; }
   /// Maximum number of tokens around the thought of one answer.

@@ -23,6 +23,7 @@ class GrammarReference {
   const Ends& ends(Expression e, size_t begin) {
     const auto key = std::make_pair(e, begin);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    known_[key] = {};  // left recursion that never ends matches nothing
     Ends result = find_ends(e, begin);
     return known_[key] = std::move(result);
   }

@@ -82,8 +82,11 @@ ocellus_generate_params default_params(int32_t max_tokens) {
 }
 
 std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, const ocellus_generate_params& params) {
+  return batch_answers(sessions, std::vector<ocellus_generate_params>(sessions.size(), params));
+}
+
+std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, std::vector<ocellus_generate_params> each) {
   std::vector<Answer> answers(sessions.size());
-  std::vector<ocellus_generate_params> each(sessions.size(), params);
   std::vector<ocellus_generate_stats> stats(sessions.size());
   for (size_t i = 0; i < sessions.size(); ++i) {
     if (each[i].on_text != nullptr) continue;

@@ -51,6 +51,7 @@ ocellus_generate_params default_params(int32_t max_tokens = 128);
 
 /// All sessions together; answers in the same order. The status of the call stands in each.
 std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, const ocellus_generate_params& params);
+std::vector<Answer> batch_answers(const std::vector<Session*>& sessions, std::vector<ocellus_generate_params> each);
 
 Answer answer_of(Session& session, const ocellus_generate_params& params = default_params());
 

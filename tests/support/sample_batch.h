@@ -21,6 +21,9 @@ struct SampleBatch {
         steps(1, rows),
         results(kResultSteps, rows, rows + gap),
         forced(kResultSteps, rows, rows + 2 * gap),
+        masks(rows, divide_up(vocabulary, kMaskTokens), divide_up(vocabulary, kMaskTokens) + gap),
+        tops(kResultSteps, rows, rows + gap),
+        notes(1, rows),
         scratch(1, sample_scratch_bytes(rows, vocabulary, queue.traits())) {
     for (int64_t b = 0; b < rows; ++b) {
       step(b) = StepRow();
@@ -28,11 +31,26 @@ struct SampleBatch {
     }
   }
   StepRow& step(int64_t b) { return steps.at(0, b); }
+  TopTokens& top(int64_t step, int64_t b) { return tops.at(step % kResultSteps, b); }
   StepResult& result(int64_t step, int64_t b) { return results.at(step % kResultSteps, b); }
   /// The row reads `token` after its step `step`.
   void force(int64_t b, int64_t at_step, int32_t token) {
     step(b).forced = 1;
     forced.at(at_step % kResultSteps, b) = token;
+  }
+  /// Only tokens for which `allows` is true; bits beyond the vocabulary are set.
+  template <class Allows>
+  void mask(int64_t b, Allows allows) {
+    step(b).masked = 1;
+    const int64_t words = divide_up(vocabulary, kMaskTokens);
+    for (int64_t w = 0; w < words; ++w) {
+      uint32_t bits = 0;
+      for (int64_t k = 0; k < kMaskTokens; ++k) {
+        const int64_t token = w * kMaskTokens + k;
+        if (token >= vocabulary || allows(token)) bits |= uint32_t{1} << k;
+      }
+      masks.at(b, w) = bits;
+    }
   }
   void set_logits(int64_t b, const std::vector<float>& values) {
     std::copy(values.begin(), values.end(), &logits.at(b, 0));
@@ -41,22 +59,35 @@ struct SampleBatch {
   SampleTokensArgs args() {
     return {.logits = logits.view(),
             .steps = steps.data(),
-            .tiles = tiles.data(),
+            .tiles = tiles.empty() ? nullptr : tiles.data(),
             .tiles_per_row = static_cast<int64_t>(tiles.size()) / rows,
-            .advance = !tiles.empty(),
             .results = results.data(),
             .result_stride = results.view().stride,
             .forced = forced.data(),
             .forced_stride = forced.view().stride,
+            .masks = masks.data(),
+            .mask_stride = masks.view().stride,
+            .notes = notes.data(),
             .scratch = scratch.view()};
   }
+  TopTokensArgs top_args() {
+    return {.logits = logits.view(),
+            .steps = steps.data(),
+            .tops = tops.data(),
+            .top_stride = tops.view().stride,
+            .notes = notes.data()};
+  }
   void run() {
+    list_top_tokens(top_args(), queue);
     sample_tokens(args(), queue);
     REQUIRE(queue.finish().ok());
     REQUIRE(logits.intact());
     REQUIRE(steps.intact());
     REQUIRE(results.intact());
     REQUIRE(forced.intact());
+    REQUIRE(masks.intact());
+    REQUIRE(tops.intact());
+    REQUIRE(notes.intact());
     REQUIRE(scratch.intact());
   }
 
@@ -64,9 +95,12 @@ struct SampleBatch {
   int64_t rows, vocabulary;
   Guarded<float> logits;
   Guarded<StepRow> steps;
-  Vector<KvRun> tiles;  // none: advance is off
+  Vector<KvRun> tiles;  // none: rows keep their places
   Guarded<StepResult> results;
   Guarded<int32_t> forced;
+  Guarded<uint32_t> masks;
+  Guarded<TopTokens> tops;
+  Guarded<LogitNotes> notes;
   Guarded<std::byte> scratch;
 };
 
@@ -81,7 +115,7 @@ inline uint64_t hash_of(const std::vector<float>& logits) {
 }
 
 inline void remember(StepRow& row, const std::vector<int32_t>& tokens) {
-  for (const int32_t token : tokens) row.recent[row.recent_count++ % kRecentTokens] = token;
+  for (const int32_t token : tokens) row.recent.push(token);
 }
 
 }  // namespace ocellus::test

@@ -44,6 +44,8 @@ class FakeExchange : public HttpExchange {
   char name_;
 };
 
+constexpr Endpoint kChat = {"POST", "/v1/chat/completions", read_chat, true};
+
 struct Engine {
   explicit Engine(int32_t sessions = 1) {
     const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/apps/models/";
@@ -81,7 +83,7 @@ TEST_SUITE("http scheduler") {
     ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
     for (int i = 0; i < 3; ++i) {
       const auto exchange = std::make_shared<FakeExchange>("Hello " + std::to_string(i));
-      scheduler.submit(exchange);
+      scheduler.submit(exchange, kChat);
       CHECK(wait_for([&] { return exchange->status == 200; }, 20'000));
     }
     CHECK(tries > 5);
@@ -99,8 +101,8 @@ TEST_SUITE("http scheduler") {
     std::string pieces;
     const auto first = std::make_shared<FakeExchange>("A question", 12, &pieces);
     const auto next = std::make_shared<FakeExchange>("B question", 12, &pieces);
-    scheduler.submit(first);
-    scheduler.submit(next);
+    scheduler.submit(first, kChat);
+    scheduler.submit(next, kChat);
     are_there = true;
     are_there.notify_one();
     CHECK(wait_for([&] { return first->status == 200 && next->status == 200; }, 20'000));

@@ -20,8 +20,9 @@ std::string encode_base64(const Bytes& bytes) {
 }
 
 std::vector<Bytes> make_seeds() {
-  const std::string picture = R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
-                              encode_base64(read_source_file("tests/data/images/gray_2.png")) + R"(","detail":"low"}})";
+  const std::string frame = encode_base64(read_source_file("tests/data/images/gray_2.png"));
+  const std::string picture =
+      R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" + frame + R"(","detail":"low"}})";
   const std::string words = R"({"type":"text","text":"What is there?"})";
   return {
       bytes_of(R"({"messages":[{"role":"user","content":"Hello"}]})"),
@@ -32,6 +33,8 @@ std::vector<Bytes> make_seeds() {
                R"("min_p":0.1,"seed":-7,"stop":["\n","end"],"repetition_penalty":1.1,"ignore_eos":false})"),
       bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(,{"type":"image_url","image_url":)" +
                R"({"url":"library:0123456789abcdef0123456789abcdef"}}]}]})"),
+      bytes_of(R"({"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"fps":2,"url":)" +
+               R"("data:video/jpeg;base64,)" + frame + "," + frame + R"("}},)" + words + R"(]}],"n":2})"),
       bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(]}],"max_completion_tokens":9,"stop":"x",)" +
                R"("n":1,"tools":[],"response_format":{"type":"text"},"modalities":["text"],"user":"u",)" +
                R"("logit_bias":{},"tool_choice":"none","metadata":{"a":"b"},"frequency_penalty":0})")};
@@ -49,9 +52,11 @@ bool run(const uint8_t* data, size_t size) {
     for (const app::ChatTurn& turn : request.turns) {
       const int64_t images = app::count_images(turn.parts);
       for (const app::ChatPart& part : turn.parts) {
-        const bool is_inside = part.picture.data() >= body.data() &&
-                               part.picture.data() + part.picture.size() <= body.data() + body.size();
-        require(!part.is_image || !part.key.empty() || is_inside, "a picture lies in the request's body");
+        const auto is_inside = [&](std::string_view picture) {
+          return picture.data() >= body.data() && picture.data() + picture.size() <= body.data() + body.size();
+        };
+        require(!part.is_picture() || !part.key.empty() || is_inside(part.picture), "a picture lies in the body");
+        for (const std::string_view frame : part.frames) require(is_inside(frame), "a frame lies in the body");
       }
       require(app::count_images(app::arrange_parts(turn.parts, 0)) == images, "no picture gets lost");
     }

@@ -23,8 +23,10 @@ struct Rows {
       step.new_tile = static_cast<int32_t>(random.integer(0, 2));
       step.new_slot = static_cast<int32_t>(random.integer(0, 15));
       step.step = static_cast<int32_t>(random.integer(0, 100));
-      step.recent_count = static_cast<int32_t>(random.integer(0, 2 * kRecentTokens));
+      step.recent.count = static_cast<int32_t>(random.integer(0, 2 * kRecentTokens));
+      step.masked = static_cast<int32_t>(random.integer(0, 1));
       step.drawn_count = static_cast<uint64_t>(random.integer(0, 100));
+      step.sampler.biases.count = static_cast<int32_t>(random.integer(0, 9));
       step.sampler.seed = static_cast<uint64_t>(random.integer(0, 100));
     }
     for (test::Vector<KvRun>* const runs : {&tiles, &local_tiles})

@@ -176,7 +176,7 @@ TEST_CASE("top-k, top-p and min-p keep exactly the tokens of their definitions")
 }
 
 TEST_CASE("the repetition penalty weighs on a token once, however often it occurred") {
-  const SamplerParams params{.repetition_penalty = 2.0f};
+  const SamplerParams params{.penalties = {.repetition = 2.0f}};
   test::for_each_backend([&](Queue& queue) {
     const auto after_penalty = [&](const std::vector<float>& logits, const std::vector<int32_t>& recent) {
       Batch batch(queue, 1, static_cast<int64_t>(logits.size()));

@@ -63,7 +63,15 @@ TEST_CASE("escapes are the characters that they name") {
   check_texts("\\.\\*\\/\\-\\^\\$\\{\\\\", {".*/-^${\\"}, {"x*/-^${\\"});
   check_texts("a\\0", {std::string("a\0", 2)}, {"a", "a0"});
   check_texts("\\d+", {"0", "19"}, {"", "a", "\xd9\xa3"});
-  check_texts("\\w\\W\\s\\S\\D", {"_- xx", "Z\xc3\xa9\tx-"}, {"--  x", "aa xx", "a-\vxx", "a-  x", "a- x9"});
+  check_texts("\\w\\W\\s\\S\\D", {"_- xx", "Z\xe2\x82\xac\tx-"}, {"--  x", "aa xx", "a-\vxx", "a-  x", "a- x9"});
+}
+
+TEST_CASE("characters that dialects count differently are in no class and in no negated one") {
+  check_texts("\\S|\\s|[^\\s]", {"a", " ", "\xc3\xa9"}, {"\x1c", "\v", "\xc2\xa0", "\xc2\x85", "\xef\xbb\xbf"});
+  check_texts("\\D|[^\\d]", {"a", "\xc3\xa9"}, {"1", "\xd9\xa3"});
+  check_texts("\\W|[^\\w]", {"-", "\xe2\x82\xac"}, {"a", "\xc3\xa9", "\xd9\xa3"});
+  check_texts("[^\\S]", {" ", "\t"}, {"a", "\xc2\xa0"});
+  check_texts("[\\w\\W]|[\\d\\D]", {"a", "\xc3\xa9"}, {"ab"});
 }
 
 TEST_CASE("general categories are those of Unicode") {

@@ -1,0 +1,83 @@
+// POST /v1/chat/completions
+#include <algorithm>
+#include <utility>
+
+#include "apps/serve/chat_job.h"
+#include "apps/serve/endpoint.h"
+
+namespace ocellus::app {
+namespace {
+
+// Checks limits that no single field shows.
+void check_request(const ServeContext& context, const ChatRequest& request) {
+  check_model(context, request.model);
+  if (request.params.max_thought_tokens > 0 && !context.options.thinks) {
+    throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
+                       "unsupported_parameter");
+  }
+  check_choices(context, request);
+  context.unknown.take(request.unknown_fields);
+  check_images(context, request);
+}
+
+}  // namespace
+
+void check_model(const ServeContext& context, const std::string& name) {
+  const std::vector<std::string>& names = context.options.names;
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
+  throw RequestError(404, "There is no model " + name + "; this server has " + names[0] + ".", "model",
+                     "model_not_found");
+}
+
+void check_choices(const ServeContext& context, const ChatRequest& request) {
+  if (request.choices <= context.options.choices) return;
+  throw RequestError(400,
+                     "n must be at most " + std::to_string(context.options.choices) +
+                         ": start the server with --choices " + std::to_string(request.choices) + ".",
+                     "n", "unsupported_value");
+}
+
+void check_images(const ServeContext& context, const ChatRequest& request) {
+  const int32_t most = context.options.images;
+  int64_t images = 0;
+  for (const ChatTurn& turn : request.turns) {
+    for (const ChatPart& part : turn.parts) {
+      if (!part.is_picture() || ++images <= most || most == 0) continue;
+      const std::string needed = std::to_string(request.image_count());
+      throw RequestError(400,
+                         "The request has " + needed + " pictures, and memory is planned for " + std::to_string(most) +
+                             ": start the server with --images " + needed + ".",
+                         part.param, "context_length_exceeded");
+    }
+  }
+}
+
+namespace {
+
+void check_videos(const ServeContext& context, const ChatRequest& request) {
+  const int64_t frames = request.frame_count();
+  if (frames <= context.options.clip_frames) return;
+  throw RequestError(400,
+                     "The request has videos of " + std::to_string(frames) + " frames, and memory is planned for " +
+                         std::to_string(context.options.clip_frames) + ": start the server with --clip-frames " +
+                         std::to_string(frames) + ".",
+                     "messages", "context_length_exceeded");
+}
+
+}  // namespace
+
+void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
+  ChatRequest& request = job->request;
+  request = parse_chat_request(&job->body.bytes, context.options.params);
+  check_request(context, request);
+  context.files.fill_in(&request, job->user, context.options.images);
+  check_videos(context, request);
+  if (request.image_count() + request.frame_count() == 0) job->body.bytes = {};
+  job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
+  check_images(context, request);
+  arrange_turns(&request);
+  job->reply.note_retrieved(request.retrieved);
+  job->begin_answers(context, ReplyForm::kChat);
+}
+
+}  // namespace ocellus::app

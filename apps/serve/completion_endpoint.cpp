@@ -1,0 +1,70 @@
+// POST /v1/completions: texts or tokens that are continued, without a chat template.
+#include "apps/serve/chat_job.h"
+#include "apps/serve/endpoint.h"
+#include "apps/serve/json_fields.h"
+#include "apps/serve/model_tokens.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr size_t kMaxPrompts = 64;
+
+RawPrompt parse_prompt(const ocellus_model* model, const RequestJson& value, const std::string& param) {
+  RawPrompt prompt;
+  if (value.is_array()) {
+    prompt.tokens = expect_tokens(model, value, param);
+    for (const int32_t token : prompt.tokens) prompt.text += token_text(model, token);
+  } else {
+    prompt.text = expect_string(value, param);
+    prompt.tokens = tokenize(model, prompt.text, OCELLUS_TEXT_START | OCELLUS_TEXT_PARSE_SPECIAL, param);
+  }
+  if (prompt.tokens.empty()) throw RequestError(400, param + " is empty.", param);
+  return prompt;
+}
+
+// A text, tokens, or a list of either.
+std::vector<RawPrompt> parse_prompts(const ocellus_model* model, const RequestJson& value) {
+  const bool is_list = value.is_array() && !value.empty() && !value[0].is_number();
+  if (!is_list) return {parse_prompt(model, value, "prompt")};
+  if (value.size() > kMaxPrompts) {
+    throw RequestError(400, "prompt must have at most " + std::to_string(kMaxPrompts) + " entries.", "prompt");
+  }
+  std::vector<RawPrompt> prompts;
+  for (const RequestJson& one : value) {
+    prompts.push_back(parse_prompt(model, one, "prompt[" + std::to_string(prompts.size()) + "]"));
+  }
+  return prompts;
+}
+
+void refuse_others(const RequestJson& body, const ChatRequest& request) {
+  const RequestJson* suffix = find_field(body, "suffix");
+  if (suffix != nullptr && *suffix != "") {
+    throw RequestError(400, "suffix is not supported by this server.", "suffix", "unsupported_parameter");
+  }
+  const RequestJson* best = find_field(body, "best_of");
+  if (best != nullptr && *best != request.choices) {
+    throw RequestError(400, "best_of must be n: all answers are returned.", "best_of", "unsupported_value");
+  }
+}
+
+}  // namespace
+
+void read_completion(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
+  const RequestJson body = parse_request_json(job->body.bytes);
+  job->body = {};
+  ChatRequest& request = job->request;
+  request.params = context.options.params;
+  request.params.max_thought_tokens = 0;
+  parse_answer_fields(body, {"prompt", "echo", "suffix", "best_of"}, &request);
+  check_model(context, request.model);
+  check_choices(context, request);
+  refuse_others(body, request);
+  context.unknown.take(request.unknown_fields);
+  const RequestJson* prompt = find_field(body, "prompt");
+  if (prompt == nullptr) throw RequestError(400, "prompt is missing.", "prompt");
+  request.prompts = parse_prompts(context.model, *prompt);
+  request.echo = bool_field(body, "echo");
+  job->begin_answers(context, ReplyForm::kCompletion);
+}
+
+}  // namespace ocellus::app

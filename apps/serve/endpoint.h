@@ -1,0 +1,47 @@
+// Endpoints whose requests are read apart from the server's thread: one row each in chat_server.cpp, one source each.
+#pragma once
+
+#include "apps/http/http_server.h"
+#include "apps/serve/kept_files.h"
+#include "apps/serve/serve_options.h"
+#include "apps/serve/unknown_fields.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+
+struct ChatJob;
+
+struct ServeContext {
+  const ocellus_model* model;
+  const ServeOptions& options;
+  const KeptFiles& files;
+  UnknownFields& unknown;
+};
+
+// Reads the request in job->body. The job then has either an answer already (ChatJob::answer), or work for a session
+// (ChatJob::work), or prompts to be answered (ChatJob::request). Throws a RequestError.
+using ReadRequest = void (*)(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+
+struct Endpoint {
+  const char* method;
+  const char* path;
+  ReadRequest read;
+  bool is_counted;  // in ocellus_requests_total: the model answers it
+};
+
+void read_chat(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_completion(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_embeddings(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_tokenize(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_detokenize(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_file_upload(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_file_question(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+
+// Checks, for endpoints. All throw a RequestError.
+// An empty name is the only model.
+void check_model(const ServeContext& context, const std::string& name);
+void check_choices(const ServeContext& context, const ChatRequest& request);
+// Names the first picture that is one too many.
+void check_images(const ServeContext& context, const ChatRequest& request);
+
+}  // namespace ocellus::app

@@ -1,0 +1,46 @@
+// The steps in which a session is given a request, and those that it has read before and need not read again.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/serve/chat_request.h"
+
+namespace ocellus::app {
+
+enum class StepKind : char { kSystem, kBeginTurn, kText, kPicture, kClip, kEntry, kEndTurn, kAnswer, kTokens };
+
+struct PromptStep {
+  StepKind kind;
+  std::string_view content = {};  // text, bytes of a picture, key of a library's entry, or tokens
+  std::string_view param = "messages";
+  const ChatPart* clip = nullptr;
+};
+
+// Lists the steps of the index-th of the request's prompts, or of its conversation. They point into the request.
+std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index);
+
+// Returns the number of steps after which to mark the session: what comes before is likely to come again. In a
+// conversation, all up to the last picture or video of the last turn, or to its beginning; of a prompt, all tokens but
+// the last.
+size_t find_mark(const std::vector<PromptStep>& steps);
+
+// The steps that a session has read up to its mark. Empty: it has no mark.
+struct Beginning {
+  using Digest = std::array<uint64_t, 2>;
+
+  std::string user;             // only this user's requests may go on from it
+  std::vector<Digest> digests;  // one a step
+  int64_t tokens = 0;
+  int64_t used = 0;  // number of the request that used it last
+
+  void set(const std::string& owner, std::span<const PromptStep> steps);
+  // True if the steps begin with these, and are the same user's.
+  bool begins(const std::string& owner, const std::vector<PromptStep>& steps) const;
+};
+
+}  // namespace ocellus::app

@@ -1,0 +1,38 @@
+// Settings of `ocellus serve`, as its requests see them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/serve/asked_retrieval.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+
+struct ServeOptions {
+  int32_t queue = 16;                            // maximum number of waiting requests; more get 429
+  int32_t deadline_s = 60;                       // from arrival; then the answer ends, or 504 if it has not begun
+  int32_t choices = 8;                           // maximum answers of one request
+  int64_t cache_bytes = 1;                       // planned for the keys and values of all sessions
+  int32_t images = 0;                            // maximum per conversation, besides `retrievals`
+  int32_t clip_frames = 0;                       // maximum frames of videos per conversation
+  int32_t retrievals = 0;                        // pictures that the model may ask for during an answer
+  RetrievalForm form = {};                       // the way in which it asks
+  bool strict = false;                           // refuse unknown fields instead of ignoring them
+  std::vector<std::string> names;                // the model's names; the first one is its own
+  std::string fingerprint;                       // identifies the model and the settings that change answers
+  ocellus_generate_params params;                // defaults of requests
+  bool thinks = false;                           // the model's answers may begin with a thought
+  ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
+  bool shares = false;                           // sessions share pictures on the device
+  bool keeps_beginnings = false;                 // sessions keep what they have read, for requests that begin alike
+  std::string owner;                             // the user of requests without a key of their own
+  std::function<void()> enter;                   // called first on the engine's thread; may be empty
+  std::function<void(const std::string&)> note;  // takes a line for the log; may be empty
+  // Reopens a session, as ocellus_session_open does.
+  std::function<ocellus_status(ocellus_engine*, ocellus_session**)> open = ocellus_session_open;
+};
+
+}  // namespace ocellus::app

@@ -1,0 +1,82 @@
+#include "apps/setup/constraint_options.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+#include "apps/base/failure.h"
+#include "apps/setup/options.h"
+
+namespace ocellus::app {
+namespace {
+
+// Longer texts are refused by the library; reading stops there.
+constexpr std::streamsize kMostBytes = (std::streamsize{1} << 20) + 1;
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw file_failure(path, "cannot be opened");
+  std::string text(static_cast<size_t>(kMostBytes), '\0');
+  file.read(text.data(), kMostBytes);
+  if (file.bad() || file.gcount() == 0) throw Failure(kExitBadInput, path + ": there is nothing to read.");
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+void constrain(CommonOptions* options, int32_t kind, const std::string& text, const std::string& place) {
+  if (options->constraint != nullptr)
+    throw Failure(kExitUsage,
+                  "an answer has one constraint: give one of --schema, --grammar, --regex and --json-answer.");
+  options->constraint = std::make_shared<AnswerConstraint>();
+  options->constraint->kind = kind;
+  options->constraint->text = text;
+  options->constraint->place = place;
+}
+
+}  // namespace
+
+void add_constraint_options(CLI::App* command, CommonOptions* options) {
+  const auto add_file = [&](const char* flag, int32_t kind, const char* meaning) {
+    command
+        ->add_option_function<std::string>(
+            flag, [options, kind](const std::string& path) { constrain(options, kind, read_text(path), path); },
+            meaning)
+        ->option_text("FILE")
+        ->group("Answers");
+  };
+  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "Answers are JSON that satisfies the JSON schema in a file");
+  add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR,
+           "Answers follow the GBNF grammar in a file, as llama.cpp reads them");
+  command
+      ->add_option_function<std::string>(
+          "--regex",
+          [options](const std::string& text) { constrain(options, OCELLUS_CONSTRAINT_REGEX, text, "--regex"); },
+          "Answers match a regular expression as a whole")
+      ->option_text("TEXT")
+      ->group("Answers");
+  command
+      ->add_flag_callback(
+          "--json-answer",
+          [options] { constrain(options, OCELLUS_CONSTRAINT_SCHEMA, R"({"type": "object"})", "--json-answer"); },
+          "Answers are JSON objects")
+      ->group("Answers");
+}
+
+Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options) {
+  if (options.constraint == nullptr) return nullptr;
+  AnswerConstraint& wanted = *options.constraint;
+  ocellus_constraint_params params;
+  ocellus_constraint_params_init(&params);
+  params.kind = wanted.kind;
+  params.text = wanted.text.data();
+  params.text_bytes = std::ssize(wanted.text);
+  ocellus_constraint* constraint = nullptr;
+  const ocellus_status status = ocellus_constraint_create(engine, &params, &constraint);
+  if (status != OCELLUS_OK) {
+    const Failure failure = library_failure(status, wanted.place);
+    throw Failure(wanted.kind == OCELLUS_CONSTRAINT_REGEX ? kExitUsage : kExitBadInput, failure.what());
+  }
+  wanted.compiled = constraint;
+  return Constraint(constraint);
+}
+
+}  // namespace ocellus::app

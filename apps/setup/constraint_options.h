@@ -1,0 +1,38 @@
+// Constraints of answers on the command line: a schema, a grammar or a regular expression.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/ocellus.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ocellus::app {
+
+struct CommonOptions;
+
+// What an answer may be. The engine's constraint is there while the engine is.
+struct AnswerConstraint {
+  int32_t kind = OCELLUS_CONSTRAINT_SCHEMA;
+  std::string text;
+  std::string place;  // of the text, for sentences: a file, a flag
+  const ocellus_constraint* compiled = nullptr;
+};
+
+struct ConstraintDestroyer {
+  void operator()(ocellus_constraint* constraint) const { ocellus_constraint_destroy(constraint); }
+};
+using Constraint = std::unique_ptr<ocellus_constraint, ConstraintDestroyer>;
+
+// Adds --schema, --grammar, --regex and --json-answer.
+void add_constraint_options(CLI::App* command, CommonOptions* options);
+
+// Compiles the constraint of the options for an engine that was planned for it; null if there is none. Throws a Failure
+// that names its place.
+Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options);
+
+}  // namespace ocellus::app

@@ -1,0 +1,30 @@
+// The C API of constraints.
+#include "runtime/api/handles.h"
+
+using ocellus::ConstraintSlot;
+using ocellus::result;
+
+void ocellus_constraint_params_init(ocellus_constraint_params* params) {
+  if (params == nullptr) return;
+  *params = {};
+  params->struct_bytes = sizeof *params;
+}
+
+ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_constraint_params* params,
+                                         ocellus_constraint** out) {
+  OCELLUS_REQUIRE(engine);
+  OCELLUS_REQUIRE(params);
+  OCELLUS_REQUIRE(out);
+  *out = nullptr;
+  if (params->struct_bytes != sizeof *params || params->text == nullptr || params->text_bytes < 0)
+    return result(OCELLUS_FAIL(ocellus::Code::kBadArgument,
+                               "the constraint was not set up by ocellus_constraint_params_init, or has no text"));
+  ConstraintSlot* slot = nullptr;
+  const ocellus_status status = result(engine->engine->memory().constraints.open(*params, &slot));
+  *out = reinterpret_cast<ocellus_constraint*>(slot);
+  return status;
+}
+
+void ocellus_constraint_destroy(ocellus_constraint* constraint) {
+  if (constraint != nullptr) reinterpret_cast<ConstraintSlot*>(constraint)->serial = 0;
+}

@@ -1,0 +1,87 @@
+#include "runtime/engine/constraint_memory.h"
+
+#include <algorithm>
+
+#include "runtime/grammar/gbnf.h"
+#include "runtime/grammar/regex.h"
+#include "runtime/grammar/schema.h"
+
+namespace ocellus {
+namespace {
+
+/// Reads the text into the grammar; `workspace` is free again afterwards.
+Status read_constraint(const ocellus_constraint_params& params, HostView<std::byte> workspace, Grammar* grammar,
+                       Expression* out) {
+  const std::string_view text(params.text, static_cast<size_t>(params.text_bytes));
+  switch (params.kind) {
+    case OCELLUS_CONSTRAINT_SCHEMA:
+      return read_schema(text, {.free_space = params.free_space != 0}, workspace, grammar, out);
+    case OCELLUS_CONSTRAINT_GRAMMAR: return read_gbnf(text, grammar, out);
+    case OCELLUS_CONSTRAINT_REGEX: return read_regex(text, {}, grammar, out);
+  }
+  return OCELLUS_FAIL(Code::kBadArgument, "the kind of a constraint must be between %d and %d, not %d",
+                      OCELLUS_CONSTRAINT_SCHEMA, OCELLUS_CONSTRAINT_REGEX, params.kind);
+}
+
+}  // namespace
+
+Status ConstraintMemory::lay_out(const Tokenizer& tokenizer, const ConstraintShape& shape, int64_t sessions,
+                                 RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(slots_.resize(shape.count));
+  OCELLUS_TRY(tokens_.build(tokenizer, sink));
+  OCELLUS_TRY(matcher_.lay_out(sink));
+  OCELLUS_TRY(take_rows(sink, "constraints", kLife, Phase::kNone, shape.count, shape.bytes, &tables_));
+  OCELLUS_TRY(take_rows(sink, "constrained answers", kLife, Phase::kNone, 1, sessions, &states_));
+  return take_rows(sink, "forced text", kLife, Phase::kNone, 1, Tokenizer::workspace_bytes(kMostForcedBytes),
+                   &encoding_);
+}
+
+/// The grammar lies in the last third of the memory while it is compiled; masks are kept there afterwards.
+Status ConstraintMemory::open(const ocellus_constraint_params& params, ConstraintSlot** out) {
+  ConstraintSlot* const slot =
+      std::find_if(slots_.begin(), slots_.end(), [](const ConstraintSlot& s) { return s.serial == 0; });
+  if (slot == slots_.end())
+    return OCELLUS_FAIL(Code::kFull, "all %lld planned constraints are in use: close one, or plan more",
+                        static_cast<long long>(slots_.size()));
+  const HostView<std::byte> memory(tables_.row(slot - slots_.begin()), 1, tables_.cols);
+  const int64_t first = tables_.cols / 3 * 2 / 16 * 16;
+  Grammar grammar({memory.data + first, 1, tables_.cols - first});
+  Expression start = kNoExpression;
+  OCELLUS_TRY(read_constraint(params, {memory.data, 1, first}, &grammar, &start));
+  OCELLUS_TRY(grammar.status());
+  OCELLUS_TRY(slot->constraint.compile(grammar, start, tokens_, memory));
+  slot->serial = ++last_serial_;
+  *out = slot;
+  return {};
+}
+
+bool ConstraintMemory::has(const ConstraintSlot* slot) const {
+  return slot >= slots_.begin() && slot < slots_.end() && slot->serial != 0;
+}
+
+/// Spells the bytes as the tokenizer does, without the last tokens, which might be spelled otherwise with what follows:
+/// one, or two where the text is longer than what was looked at. None is left out if the answer ends there.
+Status ConstraintMemory::find_forced(ForcedTokens* out) {
+  *out = {};
+  char text[kMostForcedBytes];
+  bool ends = false;
+  const int32_t bytes = matcher_.find_forced(text, kMostForcedBytes, &ends);
+  if (bytes == 0) return {};
+  int64_t count = 0;
+  const std::string_view forced(text, static_cast<size_t>(bytes));
+  TokenId ids[kMostForcedBytes + 1];
+  OCELLUS_TRY(tokens_.tokenizer().encode(forced, false, encoding_.data, encoding_.cols, ids, kMostForcedBytes + 1,
+                                         &count, true));
+  const int64_t open = ends ? 0 : bytes == kMostForcedBytes ? 2 : 1;
+  size_t spelled = 0;
+  for (int64_t t = 0; t < count - open && t < kMostForcedTokens; ++t) {
+    const std::string_view piece = tokens_.tokenizer().piece(ids[t], false);
+    if (piece.empty() || forced.substr(spelled, piece.size()) != piece) break;
+    spelled += piece.size();
+    out->ids[out->count++] = ids[t];
+  }
+  return {};
+}
+
+}  // namespace ocellus

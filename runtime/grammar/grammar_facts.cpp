@@ -1,0 +1,176 @@
+#include "runtime/grammar/grammar_facts.h"
+
+#include <algorithm>
+
+namespace ocellus {
+namespace {
+
+Status no_room() { return OCELLUS_FAIL(Code::kFull, "the grammar is too large for the memory of a constraint"); }
+
+/// Calls visit(item) for the items of a list until it returns false.
+template <class Visit>
+bool all_of_items(const Grammar& grammar, const Grammar::Node& node, Visit visit) {
+  for (int32_t c = node.a; c != kNoExpression; c = grammar.cell(c).next)
+    if (!visit(grammar.cell(c).item)) return false;
+  return true;
+}
+
+bool is_list(const Grammar::Node& node) {
+  return node.kind == ExpressionKind::kSequence || node.kind == ExpressionKind::kChoice;
+}
+
+}  // namespace
+
+Status GrammarFacts::find(const Grammar& grammar, Expression start, const ByteSet& spelled, Workspace* workspace) {
+  grammar_ = &grammar;
+  spelled_ = spelled;
+  OCELLUS_TRY(list_expressions(start, workspace));
+  OCELLUS_TRY(settle([&](ExpressionFacts* facts) { return find_once(facts); }));
+  return settle([&](ExpressionFacts* facts) { return find_size(facts); });
+}
+
+/// Each pass settles all rules but those in circles, of which it settles one level more.
+template <class Find>
+Status GrammarFacts::settle(Find find) {
+  int64_t left = kMostVisits;
+  for (bool changed = true; changed;) {
+    changed = false;
+    left -= facts_.count();
+    if (left < 0)
+      return OCELLUS_FAIL(Code::kUnsupported, "the grammar's rules refer to each other in too long circles");
+    for (ExpressionFacts& facts : facts_) changed = find(&facts) || changed;
+  }
+  return {};
+}
+
+/// Lists what `start` refers to, parts first, with a stack of its own: rules refer to rules through any number.
+Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
+  number_of_ = workspace->take<int32_t>(grammar_->unit_count() * int64_t{sizeof(int32_t)});
+  if (!number_of_.resize(grammar_->unit_count(), -1)) return no_room();
+  GrowingArray<Visit> stack = workspace->take<Visit>(workspace->left() / 4);
+  facts_ = workspace->take<ExpressionFacts>(workspace->left() / 2);
+  if (!open(start, &stack)) return no_room();
+  while (!stack.empty()) {
+    Visit& top = stack[stack.count() - 1];
+    if (top.next == kNoExpression) {
+      if (!facts_.push({.expression = top.expression})) return no_room();
+      number_of_[top.expression] = static_cast<int32_t>(facts_.count() - 1);
+      stack.pop();
+      continue;
+    }
+    Expression child = top.next;
+    top.next = kNoExpression;
+    if (is_list(grammar_->node(top.expression))) {
+      top.next = grammar_->cell(child).next;
+      child = grammar_->cell(child).item;
+    }
+    if (number_of_[child] == -1 && !open(child, &stack)) return no_room();
+  }
+  for (const ExpressionFacts& facts : facts_) {
+    const Grammar::Node& node = grammar_->node(facts.expression);
+    if (node.kind == ExpressionKind::kRule) ++of(grammar_->body(node.a)).uses;
+  }
+  return {};
+}
+
+bool GrammarFacts::open(Expression e, GrowingArray<Visit>* stack) {
+  constexpr int32_t kOpen = -2;
+  number_of_[e] = kOpen;
+  const Grammar::Node& node = grammar_->node(e);
+  const bool has_parts = is_list(node) || node.kind == ExpressionKind::kRepeat;
+  const int32_t next = node.kind == ExpressionKind::kRule ? grammar_->body(node.a) : has_parts ? node.a : kNoExpression;
+  return stack->push({e, next});
+}
+
+bool GrammarFacts::spells(std::string_view text) const {
+  return std::all_of(text.begin(), text.end(), [&](char c) { return spelled_.has(static_cast<uint8_t>(c)); });
+}
+
+/// Finds what its parts' facts say by now; true if that is more than before.
+bool GrammarFacts::find_once(ExpressionFacts* facts) const {
+  const Grammar::Node& node = grammar_->node(facts->expression);
+  bool regular = true, nullable = false, productive = false;
+  switch (node.kind) {
+    case ExpressionKind::kNever: break;
+    case ExpressionKind::kText:
+      nullable = node.b == 0;
+      productive = spells(grammar_->text_of(node));
+      break;
+    case ExpressionKind::kByte: productive = !ByteSet(grammar_->bytes_of(node)).keep(spelled_).empty(); break;
+    case ExpressionKind::kSequence:
+      regular = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_regular; });
+      nullable = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_nullable; });
+      productive = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_productive; });
+      break;
+    case ExpressionKind::kChoice:
+      regular = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_regular; });
+      nullable = !all_of_items(*grammar_, node, [&](Expression e) { return !of(e).is_nullable; });
+      productive = !all_of_items(*grammar_, node, [&](Expression e) { return !of(e).is_productive; });
+      break;
+    case ExpressionKind::kRepeat:
+      regular = of(node.a).is_regular;
+      nullable = node.b == 0 || of(node.a).is_nullable;
+      productive = node.b == 0 || of(node.a).is_productive;
+      break;
+    case ExpressionKind::kRule: {
+      const ExpressionFacts& body = of(grammar_->body(node.a));
+      regular = body.is_regular;
+      nullable = body.is_nullable;
+      productive = body.is_productive;
+      break;
+    }
+  }
+  const bool changed =
+      regular != facts->is_regular || nullable != facts->is_nullable || productive != facts->is_productive;
+  facts->is_regular = regular;
+  facts->is_nullable = nullable;
+  facts->is_productive = productive;
+  return changed;
+}
+
+/// Sizes grow until they are settled: those of recursive rules, which are called, count one.
+bool GrammarFacts::find_size(ExpressionFacts* facts) {
+  const Grammar::Node& node = grammar_->node(facts->expression);
+  int64_t size = 1;
+  if (node.kind == ExpressionKind::kText) size = node.b + 1;
+  if (is_list(node)) {
+    all_of_items(*grammar_, node, [&](Expression e) { return (size += of(e).size) < kMostSize; });
+  } else if (node.kind == ExpressionKind::kRepeat) {
+    size += of(node.a).size * std::max<int64_t>(1, node.c == kUnbounded ? node.b + 1 : node.c);
+  } else if (node.kind == ExpressionKind::kRule) {
+    ExpressionFacts& body = of(grammar_->body(node.a));
+    body.is_called = !body.is_regular || (body.size > kCopiedSize && body.uses > 1);
+    size = body.is_called ? 1 : body.size;
+  }
+  size = std::min<int64_t>(size, kMostSize);
+  const bool changed = size != facts->size;
+  facts->size = static_cast<int32_t>(size);
+  return changed;
+}
+
+bool GrammarFacts::add_first_bytes(Expression e, ByteSet* out, int32_t* budget) const {
+  if (--*budget < 0) return false;
+  const Grammar::Node& node = grammar_->node(e);
+  switch (node.kind) {
+    case ExpressionKind::kNever: return true;
+    case ExpressionKind::kText:
+      if (node.b > 0) out->add(static_cast<uint8_t>(grammar_->text_of(node)[0]));
+      return true;
+    case ExpressionKind::kByte: out->add_all(grammar_->bytes_of(node)); return true;
+    case ExpressionKind::kChoice:
+      return all_of_items(*grammar_, node, [&](Expression item) { return add_first_bytes(item, out, budget); });
+    case ExpressionKind::kSequence: {
+      bool known = true;
+      all_of_items(*grammar_, node, [&](Expression item) {
+        known = known && add_first_bytes(item, out, budget);
+        return of(item).is_nullable;
+      });
+      return known;
+    }
+    case ExpressionKind::kRepeat: return add_first_bytes(node.a, out, budget);
+    case ExpressionKind::kRule: return of(e).is_regular && add_first_bytes(grammar_->body(node.a), out, budget);
+  }
+  return false;
+}
+
+}  // namespace ocellus

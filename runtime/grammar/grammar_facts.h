@@ -1,0 +1,57 @@
+// GrammarFacts: what is known of each expression of a grammar before machines are made of it.
+#pragma once
+
+#include "runtime/grammar/grammar.h"
+#include "runtime/grammar/growing_array.h"
+
+namespace ocellus {
+
+struct ExpressionFacts {
+  Expression expression = kNoExpression;
+  int32_t size = 1;           // states of a machine that has it inside, at most kMostSize
+  int32_t machine = -1;       // the machine that is made of it; -1: none
+  int32_t item_machine = -1;  // the same without the empty text
+  bool is_called = false;     // body of a rule that is called, not copied
+  bool is_regular = false;    // refers to no recursive rule
+  bool is_nullable = false;
+  bool is_productive = false;  // matches some text
+  int32_t uses = 0;            // references to it as a rule's body
+};
+
+class GrammarFacts {
+ public:
+  static constexpr int32_t kMostSize = 1 << 20;
+  /// Rules of at most this size are copied to where they are used, larger ones if they are used once.
+  static constexpr int32_t kCopiedSize = 64;
+
+  /// Bytes outside `spelled` match nothing: the vocabulary has no token for them.
+  Status find(const Grammar& grammar, Expression start, const ByteSet& spelled, Workspace* workspace);
+
+  const Grammar& grammar() const { return *grammar_; }
+  ExpressionFacts& of(Expression e) { return facts_[number_of_[e]]; }
+  const ExpressionFacts& of(Expression e) const { return facts_[number_of_[e]]; }
+  const ByteSet& spelled() const { return spelled_; }
+  /// Adds the bytes that texts of a regular expression begin with; false if that takes too long.
+  bool add_first_bytes(Expression e, ByteSet* out, int32_t* budget) const;
+
+ private:
+  struct Visit {
+    Expression expression = kNoExpression;
+    int32_t next = kNoExpression;  // cell of a list's next item, or the only child
+  };
+  static constexpr int64_t kMostVisits = int64_t{1} << 27;  // under a second
+  template <class Find>
+  Status settle(Find find);
+  Status list_expressions(Expression start, Workspace* workspace);
+  bool open(Expression e, GrowingArray<Visit>* stack);
+  bool find_once(ExpressionFacts* facts) const;
+  bool find_size(ExpressionFacts* facts);
+  bool spells(std::string_view text) const;
+
+  const Grammar* grammar_ = nullptr;
+  ByteSet spelled_;
+  GrowingArray<int32_t> number_of_;      // by expression
+  GrowingArray<ExpressionFacts> facts_;  // parts before what they are parts of, except in circles of rules
+};
+
+}  // namespace ocellus

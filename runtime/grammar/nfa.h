@@ -1,0 +1,80 @@
+// Nfa: Thompson's construction of one machine (Thompson 1968, "Regular expression search algorithm"), with calls of
+// other machines as symbols.
+#pragma once
+
+#include "runtime/grammar/grammar_facts.h"
+#include "runtime/grammar/growing_array.h"
+
+namespace ocellus {
+
+/// A call as a symbol; what follows it depends on the place.
+struct CallSymbol {
+  int32_t machine = 0;
+  int32_t least = 1, most = 1;
+  bool operator==(const CallSymbol&) const = default;
+};
+
+/// An expression that machines are made of.
+struct MachineSource {
+  Expression expression = kNoExpression;
+  bool is_item = false;  // of a counted repetition: it matches no empty text
+};
+
+struct NfaEdge {
+  int32_t next = -1;  // of the same node
+  int32_t target = 0;
+  int32_t symbol = 0;  // number of a call; kBytes, kEmpty
+  uint8_t first = 0, last = 0;
+
+  static constexpr int32_t kBytes = -1;
+  static constexpr int32_t kEmpty = -2;
+};
+
+class NfaBuilder {
+ public:
+  /// Machines that are called are added to `machines`, symbols to `symbols`.
+  NfaBuilder(GrammarFacts* facts, GrowingArray<MachineSource>* machines, GrowingArray<CallSymbol>* symbols,
+             GrowingArray<int32_t> nodes, GrowingArray<NfaEdge> edges)
+      : facts_(facts), machines_(machines), symbols_(symbols), nodes_(nodes), edges_(edges) {}
+
+  /// Builds the machine of an expression, from node `first()` to node `last()`.
+  Status build(Expression e);
+
+  int32_t first() const { return 0; }
+  int32_t last() const { return 1; }
+  int64_t node_count() const { return nodes_.count(); }
+  /// Calls visit(edge) for the edges of a node.
+  template <class Visit>
+  void visit_edges(int32_t node, Visit visit) const {
+    for (int32_t e = nodes_[node]; e != -1; e = edges_[e].next) visit(edges_[e]);
+  }
+
+ private:
+  /// Repetitions are copied up to this size, larger ones counted.
+  static constexpr int64_t kCopiedRepeat = 256;
+  /// Characters of at least this many first bytes are counted, so that their tokens are found at once (token_spans.h).
+  static constexpr int kBroadBytes = 16;
+  static constexpr int32_t kFewRepeats = 4;
+  static constexpr int kMaxDepth = 400;  // of expressions and copied rules
+
+  int32_t add_node();
+  void add_edge(int32_t from, const NfaEdge& edge);
+  void add_empty(int32_t from, int32_t to) { add_edge(from, {.target = to, .symbol = NfaEdge::kEmpty}); }
+  void add(Expression e, int32_t from, int32_t to, int depth);
+  void add_text(std::string_view text, int32_t from, int32_t to);
+  void add_bytes(const ByteSet& set, int32_t from, int32_t to);
+  void add_sequence(const Grammar::Node& node, int32_t from, int32_t to, int depth);
+  void add_repeat(const Grammar::Node& node, int32_t from, int32_t to, int depth);
+  void add_copies(const Grammar::Node& node, int32_t from, int32_t to, int depth);
+  void add_call(Expression e, bool is_item, int32_t least, int32_t most, int32_t from, int32_t to);
+  bool is_broad(Expression item) const;
+
+  GrammarFacts* facts_;
+  GrowingArray<MachineSource>* machines_;
+  GrowingArray<CallSymbol>* symbols_;
+  GrowingArray<int32_t> nodes_;  // first edge; -1: none
+  GrowingArray<NfaEdge> edges_;
+  Status status_;
+};
+
+}  // namespace ocellus

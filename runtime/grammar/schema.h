@@ -1,0 +1,39 @@
+// JSON schemas (draft 2020-12) as grammars of the texts that satisfy them.
+//
+// Read: boolean schemas, type, enum, const, properties, required, additionalProperties, minProperties, maxProperties,
+// items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum,
+// exclusiveMaximum, anyOf, oneOf (as anyOf), allOf, $ref within the document, $defs, definitions. Those that stand
+// beside each other all hold. Annotations have no effect; everything else is refused, never ignored.
+//
+// Every text of the grammar satisfies the schema; it may leave some out that would:
+//  - members come in the schema's order, additional ones last, without escapes in names if there are listed ones;
+//  - properties without additionalProperties allow no others;
+//  - a schema without type, enum and const is of the types its keywords are about;
+//  - integers have at most 18 digits, numbers no exponent where they have bounds, constants one spelling;
+//  - `time` is that of RFC 3339 ("12:30:00Z").
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "platform/status.h"
+#include "platform/views.h"
+#include "runtime/grammar/grammar.h"
+
+namespace ocellus {
+
+struct SchemaOptions {
+  /// White space between tokens is free, within limits; else it is that of Python's json.dumps (see JsonSpaces).
+  bool free_space = false;
+};
+
+/// Longest schema, bytes.
+inline constexpr size_t kMaxSchemaBytes = size_t{1} << 20;
+
+/// Adds a schema to the grammar. The workspace, aligned to 8 bytes, is free again afterwards. kBadArgument for what is
+/// no JSON or no schema or is satisfied by no value, kUnsupported for what cannot be held exactly, each with the place
+/// in the schema; kFull if the workspace or the grammar's memory is too small.
+Status read_schema(std::string_view text, const SchemaOptions& options, HostView<std::byte> workspace, Grammar* grammar,
+                   Expression* out);
+
+}  // namespace ocellus

@@ -1,0 +1,201 @@
+// enum and const, and bounds of numbers.
+#include <algorithm>
+
+#include "runtime/grammar/decimal.h"
+#include "runtime/grammar/number_range.h"
+#include "runtime/grammar/schema_reader.h"
+
+namespace ocellus {
+namespace {
+
+/// Maximum of comparisons of values of two lists.
+constexpr int64_t kMaxComparisons = int64_t{1} << 24;
+
+bool are_equal_numbers(std::string_view a, std::string_view b) {
+  Decimal x, y;
+  if (read_decimal(a, &x) != DecimalFit::kFits || read_decimal(b, &y) != DecimalFit::kFits) return a == b;
+  return x == y;
+}
+
+/// As JSON Schema compares: numbers by value, objects in any order.
+bool are_equal(const JsonDocument& document, int32_t a, int32_t b) {
+  const JsonNode& x = document.node(a);
+  const JsonNode& y = document.node(b);
+  if (x.kind != y.kind || x.count != y.count) return false;
+  if (x.kind == JsonKind::kNumber) return are_equal_numbers(x.text, y.text);
+  if (x.kind == JsonKind::kString) return x.text == y.text;
+  int32_t other = y.first;
+  for (int32_t item = x.first; item != kNoJson; item = document.node(item).next) {
+    if (x.kind == JsonKind::kObject) other = document.find(b, document.node(item).name);
+    if (other == kNoJson || !are_equal(document, item, other)) return false;
+    other = document.node(other).next;
+  }
+  return true;
+}
+
+uint8_t type_of(const JsonNode& node) {
+  switch (node.kind) {
+    case JsonKind::kNull: return kNullType;
+    case JsonKind::kFalse:
+    case JsonKind::kTrue: return kBooleanType;
+    case JsonKind::kString: return kStringType;
+    case JsonKind::kArray: return kArrayType;
+    case JsonKind::kObject: return kObjectType;
+    case JsonKind::kNumber: break;
+  }
+  Decimal value;
+  const DecimalFit fit = read_decimal(node.text, &value);
+  return fit == DecimalFit::kTooFine || (fit == DecimalFit::kFits && !value.is_integer()) ? kFractionType
+                                                                                          : kIntegerType;
+}
+
+int32_t count_characters(std::string_view text) {
+  return static_cast<int32_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+/// Tells whether the values' other conditions hold.
+class ConstantFilter {
+ public:
+  ConstantFilter(SchemaReader& reader, const SchemaParts& parts, uint8_t types)
+      : reader_(reader), parts_(parts), types_(types) {}
+
+  Status begin() {
+    OCELLUS_TRY(read_number_range(reader_, parts_, &range_, &bound_));
+    return reader_.read_counts(parts_, "minLength", "maxLength", &lengths_);
+  }
+
+  Status check(int32_t value, bool* holds) {
+    const uint8_t type = type_of(reader_.node(value));
+    *holds = (type & types_) != 0;
+    for (const SchemaPart& part : parts_) {
+      for (int32_t m = reader_.node(part.node).first; m != kNoJson && *holds; m = reader_.node(m).next)
+        OCELLUS_TRY(check_keyword(m, value, type, holds));
+    }
+    return {};
+  }
+
+ private:
+  Status check_keyword(int32_t keyword, int32_t value, uint8_t type, bool* holds) {
+    const JsonNode& node = reader_.node(keyword);
+    const Keyword known = find_keyword(node.name);
+    if (known.role != KeywordRole::kRule || (known.types & type) == 0 || known.name == "type") return {};
+    if (known.name == "const") return *holds = are_equal(reader_.document(), keyword, value), Status();
+    if (known.name == "enum") return find_equal(keyword, value, holds);
+    if (known.types == kNumberTypes) return check_number(value, holds);
+    if (known.name != "minLength" && known.name != "maxLength")
+      return reader_.refuse(keyword, "this cannot be combined with enum and const");
+    const int32_t length = count_characters(reader_.node(value).text);
+    *holds = length >= lengths_.least && length <= lengths_.most;
+    return {};
+  }
+
+  Status find_equal(int32_t list, int32_t value, bool* holds) {
+    *holds = reader_.node(value).parent == list;
+    comparisons_ += *holds ? 0 : reader_.node(list).count;
+    if (comparisons_ > kMaxComparisons) return reader_.refuse(list, "too many values to compare");
+    for (int32_t item = reader_.node(list).first; item != kNoJson && !*holds; item = reader_.node(item).next)
+      *holds = are_equal(reader_.document(), item, value);
+    return {};
+  }
+
+  Status check_number(int32_t value, bool* holds) const {
+    Decimal number;
+    if (read_decimal(reader_.node(value).text, &number) != DecimalFit::kFits)
+      return reader_.refuse(value, "the number has too many digits to be compared with bounds");
+    const int low = range_.has_low ? compare(number, range_.low.at) : 1;
+    const int high = range_.has_high ? compare(number, range_.high.at) : -1;
+    *holds = low >= (range_.low.is_strict ? 1 : 0) && high <= (range_.high.is_strict ? -1 : 0);
+    return {};
+  }
+
+  SchemaReader& reader_;
+  const SchemaParts& parts_;
+  uint8_t types_;
+  NumberRange range_;
+  int32_t bound_ = kNoJson;
+  CountRange lengths_;
+  int64_t comparisons_ = 0;
+};
+
+struct BoundKeyword {
+  std::string_view name;
+  bool is_low, is_strict;
+};
+constexpr BoundKeyword kBounds[] = {{"minimum", true, false},
+                                    {"exclusiveMinimum", true, true},
+                                    {"maximum", false, false},
+                                    {"exclusiveMaximum", false, true}};
+
+Status read_bound(const SchemaReader& reader, int32_t index, Decimal* out) {
+  if (reader.node(index).kind != JsonKind::kNumber) return reader.reject(index, "a bound is a number");
+  const std::string_view text = reader.node(index).text;
+  const DecimalFit fit = read_decimal(text, out);
+  if (fit == DecimalFit::kTooLarge) out->whole = 1'000'000'000'000'000'000;  // above all integers that are written
+  if (fit == DecimalFit::kTooLarge) out->fraction = 0;
+  const bool is_double = text.find_first_of(".eE") != text.npos && fit != DecimalFit::kTooLarge;
+  if (fit == DecimalFit::kTooFine ||
+      (is_double && count_whole_digits(*out) + count_fraction_digits(*out) > kExactDigits))
+    return reader.refuse(index, "a bound that is no integer has at most 15 digits");
+  return {};
+}
+
+}  // namespace
+
+Status read_number_range(SchemaReader& reader, const SchemaParts& parts, NumberRange* range, int32_t* bound) {
+  for (const SchemaPart& part : parts) {
+    for (const BoundKeyword& keyword : kBounds) {
+      const int32_t index = reader.document().find(part.node, keyword.name);
+      if (index == kNoJson) continue;
+      Decimal at;
+      OCELLUS_TRY(read_bound(reader, index, &at));
+      *bound = index;
+      NumberBound& edge = keyword.is_low ? range->low : range->high;
+      bool& has_edge = keyword.is_low ? range->has_low : range->has_high;
+      const int order = has_edge ? compare(at, edge.at) * (keyword.is_low ? 1 : -1) : 1;  // 1: tighter
+      if (order > 0 || (order == 0 && keyword.is_strict)) edge = {at, keyword.is_strict};
+      has_edge = true;
+    }
+  }
+  return {};
+}
+
+Status SchemaReader::add_constant(int32_t index, Expression* out) {
+  const HostView<std::byte> room = memory_.rest();
+  char* const text = reinterpret_cast<char*>(room.data);
+  const int64_t bytes = write_json(document_, index, text, room.cols);
+  if (bytes < 0) return OCELLUS_FAIL(Code::kFull, "the workspace of a constraint is too small for a constant");
+  *out = grammar_.text({text, static_cast<size_t>(bytes)});
+  return grammar_.status();
+}
+
+Status add_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t types, bool* has_any, Expression* out) {
+  const JsonDocument& document = reader.document();
+  int32_t constant = kNoJson, list = kNoJson;
+  for (const SchemaPart& part : parts) {
+    if (constant == kNoJson) constant = document.find(part.node, "const");
+    const int32_t values = document.find(part.node, "enum");
+    if (values == kNoJson) continue;
+    if (reader.node(values).kind != JsonKind::kArray) return reader.reject(values, "an enum is a list of values");
+    if (list == kNoJson) list = values;
+  }
+  *has_any = constant != kNoJson || list != kNoJson;
+  if (!*has_any) return {};
+  ConstantFilter filter(reader, parts, types);
+  OCELLUS_TRY(filter.begin());
+  ExpressionList choices;
+  int32_t value = constant != kNoJson ? constant : reader.node(list).first;
+  for (; value != kNoJson; value = value == constant ? kNoJson : reader.node(value).next) {
+    bool holds = false;
+    OCELLUS_TRY(filter.check(value, &holds));
+    if (!holds) continue;
+    Expression e = kNoExpression;
+    OCELLUS_TRY(reader.add_constant(value, &e));
+    reader.grammar().append(&choices, e);
+  }
+  if (choices.count == 0)
+    return reader.no_value(constant != kNoJson ? constant : list, "none of these values satisfies the rest");
+  *out = reader.grammar().choice(choices);
+  return reader.grammar().status();
+}
+
+}  // namespace ocellus

@@ -1,0 +1,65 @@
+#include "runtime/grammar/schema_formats.h"
+
+#include "runtime/grammar/regex.h"
+
+namespace ocellus {
+namespace {
+
+constexpr std::string_view kDate =
+    "(?:[1-9]\\d{3}|0[1-9]\\d{2}|00[1-9]\\d|000[1-9])-"
+    "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))"
+    "|(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29";
+constexpr std::string_view kTime =
+    "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)";
+/// At most 8 labels of 30 characters.
+constexpr std::string_view kHost =
+    "[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?){0,7}";
+constexpr std::string_view kIpv4 =
+    "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)(?:\\.(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)){3}";
+constexpr std::string_view kIpv6 =
+    "(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}:[0-9a-f]{1,4}"
+    "|(?:[0-9a-f]{1,4}:){1,5}(?::[0-9a-f]{1,4}){2}|(?:[0-9a-f]{1,4}:){1,4}(?::[0-9a-f]{1,4}){3}"
+    "|(?:[0-9a-f]{1,4}:){1,3}(?::[0-9a-f]{1,4}){4}|(?:[0-9a-f]{1,4}:){1,2}(?::[0-9a-f]{1,4}){5}"
+    "|[0-9a-f]{1,4}:(?::[0-9a-f]{1,4}){6}|(?:[0-9a-f]{1,4}:){1,7}:|:(?:(?::[0-9a-f]{1,4}){1,7}|:)";
+constexpr std::string_view kUuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+constexpr std::string_view kMailbox = "[A-Za-z0-9_%+-]{1,30}(?:\\.[A-Za-z0-9_%+-]{1,30}){0,3}@";
+constexpr std::string_view kScheme = "[A-Za-z][A-Za-z0-9+.-]{0,15}://";
+constexpr std::string_view kUriRest =
+    "(?::\\d{1,5})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]*)*(?:\\?[A-Za-z0-9._~!$&'()*+,;=:@/?-]*)?"
+    "(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?-]*)?";
+
+/// Patterns, one after the other.
+struct Format {
+  std::string_view name;
+  std::string_view pieces[3];
+};
+constexpr Format kFormats[] = {
+    {"date", {kDate}},
+    {"time", {kTime}},
+    {"date-time", {kDate, "T", kTime}},
+    {"uuid", {kUuid}},
+    {"ipv4", {kIpv4}},
+    {"ipv6", {kIpv6}},
+    {"email", {kMailbox, kHost}},
+    {"hostname", {kHost}},
+    {"uri", {kScheme, kHost, kUriRest}},
+};
+
+}  // namespace
+
+Status add_format(std::string_view name, Grammar* grammar, Expression* out) {
+  for (const Format& format : kFormats) {
+    if (format.name != name) continue;
+    ExpressionList list;
+    for (const std::string_view piece : format.pieces) {
+      Expression e = kNoExpression;
+      if (!piece.empty()) OCELLUS_TRY(read_regex(piece, {.in_json_string = true}, grammar, &e));
+      if (!piece.empty()) grammar->append(&list, e);
+    }
+    *out = grammar->sequence(list);
+    return grammar->status();
+  }
+  return OCELLUS_FAIL(Code::kUnsupported, "the format is not supported");
+}
+
+}  // namespace ocellus

@@ -1,0 +1,92 @@
+#include "runtime/session/answer_constraint.h"
+
+#include <algorithm>
+
+namespace ocellus {
+
+Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session,
+                               bool goes_on) {
+  *this = {};
+  if (constraint == nullptr) return {};
+  auto* const slot = reinterpret_cast<ConstraintSlot*>(const_cast<ocellus_constraint*>(constraint));
+  if (!memory->has(slot))
+    return OCELLUS_FAIL(Code::kBadArgument, "the constraint belongs to another engine, or was destroyed");
+  memory_ = memory;
+  slot_ = slot;
+  state_ = &memory->state(session);
+  if (goes_on) {
+    if (state_->constraint == slot->serial) return {};
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "an answer that was cut goes on under the constraint with which it began: give that one");
+  }
+  state_->constraint = slot->serial;
+  state_->forced = {};
+  memory->matcher().begin(slot->constraint.automaton());
+  return memory->matcher().store(&state_->match);
+}
+
+void AnswerConstraint::load() {
+  memory_->matcher().load(slot_->constraint.automaton(), state_->match);
+  forced_ = state_->forced;
+}
+
+Status AnswerConstraint::find_forced() { return forced_.any() ? Status() : memory_->find_forced(&forced_); }
+
+bool AnswerConstraint::allows(TokenId token) {
+  const Tokenizer& tokenizer = memory_->tokens().tokenizer();
+  if (tokenizer.is_end_of_generation(token)) return false;
+  const std::string_view text = tokenizer.piece(token, false);
+  return !text.empty() && memory_->matcher().advance(text);
+}
+
+Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced) {
+  *forced = 0;
+  for (*kept = 0; *kept < most; ++*kept) {
+    OCELLUS_TRY(find_forced());
+    TokenId& token = tokens[*kept];
+    if (forced_.any()) {
+      if (*kept >= guessed || token != forced_.ids[forced_.next]) guessed = *kept + 1;
+      token = forced_.ids[forced_.next];
+      if (*forced == *kept) ++*forced;
+      move(token);
+    } else if (*kept >= guessed || !allows(token)) {
+      break;
+    }
+  }
+  return {};
+}
+
+/// A token that is forced is the only one of its mask, so that sampling chooses it.
+Status AnswerConstraint::write_mask(uint32_t* mask) {
+  OCELLUS_TRY(find_forced());
+  if (forced_.any()) {
+    const TokenId token = forced_.ids[forced_.next];
+    std::fill(mask, mask + memory_->tokens().words(), 0);
+    mask[token / 32] = uint32_t{1} << (token % 32);
+    return {};
+  }
+  if (slot_->constraint.fill_mask(&memory_->matcher(), memory_->tokens(), mask) > 0) return {};
+  return OCELLUS_FAIL(
+      Code::kUnsupported,
+      "no token may follow the answer: the constraint nests deeper than %d calls, or can be read in more "
+      "than %d ways",
+      kMaxCallDepth, kMaxHeads);
+}
+
+void AnswerConstraint::move(TokenId token) {
+  memory_->matcher().advance(memory_->tokens().tokenizer().piece(token, false));
+  if (forced_.any() && ++forced_.next == forced_.count) forced_ = {};
+}
+
+/// The forced tokens are found as they were when the mask was written.
+Status AnswerConstraint::accept(TokenId token) {
+  load();
+  OCELLUS_TRY(find_forced());
+  move(token);
+  state_->forced = forced_;
+  const Matcher& matcher = memory_->matcher();
+  is_complete_ = matcher.accepts() && matcher.next_bytes().empty();
+  return memory_->matcher().store(&state_->match);
+}
+
+}  // namespace ocellus

@@ -1,0 +1,172 @@
+"""Clients from PyPI against `ocellus serve` on this machine, with the bundled model: openai's own, LiteLLM, LangChain's
+ChatOpenAI and instructor. They take a minute to install, so this runs when it is asked for: as a program, which makes a
+virtual environment below the build folder. Where PyPI cannot be reached it is skipped, with exit code 77."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from program import GREEN_STAR, HAS_HTTP, board, needs_http
+from server import Server, caption_of, image_part, user
+from virtual_environment import go_on_with
+
+PACKAGES = ["openai", "litellm", "langchain_openai", "instructor"]
+HAS_CLIENTS = all(importlib.util.find_spec(package) for package in PACKAGES)
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+# Nothing but the server is asked for anything.
+os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LANGCHAIN_TRACING_V2="false", LANGSMITH_TRACING="false")
+
+
+@unittest.skipUnless(HAS_CLIENTS, "the clients are not installed: run this file as a program")
+@needs_http
+class ClientsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--token", "secret")
+        cls.base_url = cls.server.url + "/v1"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+
+class OpenAi(ClientsTest):
+    def setUp(self):
+        import openai
+        self.client = openai.OpenAI(base_url=self.base_url, api_key="secret", max_retries=0, timeout=60)
+        self.addCleanup(self.client.close)
+
+    def test_chat_with_several_answers_and_what_was_read_before(self):
+        for _ in range(2):
+            answer = self.client.chat.completions.create(model="ocellus", messages=caption_of("113"), n=2, temperature=0,
+                                                         store=False, metadata={"a": "b"}, user="me")
+            self.assertEqual([choice.message.content for choice in answer.choices], [GREEN_STAR] * 2)
+        self.assertGreater(answer.usage.prompt_tokens_details.cached_tokens, 64)
+        self.assertRegex(answer.system_fingerprint, "fp_")
+
+    def test_a_stream_of_several_answers(self):
+        said = ["", ""]
+        with self.client.chat.completions.stream(model="ocellus", messages=caption_of("113"), n=2, temperature=0) as stream:
+            for event in stream:
+                if event.type == "chunk":
+                    for choice in event.chunk.choices:
+                        said[choice.index] += choice.delta.content or ""
+            final = stream.get_final_completion()
+        self.assertEqual(said, [GREEN_STAR] * 2)
+        self.assertEqual([choice.message.content for choice in final.choices], said)
+
+    def test_completions_whole_and_as_a_stream(self):
+        fields = {"model": "ocellus", "prompt": "A large green star", "max_tokens": 6, "extra_body": {"ignore_eos": True}}
+        whole = self.client.completions.create(**fields, echo=True)
+        pieces = list(self.client.completions.create(**fields, stream=True, stream_options={"include_usage": True}))
+        said = "".join(piece.choices[0].text for piece in pieces if piece.choices)
+        self.assertEqual(whole.choices[0].text, "A large green star" + said)
+        self.assertEqual(pieces[-1].usage.completion_tokens, 6)
+
+    def test_embeddings_in_base64_and_as_floats(self):
+        packed = self.client.embeddings.create(model="ocellus", input=["one", "two"])  # base64, by default
+        plain = self.client.embeddings.create(model="ocellus", input=["one", "two"], encoding_format="float")
+        self.assertEqual(len(packed.data), 2)
+        for one, other in zip(packed.data, plain.data):
+            self.assertEqual(len(one.embedding), len(other.embedding))
+            for a, b in zip(one.embedding, other.embedding):
+                self.assertAlmostEqual(a, b, places=6)
+
+    def test_errors_are_the_clients_own(self):
+        import openai
+        for call in [lambda: self.client.completions.create(model="ocellus", prompt=""),
+                     lambda: self.client.embeddings.create(model="ocellus", input="x", dimensions=4),
+                     lambda: self.client.chat.completions.create(model="ocellus", messages=caption_of("113"), n=100)]:
+            with self.assertRaises(openai.BadRequestError):
+                call()
+        with self.assertRaises(openai.AuthenticationError):
+            self.client.with_options(api_key="wrong").embeddings.create(model="ocellus", input="x")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.embeddings.create(model="text-embedding-3-small", input="x")
+
+
+class LiteLlm(ClientsTest):
+    def setUp(self):
+        import litellm
+        self.litellm = litellm
+        self.fields = {"api_base": self.base_url, "api_key": "secret", "num_retries": 0, "timeout": 60}
+
+    def test_chat_stream_completion_and_embedding(self):
+        fields = {"model": "openai/ocellus", "messages": caption_of("113"), "temperature": 0, **self.fields}
+        answer = self.litellm.completion(**fields)
+        self.assertEqual(answer.choices[0].message.content, GREEN_STAR)
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+        pieces = self.litellm.completion(**fields, stream=True, stream_options={"include_usage": True})
+        self.assertEqual("".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices), GREEN_STAR)
+        text = self.litellm.text_completion(model="text-completion-openai/ocellus", prompt="A large green", max_tokens=4,
+                                            **self.fields)
+        self.assertTrue(text.choices[0].text)
+        vectors = self.litellm.embedding(model="openai/ocellus", input=["one", "two"], **self.fields)
+        self.assertEqual(len(vectors.data), 2)
+
+    def test_errors_are_the_clients_own(self):
+        fields = {"model": "openai/ocellus", "messages": [user("x")], **self.fields}
+        with self.assertRaises(self.litellm.BadRequestError):
+            self.litellm.completion(**fields, n=100)
+        with self.assertRaises(self.litellm.AuthenticationError):
+            self.litellm.completion(**{**fields, "api_key": "wrong"})
+        with self.assertRaises(self.litellm.NotFoundError):
+            self.litellm.completion(**{**fields, "model": "openai/gpt-4o"})
+
+
+class LangChain(ClientsTest):
+    def test_messages_pictures_streams_and_batches(self):
+        from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+        from langchain_openai import ChatOpenAI
+        model = ChatOpenAI(base_url=self.base_url, api_key="secret", model="ocellus", temperature=0, max_retries=0,
+                           max_tokens=60)
+        seen = HumanMessage(content=caption_of("113")[0]["content"])
+        answer = model.invoke([seen])
+        self.assertEqual(answer.content, GREEN_STAR)
+        self.assertGreater(answer.usage_metadata["output_tokens"], 10)
+        self.assertEqual("".join(piece.content for piece in model.stream([seen])), GREEN_STAR)
+        self.assertEqual([one.content for one in model.batch([[seen]] * 3)], [GREEN_STAR] * 3)
+        talk = [SystemMessage("You describe pictures."),
+                HumanMessage(content=user(image_part(board("115")), "What is on the left?")["content"]),
+                AIMessage("A large cyan star."), HumanMessage("What color is it?")]
+        self.assertTrue(model.invoke(talk).content)
+
+    def test_embeddings_of_documents(self):
+        from langchain_openai import OpenAIEmbeddings
+        # Else LangChain sends tokens of another model's vocabulary.
+        embeddings = OpenAIEmbeddings(base_url=self.base_url, api_key="secret", model="ocellus",
+                                      check_embedding_ctx_length=False)
+        one, other = embeddings.embed_documents(["a green star", "a cyan circle"])
+        query = embeddings.embed_query("a green star")
+        similar, different = [sum(a * b for a, b in zip(query, vector)) for vector in [one, other]]
+        self.assertAlmostEqual(similar, 1, places=4)
+        self.assertLess(different, similar)
+
+
+class Instructor(ClientsTest):
+    def test_answers_without_a_model_to_fill_in_pass_through(self):
+        import instructor
+        import openai
+        client = instructor.from_openai(openai.OpenAI(base_url=self.base_url, api_key="secret", max_retries=0),
+                                        mode=instructor.Mode.JSON)
+        answer = client.chat.completions.create(model="ocellus", response_model=None, messages=caption_of("113"),
+                                                temperature=0)
+        self.assertEqual(answer.choices[0].message.content, GREEN_STAR)
+
+
+def main():
+    if not HAS_CLIENTS and HAS_HTTP:
+        try:
+            go_on_with("clients", HERE / "clients_requirements.txt")
+        except subprocess.CalledProcessError:
+            print("clients_test: skipped: its packages could not be installed; is PyPI within reach?", file=sys.stderr)
+            sys.exit(SKIPPED)
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()
