@@ -23,18 +23,24 @@ void add_all(const CharacterRange (&ranges)[kCount], CharacterSet* set) {
 
 /// Adds the characters of a general category, or of all whose names begin with its letter; false if there are none.
 bool add_category(std::string_view name, bool is_negated, CharacterSet* set) {
-  bool is_known = false;
+  enum : uint8_t { kUnseen, kIsOther, kIsNamed };
+  uint8_t categories[UTF8PROC_CATEGORY_CO + 1] = {};
+  bool is_known = false, was_in = false;
   uint32_t begin = 0;  // first character of a range, if was_in
-  bool was_in = false;
-  for (uint32_t c = 0; c <= kLastCharacter + 1; ++c) {
-    const bool has =
-        c <= kLastCharacter && std::string_view(utf8proc_category_string(static_cast<int32_t>(c))).starts_with(name);
-    const bool is_in = c <= kLastCharacter && has != is_negated;
-    is_known = is_known || has;
+  for (uint32_t c = 0; c <= kLastCharacter; ++c) {
+    const auto code_point = static_cast<int32_t>(c);
+    uint8_t& category = categories[utf8proc_category(code_point)];
+    if (category == kUnseen) {
+      const bool is_named = std::string_view(utf8proc_category_string(code_point)).starts_with(name);
+      category = is_named ? kIsNamed : kIsOther;
+      is_known = is_known || is_named;
+    }
+    const bool is_in = (category == kIsNamed) != is_negated;
     if (is_in && !was_in) begin = c;
     if (was_in && !is_in) set->add(begin, c - 1);
     was_in = is_in;
   }
+  if (was_in) set->add(begin, kLastCharacter);
   return is_known;
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "runtime/vocabulary/tokenizer.h"
-#include "tests/fuzz/byte_changes.h"
+#include "tests/fuzz/text_changes.h"
 
 namespace ocellus::fuzz {
 namespace {
@@ -118,20 +118,10 @@ std::vector<Bytes> make_seeds() {
 
 void change_text(Bytes& input, Random& random) {
   if (input.empty()) input.push_back(0);
-  const size_t at = 1 + pick_index(input.size(), random);
-  const auto place = input.begin() + static_cast<std::ptrdiff_t>(at);
-  const std::string piece = pick(kPieces, random);
-  switch (random.integer(0, 4)) {
-    case 0: input[0] = static_cast<uint8_t>(random.bits()); break;
-    case 1: {  // one thing very often
-      std::string run;
-      for (int64_t left = random.integer(2, 400); left > 0; --left) run += piece;
-      input.insert(place, run.begin(), run.end());
-      break;
-    }
-    case 2: change_bytes(input, random); break;
-    default: input.insert(place, piece.begin(), piece.end());
-  }
+  if (once_in(5, random))
+    input[0] = static_cast<uint8_t>(random.bits());
+  else
+    change_pieces(input, 1, kPieces, random);
 }
 
 const Registration kRegistered({.name = "tokenizer",
