@@ -1,10 +1,10 @@
-// The C++ and C API of tokens' texts and of embeddings.
+// The C API of tokens' texts and of embeddings.
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "runtime/ocellus.hpp"
+#include "runtime/ocellus.h"
 #include "tests/support/bundled_model.h"
 
 namespace {
