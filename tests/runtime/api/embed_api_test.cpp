@@ -1,4 +1,4 @@
-// The C++ and C API of tokens' texts and of embeddings.
+// The C API of tokens' texts and of embeddings.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -99,7 +99,8 @@ TEST_CASE("an embedding counts its tokens, and what comes next goes on after the
   const test::Answer answer = answer_of(session, test::default_params(4));
   CHECK(answer.status.ok());
   // The newest token has not been read yet.
-  CHECK(session.conversation().state().row_count == read + answer.stats.prompt_tokens + 3);
+  CHECK(answer.stats.prompt_tokens > read);  // since the last generate
+  CHECK(session.conversation().state().row_count == answer.stats.prompt_tokens + 3);
 }
 
 }  // namespace ocellus
