@@ -36,12 +36,12 @@ void MaskCache::open(HostView<std::byte> memory, int64_t words) {
   const int64_t each = words * int64_t{sizeof(uint32_t)} + int64_t{sizeof(uint64_t)} + 1;
   capacity_ = std::max<int64_t>(memory.cols - 64, 0) / each / kWays * kWays;
   Workspace workspace(memory);
-  const int64_t sets = capacity_ / kWays;
-  hashes_ = workspace.take<uint64_t>(capacity_ * int64_t{sizeof(uint64_t)}).data();
+  GrowingArray<uint64_t> hashes = workspace.take<uint64_t>(capacity_ * int64_t{sizeof(uint64_t)});
   masks_ = workspace.take<uint32_t>(capacity_ * words * int64_t{sizeof(uint32_t)}).data();
-  next_ = workspace.take<uint8_t>(sets).data();
-  std::fill(hashes_, hashes_ + capacity_, 0);
-  std::fill(next_, next_ + sets, 0);
+  GrowingArray<uint8_t> next = workspace.take<uint8_t>(capacity_ / kWays);
+  if (!hashes.resize(capacity_, 0) || !next.resize(capacity_ / kWays, 0)) capacity_ = 0;
+  hashes_ = hashes.data();
+  next_ = next.data();
 }
 
 const uint32_t* MaskCache::find(uint64_t hash) const {
