@@ -143,7 +143,7 @@ TEST_CASE("the frames of a day show its truth at their own times, until it ends"
     REQUIRE(frame.sequence == static_cast<int64_t>(i) + 1);
     const size_t last = line;
     while (line + 1 < lines.size() && lines[line + 1]["at_ms"] <= frame.wall_ms) ++line;
-    REQUIRE(frame.truth == lines[line]["caption"]);
+    REQUIRE(frame.truth == lines[line]["caption"].get<std::string>());
     if (i > 0 && line == last) REQUIRE(frame.bytes == frames[i - 1].bytes);  // things stand still
   }
   CHECK(line + 1 == lines.size());
