@@ -62,8 +62,9 @@ bool ConstraintMemory::has(const ConstraintSlot* slot) const {
 
 /// Spells the bytes as the tokenizer does, without the last tokens, which might be spelled otherwise with what follows:
 /// one, or two where the text is longer than what was looked at. None is left out if the answer ends there.
-Status ConstraintMemory::find_forced(ForcedTokens* out) {
-  *out = {};
+Status ConstraintMemory::find_forced() {
+  if (forced_.any()) return {};
+  forced_ = {};
   char text[kMostForcedBytes];
   bool ends = false;
   const int32_t bytes = matcher_.find_forced(text, kMostForcedBytes, &ends);
@@ -79,7 +80,7 @@ Status ConstraintMemory::find_forced(ForcedTokens* out) {
     const std::string_view piece = tokens_.tokenizer().piece(ids[t], false);
     if (piece.empty() || forced.substr(spelled, piece.size()) != piece) break;
     spelled += piece.size();
-    out->ids[out->count++] = ids[t];
+    forced_.ids[forced_.count++] = ids[t];
   }
   return {};
 }

@@ -19,6 +19,7 @@ struct ForcedTokens {
   int32_t next = 0;
 
   bool any() const { return next < count; }
+  TokenId token() const { return ids[next]; }
 };
 
 /// Place of a session's answer under its constraint.
@@ -53,8 +54,10 @@ class ConstraintMemory {
   const TokenTrie& tokens() const { return tokens_; }
   Matcher& matcher() { return matcher_; }
   ConstraintState& state(int32_t session) { return states_.data[session]; }
-  /// Finds the tokens that must come where the matcher stands; see ForcedTokens.
-  Status find_forced(ForcedTokens* out);
+  /// Tokens that must come where the matcher stands, as far as they are known.
+  ForcedTokens& forced() { return forced_; }
+  /// Finds them unless there are some.
+  Status find_forced();
 
  private:
   TokenTrie tokens_;
@@ -63,6 +66,7 @@ class ConstraintMemory {
   HostView<ConstraintState> states_;  // [1, sessions]
   HostView<std::byte> encoding_;      // workspace for forced texts
   Buffer<ConstraintSlot> slots_;
+  ForcedTokens forced_;
   uint64_t last_serial_ = 0;
 };
 

@@ -27,10 +27,8 @@ Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constrain
 
 void AnswerConstraint::load() {
   memory_->matcher().load(slot_->constraint.automaton(), state_->match);
-  forced_ = state_->forced;
+  memory_->forced() = state_->forced;
 }
-
-Status AnswerConstraint::find_forced() { return forced_.any() ? Status() : memory_->find_forced(&forced_); }
 
 bool AnswerConstraint::allows(TokenId token) {
   const Tokenizer& tokenizer = memory_->tokens().tokenizer();
@@ -42,11 +40,12 @@ bool AnswerConstraint::allows(TokenId token) {
 Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced) {
   *forced = 0;
   for (*kept = 0; *kept < most; ++*kept) {
-    OCELLUS_TRY(find_forced());
+    OCELLUS_TRY(memory_->find_forced());
     TokenId& token = tokens[*kept];
-    if (forced_.any()) {
-      if (*kept >= guessed || token != forced_.ids[forced_.next]) guessed = *kept + 1;
-      token = forced_.ids[forced_.next];
+    if (memory_->forced().any()) {
+      const TokenId next = memory_->forced().token();
+      if (*kept >= guessed || token != next) guessed = *kept + 1;
+      token = next;
       if (*forced == *kept) ++*forced;
       move(token);
     } else if (*kept >= guessed || !allows(token)) {
@@ -58,9 +57,9 @@ Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t
 
 /// A token that is forced is the only one of its mask, so that sampling chooses it.
 Status AnswerConstraint::write_mask(uint32_t* mask) {
-  OCELLUS_TRY(find_forced());
-  if (forced_.any()) {
-    const TokenId token = forced_.ids[forced_.next];
+  OCELLUS_TRY(memory_->find_forced());
+  if (memory_->forced().any()) {
+    const TokenId token = memory_->forced().token();
     std::fill(mask, mask + memory_->tokens().words(), 0);
     mask[token / 32] = uint32_t{1} << (token % 32);
     return {};
@@ -88,15 +87,15 @@ Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, co
 
 void AnswerConstraint::move(TokenId token) {
   memory_->matcher().advance(memory_->tokens().tokenizer().piece(token, false));
-  if (forced_.any() && ++forced_.next == forced_.count) forced_ = {};
+  if (memory_->forced().any()) ++memory_->forced().next;
 }
 
 /// The forced tokens are found as they were when the mask was written.
 Status AnswerConstraint::accept(TokenId token) {
   load();
-  OCELLUS_TRY(find_forced());
+  OCELLUS_TRY(memory_->find_forced());
   move(token);
-  state_->forced = forced_;
+  state_->forced = memory_->forced();
   const Matcher& matcher = memory_->matcher();
   is_complete_ = matcher.accepts() && matcher.next_bytes().empty();
   return memory_->matcher().store(&state_->match);

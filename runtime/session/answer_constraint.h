@@ -31,7 +31,6 @@ class AnswerConstraint {
   bool is_complete() const { return is_complete_; }
 
  private:
-  Status find_forced();
   bool allows(TokenId token);
   /// Writes the mask of the tokens that may come at the place.
   Status write_mask(uint32_t* mask);
@@ -41,7 +40,6 @@ class AnswerConstraint {
   ConstraintMemory* memory_ = nullptr;
   ConstraintSlot* slot_ = nullptr;
   ConstraintState* state_ = nullptr;
-  ForcedTokens forced_;  // at the place
   bool is_complete_ = false;
 };
 
