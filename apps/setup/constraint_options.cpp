@@ -1,6 +1,7 @@
 #include "apps/setup/constraint_options.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 
 #include "apps/base/failure.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr std::streamsize kMostBytes = (std::streamsize{1} << 20) + 1;
 
 std::string read_text(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Failure(kExitBadInput, path + " is a folder, not a file.");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw file_failure(path, "cannot be opened");
   std::string text(static_cast<size_t>(kMostBytes), '\0');

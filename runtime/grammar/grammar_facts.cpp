@@ -25,20 +25,22 @@ Status GrammarFacts::find(const Grammar& grammar, Expression start, const ByteSe
   grammar_ = &grammar;
   spelled_ = spelled;
   OCELLUS_TRY(list_expressions(start, workspace));
-  OCELLUS_TRY(settle([&](ExpressionFacts* facts) { return find_once(facts); }));
-  return settle([&](ExpressionFacts* facts) { return find_size(facts); });
+  OCELLUS_TRY(settle());
+  find_sizes();
+  find_called(start);
+  find_sizes();
+  return {};
 }
 
 /// Each pass settles all rules but those in circles, of which it settles one level more.
-template <class Find>
-Status GrammarFacts::settle(Find find) {
+Status GrammarFacts::settle() {
   int64_t left = kMostVisits;
   for (bool changed = true; changed;) {
     changed = false;
     left -= facts_.count();
     if (left < 0)
       return OCELLUS_FAIL(Code::kUnsupported, "the grammar's rules refer to each other in too long circles");
-    for (ExpressionFacts& facts : facts_) changed = find(&facts) || changed;
+    for (ExpressionFacts& facts : facts_) changed = find_once(&facts) || changed;
   }
   return {};
 }
@@ -68,7 +70,7 @@ Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
   }
   for (const ExpressionFacts& facts : facts_) {
     const Grammar::Node& node = grammar_->node(facts.expression);
-    if (node.kind == ExpressionKind::kRule) ++of(grammar_->body(node.a)).uses;
+    if (node.kind == ExpressionKind::kRule) of(grammar_->body(node.a)).is_body = true;
   }
   return {};
 }
@@ -128,24 +130,43 @@ bool GrammarFacts::find_once(ExpressionFacts* facts) const {
   return changed;
 }
 
-/// Sizes grow until they are settled: those of recursive rules, which are called, count one.
-bool GrammarFacts::find_size(ExpressionFacts* facts) {
-  const Grammar::Node& node = grammar_->node(facts->expression);
+/// Parts stand before what they are parts of, but for recursive rules, which are called.
+void GrammarFacts::find_sizes() {
+  for (ExpressionFacts& facts : facts_)
+    facts.size = static_cast<int32_t>(std::min<int64_t>(size_of(grammar_->node(facts.expression)), kMostSize));
+}
+
+int64_t GrammarFacts::size_of(const Grammar::Node& node) const {
   int64_t size = 1;
   if (node.kind == ExpressionKind::kText) size = node.b + 1;
   if (is_list(node)) {
     all_of_items(*grammar_, node, [&](Expression e) { return (size += of(e).size) < kMostSize; });
   } else if (node.kind == ExpressionKind::kRepeat) {
-    size += of(node.a).size * std::max<int64_t>(1, node.c == kUnbounded ? node.b + 1 : node.c);
+    size += of(node.a).size * std::max<int64_t>(1, node.c == kUnbounded ? int64_t{node.b} + 1 : node.c);
   } else if (node.kind == ExpressionKind::kRule) {
-    ExpressionFacts& body = of(grammar_->body(node.a));
-    body.is_called = !body.is_regular || (body.size > kCopiedSize && body.uses > 1);
-    size = body.is_called ? 1 : body.size;
+    const ExpressionFacts& body = of(grammar_->body(node.a));
+    if (body.is_regular && !body.is_called) size = body.size;
   }
-  size = std::min<int64_t>(size, kMostSize);
-  const bool changed = size != facts->size;
-  facts->size = static_cast<int32_t>(size);
-  return changed;
+  return size;
+}
+
+/// From the whole to its parts: what is copied to several places brings its parts to all of them, what is called to
+/// one.
+void GrammarFacts::find_called(Expression start) {
+  of(start).uses = 1;
+  for (int64_t i = facts_.count(); i-- > 0;) {
+    ExpressionFacts& facts = facts_[i];
+    facts.is_called = facts.is_body && (!facts.is_regular || (facts.size > kCopiedSize && facts.uses > 1));
+    const int uses = facts.is_called ? 1 : facts.uses;
+    const auto use = [&](Expression part) {
+      of(part).uses = static_cast<uint8_t>(std::min(2, of(part).uses + uses));
+      return true;
+    };
+    const Grammar::Node& node = grammar_->node(facts.expression);
+    if (is_list(node)) all_of_items(*grammar_, node, use);
+    if (node.kind == ExpressionKind::kRepeat) use(node.a);
+    if (node.kind == ExpressionKind::kRule) use(grammar_->body(node.a));
+  }
 }
 
 bool GrammarFacts::add_first_bytes(Expression e, ByteSet* out, int32_t* budget) const {

@@ -11,11 +11,12 @@ struct ExpressionFacts {
   int32_t size = 1;           // states of a machine that has it inside, at most kMostSize
   int32_t machine = -1;       // the machine that is made of it; -1: none
   int32_t item_machine = -1;  // the same without the empty text
+  bool is_body = false;       // of a rule
   bool is_called = false;     // body of a rule that is called, not copied
   bool is_regular = false;    // refers to no recursive rule
   bool is_nullable = false;
   bool is_productive = false;  // matches some text
-  int32_t uses = 0;            // references to it as a rule's body
+  uint8_t uses = 0;            // places it is copied to if it is not called: 0, 1 or, for more, 2
 };
 
 class GrammarFacts {
@@ -40,12 +41,13 @@ class GrammarFacts {
     int32_t next = kNoExpression;  // cell of a list's next item, or the only child
   };
   static constexpr int64_t kMostVisits = int64_t{1} << 27;  // under a second
-  template <class Find>
-  Status settle(Find find);
+  Status settle();
   Status list_expressions(Expression start, Workspace* workspace);
   bool open(Expression e, GrowingArray<Visit>* stack);
   bool find_once(ExpressionFacts* facts) const;
-  bool find_size(ExpressionFacts* facts);
+  void find_sizes();
+  int64_t size_of(const Grammar::Node& node) const;
+  void find_called(Expression start);
   bool spells(std::string_view text) const;
 
   const Grammar* grammar_ = nullptr;

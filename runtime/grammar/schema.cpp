@@ -33,7 +33,7 @@ struct SchemaReader::Place {
   Place *next = nullptr, *next_of_all = nullptr, *next_waiting = nullptr;
   SchemaParts parts;
   PlaceState state = PlaceState::kNew;
-  RuleId rule = kNoRule;  // only of those that are referred to before they are done
+  RuleId rule = kNoRule;  // so that the place is one machine, however many others hold it
   Expression expression = kNoExpression;
   Edge* edges = nullptr;  // places that this one may begin with, without a byte before
   // Of the search for loops.
@@ -117,11 +117,9 @@ Status SchemaReader::fill(Place* place) {
   building_ = outside;
   if (!status.ok()) e = grammar_.never();
   place->state = status.ok() ? PlaceState::kDone : PlaceState::kEmpty;
-  place->expression = json_.flatten(e);
-  if (place->rule != kNoRule) {
-    grammar_.define(place->rule, e);
-    place->expression = grammar_.rule(place->rule);
-  }
+  if (place->rule == kNoRule) place->rule = grammar_.add_rule();
+  grammar_.define(place->rule, e);
+  place->expression = grammar_.rule(place->rule);
   return status;
 }
 

@@ -33,9 +33,6 @@ class ObjectBuilder {
     OCELLUS_TRY(add_members(&members));
     Grammar& g = reader_.grammar();
     *out = g.sequence(reader_.json().open('{'), g.sequence(members, reader_.json().close('}')));
-    const RuleId rule = g.add_rule();
-    g.define(rule, *out);
-    *out = g.rule(rule);
     return g.status();
   }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/grammar/regex.h"
+#include "runtime/grammar/schema.h"
 #include "tests/support/constrained.h"
 #include "tests/support/grammar_reference.h"
 
@@ -120,6 +121,22 @@ TEST_CASE("masks hold exactly the tokens that some text goes on with, in random 
   }
   CHECK(compiled > 150);
   CHECK(tokens > 2000);
+}
+
+TEST_CASE("what stands at several places of a schema is compiled once, however deep it nests") {
+  const ByteVocabulary vocabulary;
+  std::string schema = R"({"enum": ["a sentence that is longer than what is copied, so that it is called instead"]})";
+  for (int level = 0; level < 24; ++level) {
+    schema = level % 2 == 0 ? R"({"type": "array", "minItems": 2, "items": )" + schema + "}"
+                            : R"({"properties": {"a": {"type": "null"}, "b": )" + schema + "}}";
+  }
+  CompiledText text(8 << 20);
+  std::vector<uint64_t> workspace(1 << 18);
+  const HostView<std::byte> room(reinterpret_cast<std::byte*>(workspace.data()), 1, 8 << 18);
+  Expression all = kNoExpression;
+  REQUIRE_MESSAGE(read_schema(schema, {}, room, &text.grammar, &all).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(text.compile(all, vocabulary.trie).ok(), last_failure().sentence);
+  CHECK(text.constraint.automaton().state_count < 2000);
 }
 
 }  // namespace
