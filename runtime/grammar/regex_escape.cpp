@@ -21,19 +21,23 @@ void add_all(const CharacterRange (&ranges)[kCount], CharacterSet* set) {
   for (const CharacterRange& range : ranges) set->add(range.first, range.last);
 }
 
-/// Adds the characters of a general category, or of all whose names begin with its letter; false if there are none.
-bool add_category(std::string_view name, bool is_negated, CharacterSet* set) {
+/// Planes 4 to 13 have no characters yet, so that one of theirs stands for all.
+constexpr uint32_t kFirstEmpty = 0x40000, kLastEmpty = 0xDFFFF;
+
+/// Adds the characters of general categories: is_named(name) is asked for every two-letter name. False if it names
+/// none.
+template <class IsNamed>
+bool add_categories(IsNamed is_named, bool is_negated, CharacterSet* set) {
   enum : uint8_t { kUnseen, kIsOther, kIsNamed };
   uint8_t categories[UTF8PROC_CATEGORY_CO + 1] = {};
   bool is_known = false, was_in = false;
   uint32_t begin = 0;  // first character of a range, if was_in
-  for (uint32_t c = 0; c <= kLastCharacter; ++c) {
+  for (uint32_t c = 0; c <= kLastCharacter; c = c == kFirstEmpty ? kLastEmpty + 1 : c + 1) {
     const auto code_point = static_cast<int32_t>(c);
     uint8_t& category = categories[utf8proc_category(code_point)];
     if (category == kUnseen) {
-      const bool is_named = std::string_view(utf8proc_category_string(code_point)).starts_with(name);
-      category = is_named ? kIsNamed : kIsOther;
-      is_known = is_known || is_named;
+      category = is_named(std::string_view(utf8proc_category_string(code_point))) ? kIsNamed : kIsOther;
+      is_known = is_known || category == kIsNamed;
     }
     const bool is_in = (category == kIsNamed) != is_negated;
     if (is_in && !was_in) begin = c;
@@ -51,9 +55,8 @@ void add_shorthand(char letter, bool is_wanted, CharacterSet* set) {
   if (letter == 'd') add_all(kDigits, set);
   if (letter == 'w') add_all(kWord, set);
   if (is_wanted) return;
-  add_category("N", false, set);
-  if (letter == 'w') add_category("L", false, set);
-  if (letter == 'w') add_category("M", false, set);
+  const std::string_view majors = letter == 'w' ? "NLM" : "N";
+  add_categories([=](std::string_view name) { return majors.find(name[0]) != std::string_view::npos; }, false, set);
 }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -158,7 +161,8 @@ bool RegexEscape::read_category(TextCursor* text, bool is_negated, CharacterSet*
   if (name.empty() || name.size() > 2)
     return refuse("only general categories in braces are supported, as in \\p{L} and \\p{Lu}");
   if (!count_category()) return false;
-  if (!add_category(name, is_negated, set)) return refuse("it is no general category of Unicode", Code::kBadArgument);
+  if (!add_categories([=](std::string_view category) { return category.starts_with(name); }, is_negated, set))
+    return refuse("it is no general category of Unicode", Code::kBadArgument);
   text->skip(name.size());
   if (!text->take('}')) return refuse("\\p{ is not closed", Code::kBadArgument);
   return is_set_ = true;

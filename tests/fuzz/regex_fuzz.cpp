@@ -40,7 +40,7 @@ std::vector<Bytes> make_seeds() {
   std::vector<Bytes> seeds;
   for (const std::string_view pattern :
        {"^[a-zA-Z_][\\w.-]{0,31}@(?:[a-z\\d]+\\.)+[a-z]{2,}$", "^(\\d{4})-(0[1-9]|1[0-2])$|^$",
-        "\\p{Lu}[^\\s\"\\\\]*?\\n|.+", "(^a|b$)", "[\\u{1F600}-\\u{1F64F}\\-\\]]+"}) {
+        "\\d[^\\s\"\\\\]*?\\n|.+", "(^a|b$)", "[\\u{1F600}-\\u{1F64F}\\-\\]]+"}) {
     for (uint8_t options = 0; options < 4; ++options) {
       seeds.push_back({options});
       seeds.back().insert(seeds.back().end(), pattern.begin(), pattern.end());

@@ -81,6 +81,7 @@ TEST_CASE("general categories are those of Unicode") {
                "\xc3\x89"
                "1"},
               {"AA", "aa"});
+  check_texts("\\p{Cn}", {"\xf1\x80\x80\x81", "\xf3\x9f\xbf\xbf"}, {"a", "\xf3\xa0\x80\x81", "\xf3\xb0\x80\x80"});
   check_texts("[^\\p{Nd}x]", {"a", "-"}, {"1", "\xd9\xa3", "x"});
 }
 
