@@ -62,7 +62,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
   OCELLUS_TRY(check_range("the GPU's memory", limits.gpu_memory, OCELLUS_GPU_MEMORY_AUTO, OCELLUS_GPU_MEMORY_MAPPED));
   OCELLUS_TRY(check_range("the rows of a draft", limits.draft_rows, 0, kMostDraftRows));
-  OCELLUS_TRY(check_range("max_top_logprobs", limits.max_top_logprobs, 0, kMostTopTokens));
+  OCELLUS_TRY(check_range("max_top_logprobs", limits.max_top_logprobs, 0, OCELLUS_MOST_TOP_LOGPROBS));
   OCELLUS_TRY(check_range("batch_invariant", limits.batch_invariant, 0, 1));
   OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));
   OCELLUS_TRY(check_range("the number of threads", limits.thread_count, 0, ThreadPool::kMaxThreads));
