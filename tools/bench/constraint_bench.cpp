@@ -72,7 +72,7 @@ class Replay {
     for (size_t t = 0; !text.empty(); ++t) {
       const double start = now_us();
       constraint.load();
-      require(constraint.write_mask(mask_.data()));
+      require(constraint.write_masks(0, {}, nullptr, kNoToken, {mask_.data(), 1, std::ssize(mask_)}));
       const double masked = now_us();
       TokenId token = tokens[t];
       const int set = count_bits();
@@ -218,7 +218,7 @@ int main(int argument_count, char** arguments) {
   Tokenizer tokenizer;
   require(tokenizer.build(file, facts, rows));
   ConstraintMemory memory;
-  require(memory.lay_out(tokenizer, {.count = 1, .bytes = bytes}, 1, rows));
+  require(memory.lay_out(tokenizer, {.count = 1, .planned_bytes = bytes}, 1, rows));
   Replay replay(tokenizer, &memory);
   std::map<std::string, Times> all;
   std::vector<double> compile_ms, clock_us;
@@ -229,9 +229,12 @@ int main(int argument_count, char** arguments) {
     const double start = now_us();
     clock_us.push_back(now_us() - start);
   }
-  Json result = {{"vocabulary", tokenizer.token_count()}, {"constraint_bytes", bytes},
-                 {"schemas", schemas.size()},             {"rounds", rounds},
-                 {"clock_us", rounded(at(clock_us, .5))}, {"compile_ms", describe(compile_ms)}};
+  Json result = {{"vocabulary", tokenizer.token_count()},
+                 {"constraint_bytes", bytes},
+                 {"schemas", schemas.size()},
+                 {"rounds", rounds},
+                 {"clock_us", rounded(at(clock_us, .5))},
+                 {"compile_ms", describe(compile_ms)}};
   for (const char* pass : kPasses) result[pass] = describe(all[pass]);
   if (argument_count <= 5) result["each"] = schemas;
   std::printf("%s\n", result.dump(1).c_str());
