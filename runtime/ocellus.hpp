@@ -357,6 +357,12 @@ class Engine : public Handle<ocellus_engine, ocellus_engine_destroy> {
   explicit Engine(ocellus_engine* engine) : Handle(engine) {}
 };
 
+inline ocellus_constraint_params constraint_params() {
+  ocellus_constraint_params params;
+  ocellus_constraint_params_init(&params);
+  return params;
+}
+
 class Constraint : public Handle<ocellus_constraint, ocellus_constraint_destroy> {
  public:
   Constraint() = default;

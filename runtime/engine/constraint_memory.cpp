@@ -5,6 +5,7 @@
 #include "runtime/grammar/gbnf.h"
 #include "runtime/grammar/regex.h"
 #include "runtime/grammar/schema.h"
+#include "runtime/grammar/text_after.h"
 
 namespace ocellus {
 namespace {
@@ -51,6 +52,7 @@ Status ConstraintMemory::open(const ocellus_constraint_params& params, Constrain
   OCELLUS_TRY(read_constraint(params, {memory.data, 1, first}, &grammar, &start));
   OCELLUS_TRY(grammar.status());
   OCELLUS_TRY(slot->constraint.compile(grammar, start, tokens_, memory));
+  slot->owner = this;
   slot->serial = ++last_serial_;
   *out = slot;
   return {};
@@ -78,7 +80,7 @@ Status ConstraintMemory::find_forced() {
   size_t spelled = 0;
   for (int64_t t = 0; t < count - open && t < kMostForcedTokens; ++t) {
     const std::string_view piece = tokens_.tokenizer().piece(ids[t], false);
-    if (piece.empty() || forced.substr(spelled, piece.size()) != piece) break;
+    if (piece.empty() || text_after(forced, spelled).substr(0, piece.size()) != piece) break;
     spelled += piece.size();
     forced_.ids[forced_.count++] = ids[t];
   }

@@ -22,22 +22,27 @@ struct ForcedTokens {
   TokenId token() const { return ids[next]; }
 };
 
+class ConstraintMemory;
+
+/// A planned constraint. `serial` tells those apart that used the same memory.
+struct ConstraintSlot {
+  Constraint constraint;
+  ConstraintMemory* owner = nullptr;
+  uint64_t serial = 0;  // 0: not open
+};
+
 /// Place of a session's answer under its constraint.
 struct ConstraintState {
   MatchState match;
   ForcedTokens forced;
-  uint64_t constraint = 0;  // serial number; 0: none
+  ConstraintSlot* slot = nullptr;
+  uint64_t serial = 0;       // the slot's when the answer began
+  bool is_complete = false;  // nothing may follow the newest token
 };
 
 template <>
 struct TypeName<ConstraintState> {
   static constexpr const char* value = "match";
-};
-
-/// A planned constraint. `serial` tells those apart that used the same memory.
-struct ConstraintSlot {
-  Constraint constraint;
-  uint64_t serial = 0;  // 0: not open
 };
 
 class ConstraintMemory {

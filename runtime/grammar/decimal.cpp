@@ -1,5 +1,7 @@
 #include "runtime/grammar/decimal.h"
 
+#include "runtime/grammar/text_after.h"
+
 namespace ocellus {
 namespace {
 
@@ -32,7 +34,7 @@ DecimalFit read_decimal(std::string_view text, Decimal* out) {
   const std::string_view digits = text.substr(0, end);
   const size_t point = digits.find('.');
   int64_t place = static_cast<int64_t>(point == digits.npos ? digits.size() : point) - 1;  // power of ten of a digit
-  if (end != text.npos) place += read_exponent(text.substr(end + 1));
+  if (end != text.npos) place += read_exponent(text_after(text, end + 1));
   bool is_fine = false;
   for (const char c : digits) {
     if (!is_digit(c)) continue;

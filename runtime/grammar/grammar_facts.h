@@ -11,13 +11,8 @@ struct ExpressionFacts {
   int32_t size = 1;           // states of a machine that has it inside, at most kMostSize
   int32_t machine = -1;       // the machine that is made of it; -1: none
   int32_t item_machine = -1;  // the same without the empty text
-<<<<<<< HEAD
-  bool is_body = false;       // it is what a rule stands for
-  bool is_called = false;     // body of a rule that is called, not copied
-=======
   bool is_body = false;       // a rule has it
   bool is_called = false;     // a body that is called, not copied
->>>>>>> schemarun
   bool is_regular = false;    // refers to no recursive rule
   bool is_nullable = false;
   bool is_productive = false;  // matches some text

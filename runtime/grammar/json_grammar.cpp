@@ -1,6 +1,7 @@
 #include "runtime/grammar/json_grammar.h"
 
 #include "platform/utf8.h"
+#include "runtime/grammar/text_after.h"
 
 namespace ocellus {
 namespace {
@@ -77,7 +78,7 @@ struct JsonGrammar::Names {
   const std::string_view* at;
   int32_t character(int32_t index, size_t offset, size_t* bytes) const {
     int length = 0;
-    const int32_t c = decode_utf8(at[index].substr(offset), &length);
+    const int32_t c = decode_utf8(text_after(at[index], offset), &length);
     *bytes = static_cast<size_t>(length);
     return c;
   }
@@ -105,7 +106,8 @@ Expression JsonGrammar::other_names(const Names& names, int32_t first, int32_t l
     int32_t end = first + 1;
     while (end < last && names.character(end, offset, &next_bytes) == c) ++end;
     const Expression rest = other_names(names, first, end, offset + bytes, level + 1);
-    grammar_.append(&list, grammar_.sequence(grammar_.text(names.at[first].substr(offset, bytes)), rest));
+    grammar_.append(&list,
+                    grammar_.sequence(grammar_.text(text_after(names.at[first], offset).substr(0, bytes)), rest));
     first = end;
   }
   return flatten(grammar_.choice(list));

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "platform/utf8.h"
+#include "runtime/grammar/text_after.h"
 
 namespace ocellus {
 namespace {
@@ -62,11 +63,11 @@ int32_t read_escape(std::string_view text, size_t* length) {
   if (text.empty()) return -1;
   if (const size_t at = kEscaped.find(text[0]); at != kEscaped.npos) return kUnescaped[at];
   if (text[0] != 'u') return -1;
-  const int32_t unit = read_hex(text.substr(1));
+  const int32_t unit = read_hex(text_after(text, 1));
   *length = 5;
   if (unit < 0xD800 || unit > 0xDFFF) return unit;
-  if (unit >= 0xDC00 || text.substr(5, 2) != "\\u") return -1;
-  const int32_t low = read_hex(text.substr(7));
+  if (unit >= 0xDC00 || text_after(text, 5).substr(0, 2) != "\\u") return -1;
+  const int32_t low = read_hex(text_after(text, 7));
   *length = 11;
   return low >= 0xDC00 && low <= 0xDFFF ? 0x10000 + (unit - 0xD800) * 0x400 + (low - 0xDC00) : -1;
 }
@@ -135,7 +136,7 @@ class JsonReader {
   }
 
   bool read_word(std::string_view word) {
-    if (text_.substr(at_, word.size()) != word) return false;
+    if (text_after(text_, at_).substr(0, word.size()) != word) return false;
     at_ += word.size();
     return true;
   }
@@ -188,18 +189,18 @@ class JsonReader {
       if (static_cast<uint8_t>(text_[at_]) < 0x20) return fail("a control character in a string must be escaped");
       size_t length = 0;
       if (text_[at_] == '\\') {
-        if (read_escape(text_.substr(at_ + 1), &length) < 0)
+        if (read_escape(text_after(text_, at_ + 1), &length) < 0)
           return fail("this is no escape of JSON, or half of a surrogate pair");
         is_plain = false;
         ++at_;
       } else {
         int bytes = 0;
-        if (decode_utf8(text_.substr(at_), &bytes) == kInvalidCodePoint) return fail("this is not UTF-8");
+        if (decode_utf8(text_after(text_, at_), &bytes) == kInvalidCodePoint) return fail("this is not UTF-8");
         length = static_cast<size_t>(bytes);
       }
       at_ += length;
     }
-    const std::string_view raw = text_.substr(begin, at_++ - begin);
+    const std::string_view raw = text_after(text_, begin).substr(0, at_++ - begin);
     if (!is_plain) return decode(raw, out);
     *out = raw;
     return {};
@@ -214,7 +215,7 @@ class JsonReader {
     while (!raw.empty()) {
       size_t length = 1;
       if (raw[0] == '\\') {
-        end = encode_character(read_escape(raw.substr(1), &length), end);
+        end = encode_character(read_escape(text_after(raw, 1), &length), end);
         ++length;
       } else {
         *end++ = raw[0];
@@ -244,7 +245,7 @@ class JsonReader {
       if (!take('-')) take('+');
       OCELLUS_TRY(read_digits());
     }
-    *out = text_.substr(begin, at_ - begin);
+    *out = text_after(text_, begin).substr(0, at_ - begin);
     return {};
   }
 

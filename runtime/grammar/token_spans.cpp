@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/grammar/text_after.h"
+
 namespace ocellus {
 namespace {
 
@@ -122,7 +124,7 @@ bool TokenSpans::add(const Automaton& automaton, int32_t callee, const TokenTrie
     exits.push({tokens.token(entry), static_cast<int16_t>(number), static_cast<int16_t>(rest)});
   });
   const auto rest_of = [&](const SpanExit& exit) {
-    return tokens.tokenizer().piece(exit.token, false).substr(static_cast<size_t>(exit.rest));
+    return text_after(tokens.tokenizer().piece(exit.token, false), static_cast<size_t>(exit.rest));
   };
   std::sort(exits.begin(), exits.end(), [&](const SpanExit& a, const SpanExit& b) {
     const int order = rest_of(a).compare(rest_of(b));

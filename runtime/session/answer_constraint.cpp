@@ -11,39 +11,39 @@ Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constrain
   auto* const slot = reinterpret_cast<ConstraintSlot*>(const_cast<ocellus_constraint*>(constraint));
   if (!memory->has(slot))
     return OCELLUS_FAIL(Code::kBadArgument, "the constraint belongs to another engine, or was destroyed");
-  memory_ = memory;
-  slot_ = slot;
   state_ = &memory->state(session);
   if (goes_on) {
-    if (state_->constraint == slot->serial) return {};
+    if (state_->slot == slot && state_->serial == slot->serial) return {};
     return OCELLUS_FAIL(Code::kBadArgument,
                         "an answer that was cut goes on under the constraint with which it began: give that one");
   }
-  state_->constraint = slot->serial;
   state_->forced = {};
+  state_->slot = slot;
+  state_->serial = slot->serial;
+  state_->is_complete = false;
   memory->matcher().begin(slot->constraint.automaton());
   return memory->matcher().store(&state_->match);
 }
 
 void AnswerConstraint::load() {
-  memory_->matcher().load(slot_->constraint.automaton(), state_->match);
-  memory_->forced() = state_->forced;
+  memory().matcher().load(state_->slot->constraint.automaton(), state_->match);
+  memory().forced() = state_->forced;
 }
 
 bool AnswerConstraint::allows(TokenId token) {
-  const Tokenizer& tokenizer = memory_->tokens().tokenizer();
+  const Tokenizer& tokenizer = memory().tokens().tokenizer();
   if (tokenizer.is_end_of_generation(token)) return false;
   const std::string_view text = tokenizer.piece(token, false);
-  return !text.empty() && memory_->matcher().advance(text);
+  return !text.empty() && memory().matcher().advance(text);
 }
 
 Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced) {
   *forced = 0;
   for (*kept = 0; *kept < most; ++*kept) {
-    OCELLUS_TRY(memory_->find_forced());
+    OCELLUS_TRY(memory().find_forced());
     TokenId& token = tokens[*kept];
-    if (memory_->forced().any()) {
-      const TokenId next = memory_->forced().token();
+    if (memory().forced().any()) {
+      const TokenId next = memory().forced().token();
       if (*kept >= guessed || token != next) guessed = *kept + 1;
       token = next;
       if (*forced == *kept) ++*forced;
@@ -57,14 +57,14 @@ Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t
 
 /// A token that is forced is the only one of its mask, so that sampling chooses it.
 Status AnswerConstraint::write_mask(uint32_t* mask) {
-  OCELLUS_TRY(memory_->find_forced());
-  if (memory_->forced().any()) {
-    const TokenId token = memory_->forced().token();
-    std::fill(mask, mask + memory_->tokens().words(), 0);
+  OCELLUS_TRY(memory().find_forced());
+  if (memory().forced().any()) {
+    const TokenId token = memory().forced().token();
+    std::fill(mask, mask + memory().tokens().words(), 0);
     mask[token / 32] = uint32_t{1} << (token % 32);
     return {};
   }
-  if (slot_->constraint.fill_mask(&memory_->matcher(), memory_->tokens(), mask) > 0) return {};
+  if (state_->slot->constraint.fill_mask(&memory().matcher(), memory().tokens(), mask) > 0) return {};
   return OCELLUS_FAIL(
       Code::kUnsupported,
       "no token may follow the answer: the constraint nests deeper than %d calls, or can be read in more "
@@ -86,19 +86,19 @@ Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, co
 }
 
 void AnswerConstraint::move(TokenId token) {
-  memory_->matcher().advance(memory_->tokens().tokenizer().piece(token, false));
-  if (memory_->forced().any()) ++memory_->forced().next;
+  memory().matcher().advance(memory().tokens().tokenizer().piece(token, false));
+  if (memory().forced().any()) ++memory().forced().next;
 }
 
 /// The forced tokens are found as they were when the mask was written.
 Status AnswerConstraint::accept(TokenId token) {
   load();
-  OCELLUS_TRY(memory_->find_forced());
+  OCELLUS_TRY(memory().find_forced());
   move(token);
-  state_->forced = memory_->forced();
-  const Matcher& matcher = memory_->matcher();
-  is_complete_ = matcher.accepts() && matcher.next_bytes().empty();
-  return memory_->matcher().store(&state_->match);
+  state_->forced = memory().forced();
+  const Matcher& matcher = memory().matcher();
+  state_->is_complete = matcher.accepts() && matcher.next_bytes().empty();
+  return memory().matcher().store(&state_->match);
 }
 
 }  // namespace ocellus

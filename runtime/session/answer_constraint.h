@@ -15,7 +15,7 @@ class AnswerConstraint {
   /// Null: none. kBadArgument for a constraint of another engine, or another one than the answer that goes on has.
   Status begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session, bool goes_on);
 
-  bool is_on() const { return slot_ != nullptr; }
+  bool is_on() const { return state_ != nullptr; }
   /// Goes to where the answer stands.
   void load();
   /// Keeps those of the tokens that are guessed to come next that it allows, and puts those it forces in their place,
@@ -28,7 +28,7 @@ class AnswerConstraint {
   /// Moves the answer by the token that was sampled.
   Status accept(TokenId token);
   /// True if nothing may follow the newest token.
-  bool is_complete() const { return is_complete_; }
+  bool is_complete() const { return is_on() && state_->is_complete; }
 
  private:
   bool allows(TokenId token);
@@ -37,10 +37,9 @@ class AnswerConstraint {
   /// Moves the place by a token that may come.
   void move(TokenId token);
 
-  ConstraintMemory* memory_ = nullptr;
-  ConstraintSlot* slot_ = nullptr;
-  ConstraintState* state_ = nullptr;
-  bool is_complete_ = false;
+  ConstraintMemory& memory() const { return *state_->slot->owner; }
+
+  ConstraintState* state_ = nullptr;  // all there is of it: a batch on the stack has a thousand
 };
 
 }  // namespace ocellus
