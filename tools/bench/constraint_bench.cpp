@@ -133,7 +133,7 @@ Json describe(const std::vector<double>& values) {
   return {{"p50", rounded(at(values, .5))}, {"p99", rounded(at(values, .99))}, {"max", rounded(at(values, 1))}};
 }
 
-/// Of a schema or of all of them.
+/// Percentiles of the times of a schema, or of all of them.
 Json describe(const Times& times) {
   std::vector<double> masks, free_masks, steps;
   for (const TokenTimes& time : times) {
@@ -229,9 +229,12 @@ int main(int argument_count, char** arguments) {
     const double start = now_us();
     clock_us.push_back(now_us() - start);
   }
-  Json result = {{"vocabulary", tokenizer.token_count()}, {"constraint_bytes", bytes},
-                 {"schemas", schemas.size()},             {"rounds", rounds},
-                 {"clock_us", rounded(at(clock_us, .5))}, {"compile_ms", describe(compile_ms)}};
+  Json result = {{"vocabulary", tokenizer.token_count()},
+                 {"constraint_bytes", bytes},
+                 {"schemas", schemas.size()},
+                 {"rounds", rounds},
+                 {"clock_us", rounded(at(clock_us, .5))},
+                 {"compile_ms", describe(compile_ms)}};
   for (const char* pass : kPasses) result[pass] = describe(all[pass]);
   if (argument_count <= 5) result["each"] = schemas;
   std::printf("%s\n", result.dump(1).c_str());
