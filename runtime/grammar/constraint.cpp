@@ -65,11 +65,12 @@ Status Constraint::compile(const Grammar& grammar, Expression start, const Token
                            HostView<std::byte> memory) {
   const HostView<std::byte> tables(memory.data, 1, memory.cols / 3 * 2);
   OCELLUS_TRY(compile_grammar(grammar, start, tokens.single_bytes(), tables, &automaton_, &table_bytes_));
-  Workspace rest({memory.data + table_bytes_, 1, memory.cols - table_bytes_});
+  const int64_t half = (memory.cols - table_bytes_) / 2;  // the other one is for masks
+  Workspace workspace({memory.data + table_bytes_, 1, half});
   AutomatonCall* const calls = const_cast<AutomatonCall*>(automaton_.calls);
-  spans_.build(automaton_, calls, tokens, &rest);
-  table_bytes_ = memory.cols - rest.left();
-  cache_.open({memory.data + table_bytes_, 1, rest.left()}, tokens.words());
+  spans_.build(automaton_, calls, tokens, &workspace);
+  table_bytes_ += half - workspace.left();
+  cache_.open({memory.data + table_bytes_, 1, memory.cols - table_bytes_}, tokens.words());
   return {};
 }
 

@@ -20,14 +20,16 @@ Status Matcher::lay_out(RowSink& sink) {
   OCELLUS_TRY(take_rows(sink, "constraint heads", kLife, Phase::kNone, 1, kHeads, &heads_));
   OCELLUS_TRY(take_rows(sink, "constraint stacks", kLife, Phase::kNone, 1, kNodes, &nodes_));
   OCELLUS_TRY(take_rows(sink, "constraint stack slots", kLife, Phase::kNone, 1, kSlots, &slots_));
+  node_count_ = 0;
+  if (slots_.data != nullptr) std::fill(slots_.data, slots_.data + kSlots, 0);
   return take_rows(sink, "constraint stack moves", kLife, Phase::kNone, 1, kNodes, &moved_);
 }
 
+/// Texts have few stacks: removing those of the last one takes less than clearing all slots.
 void Matcher::empty_stacks() {
-  std::fill(slots_.data, slots_.data + kSlots, 0);
+  drop_after({0, std::min(node_count_, 1)});
   nodes_.data[0] = {};
   node_count_ = 1;
-  head_count_ = 0;
   dropped_ = 0;
 }
 
@@ -106,8 +108,8 @@ int32_t Matcher::push(int32_t call, int32_t count, int32_t below) {
 
 /// The newest nodes are dropped first, so that no other one stands in a slot that it was moved to by them.
 void Matcher::drop_after(const Mark& mark) {
-  head_count_ = mark.heads;
-  while (node_count_ > mark.nodes) {
+  head_count_ = std::max(mark.heads, kept_.heads);
+  while (node_count_ > std::max(mark.nodes, kept_.nodes)) {
     const StackNode& node = nodes_.data[--node_count_];
     slots_.data[slot_of(node.call, node.count, node.below, node.hash)] = 0;
   }
@@ -160,13 +162,33 @@ Matcher::Level Matcher::close() {
   return level;
 }
 
-Matcher::Level Matcher::step(const Level& from, uint8_t byte) {
+/// The ways after a byte, calls and their ends not yet followed.
+void Matcher::read(const Level& from, uint8_t byte) {
   reached_count_ = 0;
   for (int32_t h = from.first; h < from.first + from.count; ++h) {
     const int32_t next = automaton_->next(heads_.data[h].state, byte);
     if (next >= 0) reach(next, heads_.data[h].stack);
   }
+}
+
+Matcher::Level Matcher::step(const Level& from, uint8_t byte) {
+  read(from, byte);
   return reached_count_ > 0 ? close() : Level{head_count_, 0};
+}
+
+/// Known ways take a quarter of the room at most.
+Matcher::Level Matcher::step_once(const Level& from, uint8_t byte) {
+  read(from, byte);
+  if (reached_count_ != 1) return reached_count_ > 0 ? close() : Level{head_count_, 0};
+  const Head way = reached_[0];
+  Known& known = known_[static_cast<uint32_t>(way.state + 31 * way.stack) % kKnown];
+  if (known.way == way) return known.level;
+  const Level level = close();
+  if (head_count_ < kHeads / 4 && node_count_ < kNodes / 4) {
+    known = {way, level};
+    kept_ = mark();
+  }
+  return level;
 }
 
 bool Matcher::advance(uint8_t byte) {

@@ -4,6 +4,8 @@
 // augmented-context-free parsing algorithm"). Equal stacks are one node, so that equal ways are found by their numbers.
 #pragma once
 
+#include <algorithm>
+
 #include "platform/arena.h"
 #include "runtime/grammar/automaton.h"
 #include "runtime/grammar/byte_trie.h"
@@ -108,11 +110,12 @@ class Matcher {
     int32_t ends[kMostDepth];
     int32_t depth = 0;
     const Mark before = mark();
+    std::fill(known_, known_ + kKnown, Known{});
     for (int32_t n = 0; n < trie.node_count;) {
       while (depth > 0 && ends[depth - 1] <= n) drop_after(marks[--depth]);
       const ByteTrie::Node& node = trie.nodes[n];
       const Mark here = mark();
-      const Level next = step(depth > 0 ? levels[depth - 1] : start, node.byte);
+      const Level next = step_once(depth > 0 ? levels[depth - 1] : start, node.byte);
       if (next.count == 0) {
         drop_after(here);
         n = node.end;
@@ -124,6 +127,7 @@ class Matcher {
       ends[depth++] = node.end;
       ++n;
     }
+    kept_ = {};
     drop_after(before);
   }
 
@@ -132,8 +136,18 @@ class Matcher {
   static constexpr int32_t kNodes = 1 << 13;
   static constexpr int32_t kSlots = 1 << 14;
   static constexpr int32_t kMaxReached = 256;
+  static constexpr int32_t kKnown = 64;
+
+  /// A way that a byte of a walk led to, and the heads that follow from it. Most bytes of a text lead to the same few.
+  struct Known {
+    Head way = {-1, -1};
+    Level level;
+  };
 
   Level step(const Level& from, uint8_t byte);
+  /// As step(), in a walk.
+  Level step_once(const Level& from, uint8_t byte);
+  void read(const Level& from, uint8_t byte);
   Level close();
   void reach(int32_t state, int32_t stack);
   void end_call(int32_t stack);
@@ -152,6 +166,8 @@ class Matcher {
   int64_t dropped_ = 0;
   Head reached_[kMaxReached];  // ways that a step has found, heads or not
   int32_t reached_count_ = 0;
+  Known known_[kKnown];  // by the walk
+  Mark kept_;            // end of the heads and nodes of known ways, which are not dropped
 };
 
 }  // namespace ocellus

@@ -104,15 +104,18 @@ bool TokenSpans::add(const Automaton& automaton, int32_t callee, const TokenTrie
     ++exit_count;
     rest_bytes += static_cast<int64_t>(tokens.text(entry).size()) - rest;
   });
-  TokenSpan& span = spans[count];
   const int64_t vocabulary = tokens.tokenizer().token_count();
-  GrowingArray<uint8_t> items = workspace->take<uint8_t>(vocabulary);
-  GrowingArray<uint32_t> stays = workspace->take<uint32_t>(tokens.words() * 4);
-  GrowingArray<SpanExit> exits = workspace->take<SpanExit>(exit_count * int64_t{sizeof(SpanExit)});
-  GrowingArray<ByteTrie::Node> nodes =
-      workspace->take<ByteTrie::Node>((rest_bytes + 1) * int64_t{sizeof(ByteTrie::Node)});
+  const int64_t sizes[] = {vocabulary, tokens.words() * 4, exit_count * int64_t{sizeof(SpanExit)},
+                           (rest_bytes + 1) * int64_t{sizeof(ByteTrie::Node)}};
+  int64_t bytes = 0;
+  for (const int64_t size : sizes) bytes += round_up(size, 16);
+  if (bytes > workspace->left()) return false;
+  TokenSpan& span = spans[count];
+  GrowingArray<uint8_t> items = workspace->take<uint8_t>(sizes[0]);
+  GrowingArray<uint32_t> stays = workspace->take<uint32_t>(sizes[1]);
+  GrowingArray<SpanExit> exits = workspace->take<SpanExit>(sizes[2]);
+  GrowingArray<ByteTrie::Node> nodes = workspace->take<ByteTrie::Node>(sizes[3]);
   if (!items.resize(vocabulary, TokenSpan::kLeaves) || !stays.resize(tokens.words(), 0)) return false;
-  if (exits.capacity() < exit_count || nodes.capacity() < rest_bytes + 1) return false;
   for (int32_t entry = 0; entry < tokens.count(); ++entry) {
     const TokenId token = tokens.token(entry);
     const int number = machine.read_items(tokens.text(entry), [](int, int) {});

@@ -133,7 +133,7 @@ Json describe(const std::vector<double>& values) {
   return {{"p50", rounded(at(values, .5))}, {"p99", rounded(at(values, .99))}, {"max", rounded(at(values, 1))}};
 }
 
-/// Of a schema or of all of them.
+/// Percentiles of the times of a schema, or of all of them.
 Json describe(const Times& times) {
   std::vector<double> masks, free_masks, steps;
   for (const TokenTimes& time : times) {

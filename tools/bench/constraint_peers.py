@@ -5,6 +5,7 @@
 
 Times are of the thread, of one call each from Python; `clock_us` is what an empty call and the clock take, and is
 contained in each. A token's time is the median over the rounds. Prints one JSON object."""
+import importlib.metadata
 import json
 import statistics
 import struct
@@ -96,6 +97,8 @@ class LlGuidance:
     def __init__(self, vocabulary, free_space):
         self.tokenizer = llguidance.LLTokenizer(vocabulary.tokenizer().to_str(), eos_token=vocabulary.tokens.index(END))
         self.options = {"whitespace_flexible": free_space}
+        if not free_space:
+            self.options |= {"item_separator": ", ", "key_separator": ": "}
         self.mask = llguidance.numpy.allocate_token_bitmask(1, self.tokenizer.vocab_size)
 
     def compile(self, schema):
@@ -185,8 +188,8 @@ def main():
     peers = {}
     for free_space in (False, True):
         spaces = "free white space" if free_space else "json.dumps's white space"
-        peers[f"XGrammar {xgrammar.__version__}, {spaces}"] = XGrammar(vocabulary, free_space)
-        peers[f"llguidance {llguidance.__version__}, {spaces}"] = LlGuidance(vocabulary, free_space)
+        peers[f"XGrammar {importlib.metadata.version('xgrammar')}, {spaces}"] = XGrammar(vocabulary, free_space)
+        peers[f"llguidance {importlib.metadata.version('llguidance')}, {spaces}"] = LlGuidance(vocabulary, free_space)
     totals = {name: Totals() for name in peers}
     empty = []
     command = [bench, vocabulary_path, schemas_path, str(rounds), str(8 << 20), "0"]
