@@ -48,6 +48,8 @@ class Generation {
     bool active = false;     // still receives tokens
     bool on_device = false;  // its row takes part in launched steps
     bool goes_on = false;    // its answer was cut: step 0 reads the token before the cut
+    bool is_masked = false;  // the device expects a mask of its next token
+    bool unsettled = false;  // the newest accepted token has no slot of its own yet
     int32_t row = kNoRow;    // from step `moved_at` on; kNoRow: it was never placed, or its row was given up
     int32_t row_before = kNoRow;
     int64_t moved_at = 0;
@@ -56,11 +58,9 @@ class Generation {
     StepEviction eviction;   // the device's counts, up to the accepted tokens
     AnswerThought thought;   // its bound in this call
     AnswerConstraint constraint;
-    bool is_masked = false;  // the device expects a mask of its next token
-    StepPlace next;          // the row of the step that is started next
-    bool unsettled = false;  // the newest accepted token has no slot of its own yet
-    GuessedRows guesses;     // tried in the step that is under way
-    int32_t gained = 0;      // number of right ones: tokens besides one a step
+    StepPlace next;       // the row of the step that is started next
+    GuessedRows guesses;  // tried in the step that is under way
+    int32_t gained = 0;   // number of right ones: tokens besides one a step
   };
 
   void read_prompts();
