@@ -23,8 +23,8 @@ std::vector<Bytes> make_seeds() {
                R"("min_p":0.1,"seed":-7,"stop":["\n","end"],"repetition_penalty":1.1,"ignore_eos":false})"),
       bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(,{"type":"image_url","image_url":)" +
                R"({"url":"library:0123456789abcdef0123456789abcdef"}}]}]})"),
-      bytes_of(R"({"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"fps":2,"url":)" +
-               R"("data:video/jpeg;base64,)" + frame + "," + frame + R"("}},)" + words + R"(]}],"n":2})"),
+      bytes_of(std::string(R"({"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"fps":2,)") +
+               R"("url":"data:video/jpeg;base64,)" + frame + "," + frame + R"("}},)" + words + R"(]}],"n":2})"),
       bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(]}],"max_completion_tokens":9,"stop":"x",)" +
                R"("n":1,"tools":[],"response_format":{"type":"text"},"modalities":["text"],"user":"u",)" +
                R"("logit_bias":{},"tool_choice":"none","metadata":{"a":"b"},"frequency_penalty":0})")};
