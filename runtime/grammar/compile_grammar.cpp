@@ -129,8 +129,8 @@ Status Compiler::visit(int32_t machine, GrowingArray<int32_t>* path) {
 }
 
 Status Compiler::refuse_left_recursion() {
-  const int64_t bytes = memory_.cols / 4;
-  reached_ = GrowingArray<int32_t>(memory_.data + memory_.cols - bytes, bytes);
+  const int64_t first = memory_.cols / 4 * 3 / 16 * 16;
+  reached_ = GrowingArray<int32_t>(memory_.data + first, memory_.cols - first);
   bool fits = visits_.resize(machines_.count(), Visit::kNone);
   for (int32_t m = 0; fits && m < machines_.count(); ++m) OCELLUS_TRY(visit(m, &path_));
   return fits ? Status() : OCELLUS_FAIL(Code::kFull, "the grammar has too many rules for the memory of a constraint");
