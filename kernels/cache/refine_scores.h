@@ -46,13 +46,10 @@ OCELLUS_EVERYWHERE inline float reader_count(const RefineScoresArgs& args, int64
 }
 void refine_scores(const RefineScoresArgs& args, Queue& queue);
 
-/// A number in [0, 1) that every backend computes alike: the output function of SplitMix64 (Steele et al. 2014).
+/// A number in [0, 1) that every backend computes alike, by SplitMix64.
 OCELLUS_EVERYWHERE constexpr float random_score(uint64_t seed, int64_t head, int64_t row) {
-  uint64_t x = (seed << 48) + (static_cast<uint64_t>(head) << 32) + static_cast<uint64_t>(row) + 1;
-  x *= 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return static_cast<float>((x ^ (x >> 31)) >> 40) * (1.0f / (1 << 24));
+  const uint64_t number = (seed << 48) + (static_cast<uint64_t>(head) << 32) + static_cast<uint64_t>(row) + 1;
+  return static_cast<float>(mix_bits(number * 0x9E3779B97F4A7C15u) >> 40) * (1.0f / (1 << 24));
 }
 
 }  // namespace ocellus

@@ -62,7 +62,7 @@ void penalise(float* logits, int64_t vocabulary, const Penalties& penalties, con
 
 void mask_tokens(float* logits, int64_t vocabulary, const uint32_t* mask) {
   for (int64_t i = 0; i < vocabulary; ++i)
-    if ((mask[i / kMaskTokens] >> (i % kMaskTokens) & 1) == 0) logits[i] = std::numeric_limits<float>::quiet_NaN();
+    if (!has_token(mask, i)) logits[i] = std::numeric_limits<float>::quiet_NaN();
 }
 
 /// Candidates in their order. Only as many are sorted as are needed: a vocabulary is large, and the token is nearly

@@ -38,8 +38,15 @@ OCELLUS_EVERYWHERE constexpr float philox_uniform(uint64_t seed, uint64_t counte
   return static_cast<float>(random_bits(seed, counter)) * (1.0f / (1 << kRandomBits));
 }
 
-/// Tokens of a word of a mask.
+/// A mask has a bit for each token: bit token % kMaskTokens of word token / kMaskTokens.
 inline constexpr int kMaskTokens = 32;
+constexpr int64_t mask_words(int64_t tokens) { return divide_up(tokens, kMaskTokens); }
+constexpr bool has_token(const uint32_t* mask, int64_t token) {
+  return (mask[token / kMaskTokens] >> (token % kMaskTokens) & 1) != 0;
+}
+constexpr void add_token(uint32_t* mask, int64_t token) {
+  mask[token / kMaskTokens] |= uint32_t{1} << (token % kMaskTokens);
+}
 
 /// Advances a StepRow's or StepPlace's place after a step; `capacity` of its new tile.
 template <class Row>

@@ -26,5 +26,5 @@ ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_c
 }
 
 void ocellus_constraint_destroy(ocellus_constraint* constraint) {
-  if (constraint != nullptr) reinterpret_cast<ConstraintSlot*>(constraint)->serial = 0;
+  if (constraint != nullptr) reinterpret_cast<ConstraintSlot*>(constraint)->close();
 }

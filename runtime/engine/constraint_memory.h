@@ -29,6 +29,8 @@ struct ConstraintSlot {
   Constraint constraint;
   ConstraintMemory* owner = nullptr;
   uint64_t serial = 0;  // 0: not open
+
+  void close() { serial = 0; }
 };
 
 /// Place of a session's answer under its constraint.
@@ -52,7 +54,6 @@ class ConstraintMemory {
 
   /// Compiles a constraint. kFull if all are open or the memory of one is too small.
   Status open(const ocellus_constraint_params& params, ConstraintSlot** out);
-  void close(ConstraintSlot* slot) { slot->serial = 0; }
   /// True if the pointer is one of this engine's open constraints.
   bool has(const ConstraintSlot* slot) const;
 

@@ -141,7 +141,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
   OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
   OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
   if (limits.has_masks)
-    OCELLUS_TRY(take_rows(sink, "masks of tokens", kLife, kPhase, rows, divide_up(c.vocabulary, 32), &masks));
+    OCELLUS_TRY(take_rows(sink, "masks of tokens", kLife, kPhase, rows, mask_words(c.vocabulary), &masks));
   if (limits.lists_tops) {
     OCELLUS_TRY(take_rows(sink, "top tokens", kLife, kPhase, kResultSteps, rows, &tops));
     OCELLUS_TRY(take_rows(sink, "logits of penalties", kLife, kPhase, 1, rows, &notes));

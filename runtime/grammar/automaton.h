@@ -11,6 +11,10 @@
 
 namespace ocellus {
 
+/// Items with at least this many first bytes are counted one by one, and their tokens are found at once
+/// (token_spans.h).
+inline constexpr int kBroadBytes = 16;
+
 struct AutomatonEdge {
   int32_t next = 0;
   uint8_t first = 0, last = 0;  // bytes

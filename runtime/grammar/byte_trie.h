@@ -10,6 +10,8 @@ namespace ocellus {
 /// Nodes in depth-first order, children by their bytes. Entries are sorted by their texts: those of node n, which end
 /// there, are entries first_entry[n] .. first_entry[n] + own - 1, right before those of its subtree.
 struct ByteTrie {
+  static constexpr int32_t kMostDepth = 1024;  // bytes of a text
+
   struct Node {
     int32_t end = 0;          // number of the node after its subtree
     int32_t first_entry = 0;  // the next node's, if it has none
@@ -26,8 +28,7 @@ struct ByteTrie {
 /// has no room: a node for each byte, at most, and one.
 template <class Text>
 bool build_trie(int32_t count, Text text, GrowingArray<ByteTrie::Node>* nodes, ByteTrie* out) {
-  constexpr int32_t kMostDepth = 1024;
-  int32_t open[kMostDepth];  // nodes on the way to the newest
+  int32_t open[ByteTrie::kMostDepth];  // nodes on the way to the newest
   int32_t depth = 0;
   for (int32_t i = 0; i < count; ++i) {
     const auto bytes = text(i);
@@ -37,7 +38,7 @@ bool build_trie(int32_t count, Text text, GrowingArray<ByteTrie::Node>* nodes, B
       while (shared < depth && shared < static_cast<int32_t>(bytes.size()) && bytes[shared] == before[shared]) ++shared;
     }
     while (depth > shared) (*nodes)[open[--depth]].end = static_cast<int32_t>(nodes->count());
-    while (depth < static_cast<int32_t>(bytes.size()) && depth < kMostDepth) {
+    while (depth < static_cast<int32_t>(bytes.size()) && depth < ByteTrie::kMostDepth) {
       open[depth] = static_cast<int32_t>(nodes->count());
       if (!nodes->push({.first_entry = i, .byte = static_cast<uint8_t>(bytes[depth])})) return false;
       ++depth;

@@ -21,7 +21,7 @@ class Compiler {
   int64_t settle(Automaton* out);
 
  private:
-  Status take_memory(Workspace* workspace);
+  void take_memory(Workspace* workspace);
   void link_calls();
   Status visit(int32_t machine, GrowingArray<int32_t>* path);
   bool visit_first_calls(int32_t machine, GrowingArray<int32_t>* states, GrowingArray<int32_t>* path);
@@ -39,7 +39,7 @@ class Compiler {
 };
 
 /// Tables first, so that they move little.
-Status Compiler::take_memory(Workspace* workspace) {
+void Compiler::take_memory(Workspace* workspace) {
   const int64_t share = memory_.cols / 16;
   tables_.states = workspace->take<AutomatonState>(2 * share);
   tables_.edges = workspace->take<AutomatonEdge>(3 * share);
@@ -49,12 +49,11 @@ Status Compiler::take_memory(Workspace* workspace) {
   starts_ = workspace->take<int32_t>(share / 8);
   visits_ = workspace->take<Visit>(share / 16);
   path_ = workspace->take<int32_t>(share / 8);
-  return {};
 }
 
 Status Compiler::run(Expression start, const ByteSet& spelled) {
   Workspace workspace(memory_);
-  OCELLUS_TRY(take_memory(&workspace));
+  take_memory(&workspace);
   OCELLUS_TRY(facts_.find(grammar_, start, spelled, &workspace));
   if (!facts_.of(start).is_productive)
     return OCELLUS_FAIL(Code::kUnsupported,
@@ -62,7 +61,7 @@ Status Compiler::run(Expression start, const ByteSet& spelled) {
                         "model's vocabulary cannot spell");
   const int64_t nodes = workspace.left() / 48;
   GrowingArray<int32_t> node_memory = workspace.take<int32_t>(nodes * int64_t{sizeof(int32_t)});
-  GrowingArray<NfaEdge> edge_memory = workspace.take<NfaEdge>(2 * nodes * int64_t{sizeof(NfaEdge)} / 2);
+  GrowingArray<NfaEdge> edge_memory = workspace.take<NfaEdge>(nodes * int64_t{sizeof(NfaEdge)});
   NfaBuilder nfa(&facts_, &machines_, &symbols_, node_memory, edge_memory);
   Determinizer determinizer;
   OCELLUS_TRY(determinizer.open(nodes, &workspace));

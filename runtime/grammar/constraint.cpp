@@ -8,8 +8,6 @@
 namespace ocellus {
 namespace {
 
-void set_bit(uint32_t* mask, TokenId token) { mask[token / 32] |= uint32_t{1} << (token % 32); }
-
 /// Adds the tokens of at most `most` items, eight at a time: bytes below 128 are compared without a carry between them.
 void add_up_to(const uint8_t* items, int64_t tokens, int most, uint32_t* mask) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
@@ -26,7 +24,7 @@ void add_up_to(const uint8_t* items, int64_t tokens, int most, uint32_t* mask) {
     mask[t / 32] |= word;
   }
   for (; t < tokens; ++t)
-    if (items[t] <= most) set_bit(mask, static_cast<TokenId>(t));
+    if (items[t] <= most) add_token(mask, t);
 }
 
 }  // namespace
@@ -96,7 +94,7 @@ void Constraint::add_span(Matcher* matcher, const Head& head, int64_t tokens, ui
   matcher->walk(span.rests, matcher->after_call(head), [&](int32_t node) {
     for (int32_t e = span.rests.nodes[node].first_entry; e < span.rests.entries_end(node); ++e) {
       const int32_t items = before + span.exits[e].items;
-      if (items >= call.least && items <= call.most) set_bit(mask, span.exits[e].token);
+      if (items >= call.least && items <= call.most) add_token(mask, span.exits[e].token);
     }
   });
   matcher->drop_after(mark);
@@ -114,7 +112,7 @@ void Constraint::make_mask(Matcher* matcher, const TokenTrie& tokens, uint32_t* 
   const Matcher::Mark mark = matcher->mark();
   const ByteTrie& trie = tokens.trie();
   matcher->walk(trie, matcher->copy_heads(others), [&](int32_t node) {
-    for (int32_t e = trie.nodes[node].first_entry; e < trie.entries_end(node); ++e) set_bit(mask, tokens.token(e));
+    for (int32_t e = trie.nodes[node].first_entry; e < trie.entries_end(node); ++e) add_token(mask, tokens.token(e));
   });
   matcher->drop_after(mark);
 }
@@ -128,7 +126,7 @@ int32_t Constraint::fill_mask(Matcher* matcher, const TokenTrie& tokens, uint32_
     cache_.keep(hash, mask);
   }
   if (matcher->accepts())
-    for (int64_t e = 0; e < tokens.ends().cols; ++e) set_bit(mask, tokens.ends().data[e]);
+    for (int64_t e = 0; e < tokens.ends().cols; ++e) add_token(mask, tokens.ends().data[e]);
   int32_t found = 0;
   for (int64_t word = 0; word < tokens.words() && found < 2; ++word) found += std::popcount(mask[word]);
   return std::min(found, 2);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "quant/name_table.h"
 #include "runtime/grammar/character_set.h"
 #include "runtime/grammar/character_writer.h"
 #include "runtime/grammar/text_cursor.h"
@@ -56,12 +57,8 @@ class RuleNames {
   }
 
  private:
-  static constexpr uint32_t kLists = 1024;
-  static uint32_t list_of(std::string_view name) {
-    uint32_t hash = 2166136261;  // FNV-1a
-    for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619;
-    return (hash ^ hash >> 16) % kLists;
-  }
+  static constexpr uint64_t kLists = 1024;
+  static uint64_t list_of(std::string_view name) { return hash_name(name) % kLists; }
   std::string_view name_at(int32_t c) const {
     const Grammar::Cell& begin = grammar_.cell(c);
     return {text_.data() + begin.item, static_cast<size_t>(grammar_.cell(begin.next).item)};
@@ -92,13 +89,9 @@ class GbnfReader {
   bool failed() const { return !status_.ok() || !grammar_.status().ok(); }
 
   bool fail(size_t at, const char* sentence, Code code = Code::kBadArgument, std::string_view name = "") {
-    int line = 1, column = 1;
-    for (const char c : std::string_view(whole_.data(), at)) {
-      column = c == '\n' ? 1 : column + ((static_cast<uint8_t>(c) & 0xC0) != 0x80);
-      line += c == '\n';
-    }
+    const TextPlace place = place_of(whole_, at);
     if (!failed())
-      status_ = OCELLUS_FAIL(code, "the grammar, line %d, column %d: %s%.*s", line, column, sentence,
+      status_ = OCELLUS_FAIL(code, "the grammar, line %d, column %d: %s%.*s", place.line, place.column, sentence,
                              static_cast<int>(std::min<size_t>(name.size(), 100)), name.data());
     return false;
   }

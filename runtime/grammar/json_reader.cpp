@@ -4,54 +4,27 @@
 #include <cstring>
 #include <new>
 
+#include "platform/hex_digit.h"
 #include "platform/utf8.h"
+#include "quant/name_table.h"
 #include "runtime/grammar/text_after.h"
+#include "runtime/grammar/text_cursor.h"
 
 namespace ocellus {
 namespace {
 
-uint32_t hash_name(std::string_view name) {
-  uint32_t hash = 2166136261u;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
-  return hash;
-}
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const int letter = (c | 0x20) - 'a';
-  return letter >= 0 && letter < 6 ? letter + 10 : -1;
-}
 
 /// The value of four hexadecimal digits, -1 if they are not.
 int32_t read_hex(std::string_view text) {
   if (text.size() < 4) return -1;
   int32_t value = 0;
   for (int i = 0; i < 4; ++i) {
-    const int digit = hex_value(text[static_cast<size_t>(i)]);
+    const int digit = hex_digit(text[static_cast<size_t>(i)]);
     if (digit < 0) return -1;
     value = value * 16 + digit;
   }
   return value;
-}
-
-char* encode_character(int32_t character, char* out) {
-  const auto put = [&](int32_t byte) { *out++ = static_cast<char>(byte); };
-  if (character < 0x80) return put(character), out;
-  if (character < 0x800) {
-    put(0xC0 | character >> 6);
-  } else {
-    if (character < 0x10000) {
-      put(0xE0 | character >> 12);
-    } else {
-      put(0xF0 | character >> 18);
-      put(0x80 | (character >> 12 & 0x3F));
-    }
-    put(0x80 | (character >> 6 & 0x3F));
-  }
-  put(0x80 | (character & 0x3F));
-  return out;
 }
 
 constexpr std::string_view kEscaped = "\"\\/bfnrt";
@@ -96,12 +69,8 @@ class JsonReader {
   }
 
   Status fail(const char* what) const {
-    int line = 1, column = 1;
-    for (const char c : text_.substr(0, at_)) {
-      if ((c & 0xC0) != 0x80) ++column;
-      if (c == '\n') ++line, column = 1;
-    }
-    return OCELLUS_FAIL(Code::kBadArgument, "line %d, column %d: %s", line, column, what);
+    const TextPlace place = place_of(text_, at_);
+    return OCELLUS_FAIL(Code::kBadArgument, "line %d, column %d: %s", place.line, place.column, what);
   }
   Status fail_full() const {
     return OCELLUS_FAIL(Code::kFull, "the JSON text of %lld bytes needs more memory than a constraint has",
@@ -170,7 +139,7 @@ class JsonReader {
     const size_t begin = at_;
     if (peek() != '"') return fail("a member's name is missing");
     OCELLUS_TRY(read_string(name));
-    const uint32_t hash = hash_name(*name);
+    const uint64_t hash = hash_name(*name);
     for (int32_t m = object.first; m != kNoJson; m = document_.node(m).next) {
       if (document_.node(m).name_hash != hash || document_.node(m).name != *name) continue;
       at_ = begin;
@@ -215,7 +184,8 @@ class JsonReader {
     while (!raw.empty()) {
       size_t length = 1;
       if (raw[0] == '\\') {
-        end = encode_character(read_escape(text_after(raw, 1), &length), end);
+        end += encode_utf8(static_cast<uint32_t>(read_escape(text_after(raw, 1), &length)),
+                           reinterpret_cast<uint8_t*>(end));
         ++length;
       } else {
         *end++ = raw[0];
@@ -264,7 +234,7 @@ Status JsonDocument::read(std::string_view text, HostView<std::byte> memory) {
 
 int32_t JsonDocument::find(int32_t object, std::string_view name) const {
   if (nodes_[object].kind != JsonKind::kObject) return kNoJson;
-  const uint32_t hash = hash_name(name);
+  const uint64_t hash = hash_name(name);
   int32_t m = nodes_[object].first;
   while (m != kNoJson && (nodes_[m].name_hash != hash || nodes_[m].name != name)) m = nodes_[m].next;
   return m;

@@ -20,7 +20,7 @@ enum class JsonKind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, 
 
 struct JsonNode {
   JsonKind kind = JsonKind::kNull;
-  uint32_t name_hash = 0;
+  uint64_t name_hash = 0;
   int32_t parent = kNoJson, next = kNoJson;  // next: of the same array or object
   int32_t first = kNoJson, count = 0;        // items or members
   std::string_view name;                     // decoded, empty unless it is a member

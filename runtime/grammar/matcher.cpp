@@ -2,16 +2,12 @@
 
 #include <algorithm>
 
+#include "kernels/base/hash_term.h"
+
 namespace ocellus {
 namespace {
 
-uint64_t mix(uint64_t value) {  // splitmix64 (Steele, Lea and Flood 2014), a bijection
-  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9;
-  value = (value ^ value >> 27) * 0x94D049BB133111EB;
-  return value ^ value >> 31;
-}
-
-uint64_t join(uint64_t a, uint64_t b) { return mix(a * 0x9E3779B97F4A7C15 + b); }
+uint64_t join(uint64_t a, uint64_t b) { return mix_bits(a * 0x9E3779B97F4A7C15 + b); }
 
 }  // namespace
 
@@ -249,7 +245,7 @@ uint64_t Matcher::hash() const {
   uint64_t sum = 0;
   for (int32_t h = level_.first; h < level_.first + level_.count; ++h)
     sum += join(nodes_.data[heads_.data[h].stack].hash, static_cast<uint64_t>(heads_.data[h].state) + 1);
-  return mix(sum);
+  return mix_bits(sum);
 }
 
 Matcher::Level Matcher::after_call(const Head& head) {

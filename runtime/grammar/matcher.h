@@ -73,7 +73,6 @@ class Matcher {
   /// Moves on by a byte; false, and nothing is changed, if no way leads there.
   bool advance(uint8_t byte);
   bool advance(std::string_view bytes);
-  const Automaton& automaton() const { return *automaton_; }
   const Level& level() const { return level_; }
   const Head& head(int32_t i) const { return heads_.data[i]; }
   const StackNode& stack(int32_t i) const { return nodes_.data[i]; }
@@ -104,10 +103,9 @@ class Matcher {
   /// Calls visit(node) for every node of a trie that can be read from the heads of `start`.
   template <class Visit>
   void walk(const ByteTrie& trie, const Level& start, Visit visit) {
-    constexpr int32_t kMostDepth = 1024;
-    Level levels[kMostDepth];
-    Mark marks[kMostDepth];
-    int32_t ends[kMostDepth];
+    Level levels[ByteTrie::kMostDepth];
+    Mark marks[ByteTrie::kMostDepth];
+    int32_t ends[ByteTrie::kMostDepth];
     int32_t depth = 0;
     const Mark before = mark();
     std::fill(known_, known_ + kKnown, Known{});

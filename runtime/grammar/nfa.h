@@ -2,6 +2,7 @@
 // other machines as symbols.
 #pragma once
 
+#include "runtime/grammar/automaton.h"
 #include "runtime/grammar/grammar_facts.h"
 #include "runtime/grammar/growing_array.h"
 
@@ -52,8 +53,6 @@ class NfaBuilder {
  private:
   /// Repetitions are copied up to this size, larger ones counted.
   static constexpr int64_t kCopiedRepeat = 256;
-  /// Characters of at least this many first bytes are counted, so that their tokens are found at once (token_spans.h).
-  static constexpr int kBroadBytes = 16;
   static constexpr int32_t kFewRepeats = 4;
   static constexpr int kMaxDepth = 400;  // expressions and copied rules within each other
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/hex_digit.h"
 #include "runtime/grammar/decimal.h"
 
 namespace ocellus {
@@ -10,12 +11,6 @@ namespace {
 
 constexpr int kMaxVisits = 1024;  // schemas that bring in the parts of a place
 constexpr int kMaxLinks = 64;     // longest chain of $ref and allOf
-
-int hex_value(char c) {
-  const char* const digits = "0123456789abcdef";
-  const void* const at = std::memchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c, 16);
-  return at == nullptr ? -1 : static_cast<int>(static_cast<const char*>(at) - digits);
-}
 
 /// Replaces %41 by A, in `out` of the text's size; false if that is not what follows a percent sign.
 bool decode_percents(std::string_view text, char* out, size_t* length) {
@@ -25,8 +20,8 @@ bool decode_percents(std::string_view text, char* out, size_t* length) {
       out[(*length)++] = text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
+    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
     if (high < 0 || low < 0) return false;
     out[(*length)++] = static_cast<char>(high * 16 + low);
     i += 2;

@@ -6,9 +6,26 @@
 #include <cstdint>
 #include <string_view>
 
+#include "platform/hex_digit.h"
 #include "platform/utf8.h"
 
 namespace ocellus {
+
+/// Place in a text, both counted from 1, columns in characters.
+struct TextPlace {
+  int line = 1, column = 1;
+};
+
+inline TextPlace place_of(std::string_view text, size_t byte) {
+  TextPlace place;
+  for (const char c : text.substr(0, byte)) {
+    if (c == '\n')
+      place = {place.line + 1, 1};
+    else if ((static_cast<uint8_t>(c) & 0xC0) != 0x80)
+      ++place.column;
+  }
+  return place;
+}
 
 class TextCursor {
  public:
@@ -38,7 +55,7 @@ class TextCursor {
     uint32_t value = 0;
     if (rest().size() < digits) return false;
     for (const char c : rest().substr(0, digits)) {
-      const int digit = hexadecimal_value(c);
+      const int digit = hex_digit(c);
       if (digit < 0) return false;
       value = value << 4 | static_cast<uint32_t>(digit);
     }
@@ -57,12 +74,6 @@ class TextCursor {
   }
 
  private:
-  static int hexadecimal_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-  }
-
   std::string_view text_;
   size_t at_ = 0;
 };

@@ -8,9 +8,8 @@
 namespace ocellus {
 namespace {
 
-/// Items are counted by tables of their own up to this number of states and from this number of first bytes.
+/// Items are counted by tables of their own up to this number of states.
 constexpr int kMostStates = 64;
-constexpr int kLeastFirstBytes = 16;
 
 /// The machine of an item as a table. An item that has ended never goes on.
 class ItemMachine {
@@ -36,7 +35,7 @@ class ItemMachine {
         if (i == 0) first_bytes += edge.last - edge.first + 1;
       }
     }
-    return first_bytes >= kLeastFirstBytes;
+    return first_bytes >= kBroadBytes;
   }
 
   /// Calls visit(offset, items) where whole items of the text end before its own end. Returns the number of items that
@@ -120,7 +119,7 @@ bool TokenSpans::add(const Automaton& automaton, int32_t callee, const TokenTrie
     const TokenId token = tokens.token(entry);
     const int number = machine.read_items(tokens.text(entry), [](int, int) {});
     if (number < 0) continue;
-    stays[token / 32] |= uint32_t{1} << (token % 32);
+    add_token(stays.data(), token);
     items[token] = static_cast<uint8_t>(std::min<int>(number, TokenSpan::kLeaves));
   }
   visit_exits([&](int32_t entry, int rest, int number) {

@@ -1,6 +1,7 @@
 // TokenTrie: the texts of a vocabulary as a trie.
 #pragma once
 
+#include "kernels/sampling/sample_row.h"
 #include "platform/arena.h"
 #include "runtime/grammar/byte_set.h"
 #include "runtime/grammar/byte_trie.h"
@@ -12,9 +13,6 @@ template <>
 struct TypeName<ByteTrie::Node> {
   static constexpr const char* value = "node";
 };
-
-/// Masks have a bit for each token: bit token % 32 of word token / 32.
-constexpr int64_t mask_words(int64_t tokens) { return divide_up(tokens, 32); }
 
 /// Tokens that an answer may consist of: all with a text but control, unknown and unused ones.
 class TokenTrie {

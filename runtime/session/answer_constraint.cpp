@@ -61,7 +61,7 @@ Status AnswerConstraint::write_mask(uint32_t* mask) {
   if (memory().forced().any()) {
     const TokenId token = memory().forced().token();
     std::fill(mask, mask + memory().tokens().words(), 0);
-    mask[token / 32] = uint32_t{1} << (token % 32);
+    add_token(mask, token);
     return {};
   }
   if (state_->slot->constraint.fill_mask(&memory().matcher(), memory().tokens(), mask) > 0) return {};
@@ -77,9 +77,9 @@ Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, co
   load();
   for (int32_t k = 0; k <= guesses.count; ++k) {
     uint32_t* const mask = masks.row(k == 0 ? own : guesses.first + k - 1);
-    std::fill(mask, mask + masks.cols, 0);  // vocabularies may be padded
+    std::fill(mask + memory().tokens().words(), mask + masks.cols, 0);  // vocabularies may be padded
     OCELLUS_TRY(write_mask(mask));
-    if (thought != kNoToken) mask[thought / 32] |= uint32_t{1} << (thought % 32);
+    if (thought != kNoToken) add_token(mask, thought);
     if (k < guesses.count) move(tokens[guesses.first + k]);
   }
   return {};

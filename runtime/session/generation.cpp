@@ -264,11 +264,11 @@ Status Generation::answer() {
 Status Generation::accept_results(int64_t step, int32_t* tokens) {
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
-    if (!parts_[i].active) continue;
+    if (!part.active) continue;
     OCELLUS_TRY(accept_result(i, step, step < part.moved_at ? part.row_before : part.row));
     const GuessedRows& guesses = part.guesses;
     int32_t right = 0;
-    while (right < guesses.count && parts_[i].active) {
+    while (right < guesses.count && part.active) {
       const int32_t row = guesses.first + right;
       if (conversation(i).state().unread_token != guessed_tokens_[row]) break;
       ++right;

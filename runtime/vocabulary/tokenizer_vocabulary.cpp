@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "platform/hex_digit.h"
 #include "runtime/vocabulary/tokenizer_utf8.h"
 
 namespace ocellus {
@@ -48,12 +49,6 @@ int64_t decode_byte_level_text(std::string_view spelling, char* out) {
     at += static_cast<size_t>(bytes);
   }
   return count;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 const uint8_t* payload_of(const GgufEntry* entry) { return entry == nullptr ? nullptr : entry->payload; }

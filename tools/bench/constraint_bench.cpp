@@ -104,7 +104,7 @@ class Replay {
     tokens.resize(static_cast<size_t>(count));
     return tokens;
   }
-  bool has(TokenId token) const { return (mask_[static_cast<size_t>(token / 32)] >> (token % 32) & 1) != 0; }
+  bool has(TokenId token) const { return has_token(mask_.data(), token); }
   int count_bits() const {
     int set = 0;
     for (const uint32_t word : mask_) set += std::popcount(word);

@@ -29,7 +29,7 @@ TEST_CASE("compiling constraints and answering under them allocate nothing") {
       failures += session->end_turn().ok() ? 0 : 1;
       failures += generate(&session, &params, &stats, 1).ok() ? 0 : 1;
       failures += stats.generated_tokens > 0 ? 0 : 1;
-      reinterpret_cast<ConstraintSlot*>(const_cast<ocellus_constraint*>(params.constraint))->serial = 0;
+      reinterpret_cast<ConstraintSlot*>(const_cast<ocellus_constraint*>(params.constraint))->close();
     }
   }
   CHECK(test::report_calls() == 0);
