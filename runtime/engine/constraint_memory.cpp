@@ -65,8 +65,8 @@ bool ConstraintMemory::has(const ConstraintSlot* slot) const {
 /// Spells the bytes as the tokenizer does, without the last tokens, which might be spelled otherwise with what follows:
 /// one, or two where the text is longer than what was looked at. None is left out if the answer ends there.
 Status ConstraintMemory::find_forced() {
-  if (forced_.any()) return {};
-  forced_ = {};
+  if (forced_.is_known) return {};
+  forced_ = {.is_known = true};
   char text[kMostForcedBytes];
   bool ends = false;
   const int32_t bytes = matcher_.find_forced(text, kMostForcedBytes, &ends);

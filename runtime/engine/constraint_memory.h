@@ -17,6 +17,7 @@ struct ForcedTokens {
   TokenId ids[kMostForcedTokens] = {};
   int32_t count = 0;
   int32_t next = 0;
+  bool is_known = false;  // they were looked for at this place
 
   bool any() const { return next < count; }
   TokenId token() const { return ids[next]; }
@@ -62,7 +63,7 @@ class ConstraintMemory {
   ConstraintState& state(int32_t session) { return states_.data[session]; }
   /// Tokens that must come where the matcher stands, as far as they are known.
   ForcedTokens& forced() { return forced_; }
-  /// Finds them unless there are some.
+  /// Finds them unless they are known.
   Status find_forced();
 
  private:

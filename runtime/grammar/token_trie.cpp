@@ -4,6 +4,8 @@
 
 namespace ocellus {
 
+static_assert(ByteTrie::kMostDepth >= kMaxTokenBytes);
+
 /// At most as many nodes as there are bytes.
 Status TokenTrie::build(const Tokenizer& tokenizer, RowSink& sink) {
   tokenizer_ = &tokenizer;

@@ -25,16 +25,23 @@ Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constrain
   return memory->matcher().store(&state_->match);
 }
 
-void AnswerConstraint::load() {
+/// Finds the tokens that are forced there once for all that the step does at that place.
+Status AnswerConstraint::load() {
   memory().matcher().load(state_->slot->constraint.automaton(), state_->match);
   memory().forced() = state_->forced;
+  OCELLUS_TRY(memory().find_forced());
+  state_->forced = memory().forced();
+  return {};
 }
 
-bool AnswerConstraint::allows(TokenId token) {
+/// Moves the place by a token that is not forced, if it may come.
+bool AnswerConstraint::try_move(TokenId token) {
   const Tokenizer& tokenizer = memory().tokens().tokenizer();
   if (tokenizer.is_end_of_generation(token)) return false;
   const std::string_view text = tokenizer.piece(token, false);
-  return !text.empty() && memory().matcher().advance(text);
+  if (text.empty() || !memory().matcher().advance(text)) return false;
+  memory().forced() = {};
+  return true;
 }
 
 Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced) {
@@ -48,7 +55,7 @@ Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t
       token = next;
       if (*forced == *kept) ++*forced;
       move(token);
-    } else if (*kept >= guessed || !allows(token)) {
+    } else if (*kept >= guessed || !try_move(token)) {
       break;
     }
   }
@@ -74,7 +81,7 @@ Status AnswerConstraint::write_mask(uint32_t* mask) {
 
 Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, const TokenId* tokens, TokenId thought,
                                      HostView<uint32_t> masks) {
-  load();
+  OCELLUS_TRY(load());
   for (int32_t k = 0; k <= guesses.count; ++k) {
     uint32_t* const mask = masks.row(k == 0 ? own : guesses.first + k - 1);
     std::fill(mask + memory().tokens().words(), mask + masks.cols, 0);  // vocabularies may be padded
@@ -87,13 +94,14 @@ Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, co
 
 void AnswerConstraint::move(TokenId token) {
   memory().matcher().advance(memory().tokens().tokenizer().piece(token, false));
-  if (memory().forced().any()) ++memory().forced().next;
+  ForcedTokens& forced = memory().forced();
+  if (forced.any()) ++forced.next;
+  if (!forced.any()) forced = {};
 }
 
 /// The forced tokens are found as they were when the mask was written.
 Status AnswerConstraint::accept(TokenId token) {
-  load();
-  OCELLUS_TRY(memory().find_forced());
+  OCELLUS_TRY(load());
   move(token);
   state_->forced = memory().forced();
   const Matcher& matcher = memory().matcher();

@@ -17,7 +17,7 @@ class AnswerConstraint {
 
   bool is_on() const { return state_ != nullptr; }
   /// Goes to where the answer stands.
-  void load();
+  Status load();
   /// Keeps those of the tokens that are guessed to come next that it allows, and puts those it forces in their place,
   /// at most `most`: the first *kept, of which the first *forced are certain.
   Status check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced);
@@ -31,7 +31,7 @@ class AnswerConstraint {
   bool is_complete() const { return is_on() && state_->is_complete; }
 
  private:
-  bool allows(TokenId token);
+  bool try_move(TokenId token);
   /// Writes the mask of the tokens that may come at the place.
   Status write_mask(uint32_t* mask);
   /// Moves the place by a token that may come.

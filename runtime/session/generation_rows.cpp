@@ -28,7 +28,7 @@ Status propose(const Draft& draft, const StepTimes& times, int32_t most, int64_t
                TokenId* tokens, int32_t* count) {
   int32_t guessed = draft.guess(most, tokens), forced = 0;
   if (constraint->is_on()) {
-    constraint->load();
+    OCELLUS_TRY(constraint->load());
     OCELLUS_TRY(constraint->check_guesses(tokens, guessed, most, &guessed, &forced));
   }
   *count = std::max(forced, draft.worth_trying(guessed, rows, times));

@@ -71,7 +71,6 @@ class Replay {
     std::vector<TokenId> tokens = encode(text);
     for (size_t t = 0; !text.empty(); ++t) {
       const double start = now_us();
-      constraint.load();
       require(constraint.write_masks(0, {}, nullptr, kNoToken, {mask_.data(), 1, std::ssize(mask_)}));
       const double masked = now_us();
       TokenId token = tokens[t];
