@@ -188,7 +188,7 @@ Json measure(const Json& line, int rounds, Replay* replay, ConstraintMemory* mem
     for (int pass = 0; pass < 3; ++pass) passes[kPasses[pass]].push_back(times[pass]);
     result["table_bytes"] = slot->constraint.table_bytes();
     result["kept_masks"] = slot->constraint.kept_masks();
-    memory->close(slot);
+    slot->close();
   }
   compile_ms->push_back(at(compiles, .5));
   result["compile_ms"] = rounded(compile_ms->back());
