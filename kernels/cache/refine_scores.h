@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/hash_term.h"
 #include "kernels/rows/store_kv.h"
 #include "platform/everywhere.h"
 #include "platform/queue.h"

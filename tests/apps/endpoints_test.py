@@ -10,8 +10,8 @@ import struct
 import tempfile
 import unittest
 
-from program import GREEN_STAR, ProgramTest, board, needs_http
-from server import Server, caption_of, image_part, user
+from program import GREEN_STAR, board
+from server import Server, ServerTest, caption_of, image_part, user
 
 BEGINNING = "A large green star"
 
@@ -20,18 +20,7 @@ def cosine(one, other):
     return sum(a * b for a, b in zip(one, other))
 
 
-@needs_http
-class EndpointTest(ProgramTest):
-    flags = []
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(*cls.flags)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-
+class EndpointTest(ServerTest):
     def send(self, path, body, status=200, headers=None):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         got, _, answer = self.server.request("POST", path, data, headers)
@@ -48,11 +37,9 @@ class EndpointTest(ProgramTest):
 
     def pieces(self, path, body):
         """The events of a stream without its end."""
-        status, headers, answer = self.server.request("POST", path, json.dumps({**body, "stream": True}).encode())
-        self.assertEqual((status, headers["Content-Type"]), (200, "text/event-stream"))
-        events = answer.decode().split("\n\n")
-        self.assertEqual(events[-2:], ["data: [DONE]", ""])
-        return [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+        events = self.server.stream(path, body)
+        self.assertEqual(events.pop(), "[DONE]")
+        return [json.loads(event) for event in events]
 
 
 class Completions(EndpointTest):

@@ -15,8 +15,8 @@ import unittest
 
 from pictures import flat_jpeg, make_png, read_png
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest,
-                     board, goldens, long, memory_kb, needs_http, needs_webp, run)
-from server import ENDLESS, Server, caption_of, image_part, picture_url, text_part, user
+                     board, goldens, long, memory_kb, needs_webp, run)
+from server import ENDLESS, Server, ServerTest, caption_of, image_part, picture_url, text_part, user
 from webp import lossless_webp
 
 IMAGES = SOURCE / "tests" / "data" / "images"
@@ -37,19 +37,7 @@ def png(width, height):
     return make_png(width, height, [bytes([128]) * width] * height if width < 10**6 else [], kind="grey")
 
 
-@needs_http
-class ServeTest(ProgramTest):
-    flags = []
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = Server(*cls.flags)
-
-    @classmethod
-    def tearDownClass(cls):
-        if cls.server.process.poll() is None:
-            cls.server.stop()
-
+class ServeTest(ServerTest):
     def assert_error(self, body, status, param, sentence, code=None):
         got, answer = self.server.post(body)
         self.assertEqual((got, answer["error"]["param"]), (status, param), answer)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 
-from program import PROGRAM, board
+from program import PROGRAM, ProgramTest, board, needs_http
 
 # Answers that go on and on: tokens chosen almost at random.
 ENDLESS = ["--temp", 8, "-n", 7000, "--text-tokens", 7500, "--threads", 1]  # with ignore_eos: ten seconds or so
@@ -62,9 +62,12 @@ class Server:
         return answer["choices"][0]["message"]["content"]
 
     def events(self, messages, **fields):
+        """The data of a chat answer's events."""
+        return self.stream("/v1/chat/completions", {"messages": messages, **fields})
+
+    def stream(self, path, body):
         """The data of a stream's events."""
-        body = json.dumps({"messages": messages, "stream": True, **fields}).encode()
-        status, headers, answer = self.request("POST", "/v1/chat/completions", body)
+        status, headers, answer = self.request("POST", path, json.dumps({**body, "stream": True}).encode())
         assert status == 200 and headers["Content-Type"] == "text/event-stream", (status, answer)
         events = answer.decode().split("\n\n")
         assert events.pop() == "" and all(event.startswith("data: ") for event in events)
@@ -84,6 +87,21 @@ class Server:
         _, _, text = self.request("GET", "/metrics")
         found = re.search(rf"^{re.escape(name)} (\S+)$", text.decode(), re.MULTILINE)
         return float(found[1]) if found else 0.0
+
+
+@needs_http
+class ServerTest(ProgramTest):
+    """Tests of one server with the flags of their class."""
+    flags = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.flags)
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.server.process.poll() is None:
+            cls.server.stop()
 
 
 def picture_url(data, kind="png"):
