@@ -66,8 +66,9 @@ TEST_CASE("images that are found behind their prefix give what reading the promp
     const std::unique_ptr<Engine> engine = make_engine(prefix_limits(4, bits));
     Session& session = open_with(*engine, shelf, "robot");
     const std::vector<float> found = golden_logits(session, 13);
-    // The order in which slots are read is another; calibration carries that on to the scores of packed ones.
-    CHECK(difference(found, computed) < (bits < 16 ? 1e-2 : 2e-3));
+    // Slots are read in another order, after which inputs may round to another one of their 8-bit steps; calibration
+    // carries that on to the scores of packed ones.
+    CHECK(difference(found, computed) < (bits < 16 ? 1e-2 : 5e-3));
     session.reset();
     const Answer answer = answer_golden(session, 13, 8);
     check_hits(answer, 4, 0);
@@ -76,7 +77,7 @@ TEST_CASE("images that are found behind their prefix give what reading the promp
     ocellus_limits limits = test::board_limits(4, 200);
     limits.max_encode_views = 1;
     const std::unique_ptr<Engine> plain = make_engine(limits);
-    CHECK(difference(found, golden_logits(open_session(*plain), 13)) < 2e-3);
+    CHECK(difference(found, golden_logits(open_session(*plain), 13)) < 5e-3);
   }
 }
 

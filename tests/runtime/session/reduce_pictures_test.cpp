@@ -175,7 +175,8 @@ TEST_CASE("pictures that are read together keep the rows that each keeps alone")
     Session& session = test::open_session(*engine);
     for (int i = 0; i < 6; ++i) test::add_picture(session, TestPicture(200 + 9 * i, 180, i));
     test::add_words(session, "now");
-    return std::pair(test::first_logits(session), bound_on(*engine, 1e-4, 1e-2));
+    // Inputs of the bundled model's weights are rounded to 8 bits: what is summed in another order may round apart.
+    return std::pair(test::first_logits(session), bound_on(*engine, 5e-3, 1e-2));
   };
   for (const char* const rule :
        {"cover-rows", "cover-rows:weigh=0", "divprune", "visionzip", "pool-rows", "even-rows"}) {

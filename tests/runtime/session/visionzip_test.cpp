@@ -30,7 +30,8 @@ std::vector<float> rows_of(DeviceView<const float> rows, Engine& engine) {
 }
 
 /// Runs the tower on a view of noise up to the noted layer and through it; compares what it notes with the reference.
-void check_notes(const Model& model) {
+/// Weights whose inputs are rounded to 8 bits need the larger of the bounds on a CPU's attention.
+void check_notes(const Model& model, double cpu_bound) {
   const auto engine = test::make_engine(model, zipping(test::picture_limits(1, 60), 0.5f));
   const VisionConfig& c = engine->vision().config;
   const int32_t layer = c.noted_layer();
@@ -65,7 +66,7 @@ void check_notes(const Model& model) {
     wanted_keys[first] = 0;
   }
   // A score of 50 moves by 0.03 when its factors are rounded to f16, and the weight with it.
-  CHECK(test::relative_error(got.data(), wanted.data(), std::ssize(got)) < bound_on(*engine, 1e-3, 6e-2));
+  CHECK(test::relative_error(got.data(), wanted.data(), std::ssize(got)) < bound_on(*engine, cpu_bound, 6e-2));
   CHECK(test::relative_error(keys.data(), wanted_keys.data(), std::ssize(keys)) < bound_on(*engine, 1e-3, 1e-2));
 }
 
@@ -104,10 +105,10 @@ void zip_plainly(Matrix& rows, const std::vector<float>& notes, const std::vecto
 }  // namespace
 
 TEST_CASE("the attention and the keys that are noted are those of the double-precision tower") {
-  check_notes(test::any_model());
+  check_notes(test::any_model(), 5e-3);
   for (const char* const family : {"smolvlm", "llava-1.5", "internvl3", "internvl-6b"}) {
     CAPTURE(std::string(family));
-    check_notes(*test::open_tiny_family(family));
+    check_notes(*test::open_tiny_family(family), 1e-3);
   }
 }
 
