@@ -111,6 +111,7 @@ typedef struct ocellus_model_facts {
   int32_t thinking;       /* ocellus_thinking */
   int32_t thought_tokens; /* standard maximum of a thought: 1024 if it always thinks, else 0 */
   int32_t clip_group;     /* consecutive frames of a clip that are one picture, 1 or 2 */
+  int32_t calls_tools;    /* 1: the chat template lists tools in <tools>, and answers call them in <tool_call> */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the

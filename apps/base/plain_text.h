@@ -20,4 +20,12 @@ inline std::string trim(std::string_view text, std::string_view characters = " \
   return std::string(text.substr(begin, text.find_last_not_of(characters) + 1 - begin));
 }
 
+// Returns the first position at which the text has `mark`, or ends with a beginning of it; else its size.
+inline size_t find_beginning(std::string_view text, std::string_view mark) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at, mark.size()) == mark.substr(0, text.size() - at)) return at;
+  }
+  return text.size();
+}
+
 }  // namespace ocellus::app

@@ -35,6 +35,7 @@ struct ServeCommand {
   std::string retrieve_pattern;
   int32_t queue = 16;
   int32_t choices = 8;
+  std::optional<int32_t> schemas;  // nullopt: as many as sessions
   int32_t clip_frames = 0;
   int32_t deadline_s = 60;
 };
@@ -57,6 +58,10 @@ constexpr char kServeHelp[] =
     "limits it. With --api-keys the metrics, which are sums over all users, need a key of the user metrics.\n"
     "With --retrievals N the model may ask, too: where its answer has the pattern, the best of the user's pictures for "
     "the words follows, and the answer goes on. Say so in the system message. `retrieved` lists what was found.\n"
+    "response_format, structured_outputs (json, regex, choice, grammar; as in vLLM) and grammar (GBNF, as in "
+    "llama.cpp's server) say what an answer may be; what cannot be held is refused with its place. tools are shown to "
+    "models whose chat template has them; with tool_choice required or a function, to any. Calls come whole in a "
+    "stream. logprobs are those of the model, at temperature 1.\n"
     "Clients take turns: the one with the fewest running answers is next. A client is the key's user, else the "
     "request's "
     "`user`, else its address, or on this machine its connection.\n"
@@ -152,6 +157,8 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.params = generate_params(command.common);
   options.vocabulary = model.facts.vocabulary_size;
   options.thinks = model.facts.thinking != OCELLUS_THINKS_NEVER;
+  options.calls_tools = model.facts.calls_tools != 0;
+  options.forms = running.limits.max_constraints;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
   options.library = running.library.get();
@@ -181,6 +188,11 @@ int run_serve(ServeCommand command) {
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
+  common.constraints = command.schemas.value_or(*common.sessions);
+  if (common.constraints > 0 && common.constraints < *common.sessions)
+    throw Failure(kExitUsage, "--schemas " + std::to_string(common.constraints) + ": each session may need one: give " +
+                                  std::to_string(*common.sessions) + " or more, or 0.");
+  common.top_logprobs = OCELLUS_MOST_TOP_LOGPROBS;
   choose_text_tokens(model.facts, kServedTextTokens, 1, &common);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
@@ -275,6 +287,14 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->option_text("N")
       ->check(number_between(1, 128))
       ->group(group);
+  command
+      ->add_option("--schemas", options->schemas,
+                   "Different schemas and grammars of answers that stay compiled, planned (default: as many as "
+                   "sessions); 0: requests for them are refused")
+      ->option_text("N")
+      ->check(number_between(0, 256))
+      ->group(group);
+  add_constraint_size_option(command, &options->common);
   command
       ->add_option("--clip-frames", options->clip_frames,
                    "Maximum frames of videos in a conversation, besides its pictures, of which each is then one view "

@@ -17,14 +17,6 @@ const RetrievalForm kForms[] = {
     {.chat_template = "", .begin = "<retrieve:", .end = ">", .after_picture = "\n", .nothing_found = " (none)\n"},
 };
 
-// Returns the first position from which the text is a prefix of `mark`, or has it.
-size_t find_beginning(std::string_view text, std::string_view mark) {
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (text.substr(at, mark.size()) == mark.substr(0, text.size() - at)) return at;
-  }
-  return text.size();
-}
-
 }  // namespace
 
 RetrievalForm find_retrieval_form(std::string_view chat_template, const std::string& pattern) {

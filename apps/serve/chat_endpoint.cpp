@@ -15,6 +15,10 @@ void check_request(const ServeContext& context, const ChatRequest& request) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
   }
+  if (request.tools.choice == ToolChoice::kAuto && !context.options.calls_tools) {
+    throw RequestError(400, "This model's chat template has no tools: set tool_choice to required, a function or none.",
+                       "tools", "unsupported_parameter");
+  }
   check_choices(context, request);
   check_biases(context, request);
   context.unknown.take(request.unknown_fields);

@@ -22,21 +22,28 @@ void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
                    .model = request.model.empty() ? context.options.names[0] : request.model,
                    .fingerprint = context.options.fingerprint,
                    .stream = request.stream,
-                   .include_usage = request.include_usage});
+                   .include_usage = request.include_usage,
+                   .has_logprobs = request.top_logprobs.has_value()});
 }
 
 // White space at the ends of a completion belongs to the text that goes on.
 void ChatJob::begin_answer(const ServeOptions& options) {
   asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
+  calls = CallReader(&request.tools);
   filter = AnswerFilter(request.stops, request.prompts.empty());
   thought = AnswerFilter({});
   answer_tokens = written_tokens = 0;
   last_token_ns = 0;
-  if (request.echo) (void)reply.add(request.prompts[prompt_index()].text);
+  if (!request.echo) return;
+  const std::string& prompt = request.prompts[prompt_index()].text;
+  (void)reply.add(prompt);
+  reply.skip_text(count_characters(prompt));
 }
 
 bool ChatJob::end_answer(const char* reason) {
-  (void)reply.add(filter.push(asked.finish()) + filter.finish());
+  const std::string rest = calls.push(asked.finish());
+  (void)reply.add(filter.push(rest + calls.finish()) + filter.finish());
+  reply.add_calls(calls.calls());
   reply.end_choice(reason);
   is_answering = false;
   return ++answer_index < request.answer_count();
@@ -52,7 +59,8 @@ int ChatJob::receive(void* user, const char* text, int32_t text_bytes) noexcept 
   ChatJob& job = *static_cast<ChatJob*>(user);
   try {
     job.note_token();
-    const std::string shown = job.filter.push(job.asked.push({text, static_cast<size_t>(text_bytes)}));
+    const std::string said = job.asked.push({text, static_cast<size_t>(text_bytes)});
+    const std::string shown = job.filter.push(job.calls.push(said));
     job.has_left = !job.reply.add(shown);
     return job.has_left || job.filter.is_stopped() || job.asked.has_query() ? 1 : 0;
   } catch (...) {
@@ -73,6 +81,18 @@ int ChatJob::receive_thought(void* user, const char* text, int32_t text_bytes) n
   }
 }
 
+int ChatJob::receive_token(void* user, const ocellus_token_probability* chosen, const ocellus_token_probability* top,
+                           int32_t top_count) noexcept {
+  ChatJob& job = *static_cast<ChatJob*>(user);
+  try {
+    job.reply.add_token(TokenLogprob::of(*chosen, top, top_count));
+    return 0;
+  } catch (...) {
+    job.has_left = true;  // out of memory: this answer ends
+    return 1;
+  }
+}
+
 ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
   ocellus_generate_params params = request.params;
   params.max_tokens = tokens_left();
@@ -85,6 +105,12 @@ ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
   params.on_thought = receive_thought;
   params.user = this;
   params.thought_user = this;
+  params.constraint = constraint;
+  if (request.top_logprobs) {
+    params.on_token = receive_token;
+    params.token_user = this;
+    params.top_logprobs = *request.top_logprobs;
+  }
   return params;
 }
 

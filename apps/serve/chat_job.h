@@ -38,6 +38,8 @@ struct ChatJob {
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* job, const char* text, int32_t text_bytes) noexcept;
   static int receive_thought(void* job, const char* text, int32_t text_bytes) noexcept;
+  static int receive_token(void* job, const ocellus_token_probability* chosen, const ocellus_token_probability* top,
+                           int32_t top_count) noexcept;
   // Returns the parameters of a call; `slice_tokens`: its maximum.
   ocellus_generate_params params(int32_t slice_tokens);
   // True if the answer, not counting its thought, has the maximum of tokens.
@@ -57,7 +59,8 @@ struct ChatJob {
   nlohmann::ordered_json answer;                                                // null: none
   std::function<std::optional<nlohmann::ordered_json>(ocellus_session*)> work;  // a piece of it, until it has an answer
   ChatRequest request;
-  AskedRetrieval asked{{}, 0};  // reads the answer before `filter`
+  AskedRetrieval asked{{}, 0};  // reads the answer before `calls`
+  CallReader calls;             // reads it before `filter`
   AnswerFilter filter{{}};
   AnswerFilter thought{{}};
   ChatUsage usage;
@@ -68,9 +71,10 @@ struct ChatJob {
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;
-  bool has_left = false;               // the client has left
-  ocellus_session* session = nullptr;  // while it runs
-  Beginning beginning;                 // the steps that the session has read
+  bool has_left = false;                           // the client has left
+  ocellus_session* session = nullptr;              // while it runs
+  const ocellus_constraint* constraint = nullptr;  // the request's, while it runs
+  Beginning beginning;                             // the steps that the session has read
 
  private:
   int32_t tokens_left() const { return request.params.max_tokens - answer_tokens; }

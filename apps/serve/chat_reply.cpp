@@ -1,27 +1,15 @@
 #include "apps/serve/chat_reply.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
 #include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 namespace ocellus::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Returns 24 hexadecimal digits, unique in this process and most likely between processes.
-std::string make_identifier() {
-  static const uint64_t process = std::random_device()() ^ (uint64_t{std::random_device()()} << 32);
-  static std::atomic<uint32_t> count = 0;
-  char text[32];
-  std::snprintf(text, sizeof text, "%016llx%08x", static_cast<unsigned long long>(process), ++count);
-  return text;
-}
 
 std::string dump(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -77,7 +65,7 @@ void ChatReply::begin_choice() {
   has_begun_choice_ = true;
   std::string first;
   if (style_.form == ReplyForm::kChat) {
-    Json choice = piece_json(style_.form, static_cast<int32_t>(ended_.size()), "role", "assistant", nullptr);
+    Json choice = piece_json(style_.form, static_cast<int32_t>(ended_.size()), {.field = "role", .text = "assistant"});
     choice["delta"]["content"] = "";
     Json json = object(Json::array({choice}));
     if (style_.include_usage) json["usage"] = nullptr;
@@ -90,28 +78,38 @@ void ChatReply::begin_choice() {
 }
 
 bool ChatReply::add(const std::string& text) {
-  if (style_.stream) return write_piece("content", text, nullptr);
+  if (style_.stream) return write_piece({.field = "content", .text = text});
   choice_.text += text;
   return exchange_->is_open();
 }
 
 bool ChatReply::add_thought(const std::string& text) {
-  if (style_.stream) return write_piece("reasoning_content", text, nullptr);
+  if (style_.stream) return write_piece({.field = "reasoning_content", .text = text});
   choice_.thought += text;
   return exchange_->is_open();
 }
 
-bool ChatReply::write_piece(const char* field, const std::string& text, const char* reason) {
+void ChatReply::add_calls(const std::vector<ToolCall>& calls) {
+  choice_.calls = calls;
+  if (style_.stream && !calls.empty()) (void)write_piece({.calls = calls});
+}
+
+bool ChatReply::write_piece(const ReplyPiece& piece) {
   begin_choice();
-  if (text.empty() && reason == nullptr) return exchange_->is_open();
-  Json json = object(Json::array({piece_json(style_.form, static_cast<int32_t>(ended_.size()), field, text, reason)}));
+  if (piece.text.empty() && piece.calls.empty() && piece.reason == nullptr) return exchange_->is_open();
+  Json choice = piece_json(style_.form, static_cast<int32_t>(ended_.size()), piece);
+  if (!choice_.tokens.empty()) {
+    choice["logprobs"] = logprobs_json(style_.form, std::exchange(choice_.tokens, {}), &choice_.offset);
+  }
+  Json json = object(Json::array({std::move(choice)}));
   if (style_.include_usage) json["usage"] = nullptr;
-  if (reason != nullptr && !retrieved_.empty()) json["retrieved"] = retrieved_json(retrieved_);
+  if (piece.reason != nullptr && !retrieved_.empty()) json["retrieved"] = retrieved_json(retrieved_);
   return exchange_->write(event(json));
 }
 
 void ChatReply::end_choice(const char* reason) {
-  if (style_.stream) (void)write_piece(nullptr, "", reason);
+  if (!choice_.calls.empty() && std::string_view(reason) == "stop") reason = "tool_calls";
+  if (style_.stream) (void)write_piece({.reason = reason});
   choice_.reason = reason;
   ended_.push_back(std::exchange(choice_, {}));
   has_begun_choice_ = false;
@@ -121,7 +119,7 @@ void ChatReply::finish(const ChatUsage& usage) {
   if (style_.stream) return end_stream(usage);
   Json choices = Json::array();
   for (const ReplyChoice& choice : ended_) {
-    choices.push_back(choice_json(style_.form, static_cast<int32_t>(choices.size()), choice));
+    choices.push_back(choice_json(style_.form, static_cast<int32_t>(choices.size()), choice, style_.has_logprobs));
   }
   Json json = object(std::move(choices));
   json["usage"] = usage_json(usage);

@@ -23,6 +23,7 @@ class ChatReply {
     std::string fingerprint;
     bool stream = false;
     bool include_usage = false;
+    bool has_logprobs = false;
   };
   ChatReply(std::shared_ptr<HttpExchange> exchange, std::string request_id);
 
@@ -32,11 +33,18 @@ class ChatReply {
   bool add(const std::string& text);
   // Adds to the thought before the answer.
   bool add_thought(const std::string& text);
+  // Adds calls of tools after the text.
+  void add_calls(const std::vector<ToolCall>& calls);
+  // Adds a token's log-probability; in a stream it goes with the next text.
+  void add_token(TokenLogprob token) { choice_.tokens.push_back(std::move(token)); }
+  // The text that was added so far is not of the answer's tokens.
+  void skip_text(int64_t characters) { choice_.offset = characters; }
   // Reports pictures that were found by words, as "retrieved" beside the choices of the last message.
   void note_retrieved(const std::vector<RetrievedPicture>& pictures);
   // Sends an object that is no answer of the model.
   void send(const nlohmann::ordered_json& object);
-  // Ends the current answer, and begins the next one. `reason`: "stop" or "length".
+  // Ends the current answer, and begins the next one. `reason`: "stop", which is "tool_calls" if it has some, or
+  // "length".
   void end_choice(const char* reason);
   // Sends the answers, or the end of their stream.
   void finish(const ChatUsage& usage);
@@ -45,7 +53,7 @@ class ChatReply {
 
  private:
   void begin_choice();
-  bool write_piece(const char* field, const std::string& text, const char* reason);
+  bool write_piece(const ReplyPiece& piece);
   nlohmann::ordered_json object(nlohmann::ordered_json choices) const;
   void end_stream(const ChatUsage& usage);
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "apps/serve/chat_messages.h"
 #include "apps/serve/data_url.h"
 #include "apps/serve/json_fields.h"
 #include "apps/serve/request_error.h"
@@ -22,8 +23,7 @@ constexpr size_t kMaxStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
 
 // Accepted and ignored: they identify the user, or concern other servers' handling of the request.
-const std::set<std::string> kIgnored = {"user",         "metadata",           "safety_identifier", "prompt_cache_key",
-                                        "service_tier", "parallel_tool_calls"};
+const std::set<std::string> kIgnored = {"user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier"};
 const std::set<std::string> kKnown = {"model",
                                       "n",
                                       "stream",
@@ -46,6 +46,10 @@ const std::set<std::string> kKnown = {"model",
                                       "dry_allowed_length",
                                       "logit_bias",
                                       "ignore_eos",
+                                      "response_format",
+                                      "structured_outputs",
+                                      "grammar",
+                                      "logprobs",
                                       "thinking_token_budget"};
 
 bool is_empty_or_zero(const RequestJson& value) {
@@ -56,10 +60,9 @@ bool is_empty_or_zero(const RequestJson& value) {
 
 // Returns true if a known but unsupported field of OpenAI's API has a value that requests nothing.
 bool asks_for_nothing(const std::string& name, const RequestJson& value) {
-  if (name == "response_format") return value.is_object() && value.value("type", RequestJson()) == "text";
   if (name == "modalities") return value == RequestJson::array({"text"});
-  if (name == "tool_choice" || name == "function_call") return value == "none" || value == "auto";
-  static const std::set<std::string> kUnserved = {"tools", "functions", "logprobs", "top_logprobs", "store"};
+  if (name == "function_call") return value == "none" || value == "auto";
+  static const std::set<std::string> kUnserved = {"tools", "functions", "top_logprobs", "store"};
   return kUnserved.count(name) != 0 && is_empty_or_zero(value);
 }
 
@@ -70,177 +73,14 @@ void check_fields(const RequestJson& body, const std::set<std::string>& own, std
         asks_for_nothing(name, value)) {
       continue;
     }
-    static const std::set<std::string> kUnserved = {"tools",
-                                                    "tool_choice",
-                                                    "functions",
-                                                    "function_call",
-                                                    "logprobs",
-                                                    "top_logprobs",
-                                                    "store",
-                                                    "audio",
-                                                    "modalities",
-                                                    "prediction",
-                                                    "reasoning_effort",
-                                                    "response_format",
-                                                    "verbosity",
-                                                    "web_search_options"};
+    static const std::set<std::string> kUnserved = {
+        "tools", "tool_choice", "functions",  "function_call",    "top_logprobs", "store",
+        "audio", "modalities",  "prediction", "reasoning_effort", "verbosity",    "web_search_options"};
     if (kUnserved.count(name) != 0) {
       throw RequestError(400, name + " is not supported by this server.", name, "unsupported_parameter");
     }
     unknown->push_back(name);
   }
-}
-
-ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
-  const RequestJson* url = &image;
-  if (!image.is_string()) {
-    expect_object(image, at);
-    if (const RequestJson* detail = find_field(image, "detail")) {
-      (void)expect_string(*detail, at + ".detail");  // the model has one resolution
-    }
-    url = find_field(image, "url");
-    at += ".url";
-    if (url == nullptr) throw RequestError(400, at + " is missing.", at);
-  }
-  const std::span<char> given = take_cut_string(cut, expect_string(*url, at)).value_or(std::span<char>());
-  constexpr std::string_view kLibrary = "library:";
-  const std::string_view text(given.data(), given.size());
-  if (text.substr(0, kLibrary.size()) == kLibrary) {
-    // An empty key would be none; a key of another length is one of no entry.
-    return {.is_image = true,
-            .key = std::string(text.substr(kLibrary.size())) + (text == kLibrary ? "-" : ""),
-            .param = at};
-  }
-  return {.is_image = true, .picture = decode_picture_url(given, at), .param = at};
-}
-
-// A video in the form of vLLM: frames as JPEG or PNG in one URL, and how many of them are a second.
-ChatPart parse_video(const RequestJson& video, const std::string& at, CutText* cut) {
-  expect_object(video, at);
-  const std::string param = at + ".url";
-  const RequestJson* url = find_field(video, "url");
-  if (url == nullptr) throw RequestError(400, param + " is missing.", param);
-  const std::span<char> given = take_cut_string(cut, expect_string(*url, param)).value_or(std::span<char>());
-  return {.is_image = true,
-          .param = param,
-          .frames = decode_video_url(given, param),
-          .frames_per_second = number_field(video, "fps", 0.001, 1000).value_or(1)};
-}
-
-}  // namespace
-
-ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut) {
-  expect_object(part, param);
-  const RequestJson* type = find_field(part, "type");
-  if (type == nullptr) throw RequestError(400, param + ".type is missing.", param + ".type");
-  const std::string name = expect_string(*type, param + ".type");
-  if (name == "text") {
-    const RequestJson* text = find_field(part, "text");
-    if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
-    return {.text = expect_string(*text, param + ".text"), .param = param};
-  }
-  if ((name != "image_url" && name != "video_url") || cut == nullptr) {
-    const std::string allowed = cut != nullptr ? "text, image_url or video_url" : "text";
-    throw RequestError(400, param + ".type must be " + allowed + ", not " + name + ".", param + ".type");
-  }
-  const std::string at = param + "." + name;
-  const RequestJson* media = find_field(part, name);
-  if (media == nullptr) throw RequestError(400, at + " is missing.", at);
-  return name == "image_url" ? parse_picture(*media, at, cut) : parse_video(*media, at, cut);
-}
-
-namespace {
-
-std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, CutText* cut) {
-  const RequestJson* content = find_field(message, "content");
-  const std::string at = param + ".content";
-  if (content == nullptr) throw RequestError(400, at + " is missing.", at);
-  if (content->is_string()) return {{.text = content->get<std::string>(), .param = at}};
-  if (!content->is_array()) throw RequestError(400, at + " must be a string or an array of parts.", at);
-  std::vector<ChatPart> parts;
-  for (size_t i = 0; i < content->size(); ++i) {
-    parts.push_back(parse_part((*content)[i], at + "[" + std::to_string(i) + "]", cut));
-  }
-  return parts;
-}
-
-std::string join_texts(const std::vector<ChatPart>& parts) {
-  std::string text;
-  for (const ChatPart& part : parts) text += (text.empty() ? "" : "\n") + part.text;
-  return text;
-}
-
-// Joins consecutive messages of one role.
-class ConversationReader {
- public:
-  ConversationReader(CutText* cut, ChatRequest* request) : cut_(cut), request_(request) {}
-
-  void read(const RequestJson& message, const std::string& param) {
-    expect_object(message, param);
-    for (const char* field : {"tool_calls", "function_call", "audio"}) {
-      const RequestJson* value = find_field(message, field);
-      if (value != nullptr && !(value->is_array() && value->empty())) {
-        throw RequestError(400, param + "." + field + " is not supported by this server.", param + "." + field);
-      }
-    }
-    const RequestJson* field = find_field(message, "role");
-    if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
-    const std::string role = expect_string(*field, param + ".role");
-    if (role == "user") return add_user(parse_content(message, param, cut_));
-    const bool is_system = role == "system" || role == "developer";
-    if (!is_system && role != "assistant") {
-      throw RequestError(400, param + ".role must be system, user or assistant.", param + ".role");
-    }
-    // An assistant message that called a tool, or refused, has no content.
-    const bool is_silent = !is_system && find_field(message, "content") == nullptr;
-    const std::string text = is_silent ? "" : join_texts(parse_content(message, param, /*cut=*/nullptr));
-    is_system ? add_system(text, param) : add_answer(text, param);
-  }
-
-  void finish() const {
-    if (request_->turns.empty() || is_answered_) {
-      throw RequestError(400, "The last of the messages must be the user's.", "messages");
-    }
-  }
-
- private:
-  void add_system(const std::string& text, const std::string& param) {
-    if (!request_->turns.empty()) {
-      throw RequestError(400, "A system message must come before all others.", param + ".role");
-    }
-    request_->system += (request_->system.empty() ? "" : "\n") + text;
-  }
-
-  void add_user(std::vector<ChatPart> parts) {
-    if (request_->turns.empty() || is_answered_) request_->turns.emplace_back();
-    is_answered_ = false;
-    std::vector<ChatPart>& all = request_->turns.back().parts;
-    all.insert(all.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
-  }
-
-  void add_answer(const std::string& text, const std::string& param) {
-    if (request_->turns.empty()) {
-      throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");
-    }
-    std::string& answer = request_->turns.back().answer;
-    answer += (is_answered_ ? "\n" : "") + text;
-    is_answered_ = true;
-  }
-
-  CutText* cut_;
-  ChatRequest* request_;
-  bool is_answered_ = false;
-};
-
-void parse_messages(const RequestJson& body, CutText* cut, ChatRequest* request) {
-  const RequestJson* messages = find_field(body, "messages");
-  if (messages == nullptr) throw RequestError(400, "messages is missing.", "messages");
-  if (!messages->is_array() || messages->empty()) {
-    throw RequestError(400, "messages must be an array of one message or more.", "messages");
-  }
-  ConversationReader reader(cut, request);
-  for (size_t i = 0; i < messages->size(); ++i) reader.read((*messages)[i], "messages[" + std::to_string(i) + "]");
-  reader.finish();
 }
 
 void parse_stops(const RequestJson& body, ChatRequest* request) {
@@ -392,15 +232,45 @@ void parse_answer_fields(const RequestJson& body, const std::set<std::string>& o
   parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);
+  request->form = parse_answer_form(body);
 }
+
+namespace {
+
+void parse_called_tools(const RequestJson& body, ChatRequest* request) {
+  request->tools = parse_tools(body);
+  const std::string described = describe_tools(request->tools);
+  if (described.empty()) return;
+  request->system += (request->system.empty() ? "" : "\n\n") + described;
+  std::optional<AnswerForm> form = call_form(request->tools);
+  if (!form) return;
+  if (request->form) {
+    throw RequestError(400, "tool_choice and " + request->form->param + " both say what the answer is: give one.",
+                       "tool_choice");
+  }
+  request->form = std::move(form);
+}
+
+void parse_top_logprobs(const RequestJson& body, ChatRequest* request) {
+  const auto top = integer_field(body, "top_logprobs", 0, OCELLUS_MOST_TOP_LOGPROBS);
+  if (bool_field(body, "logprobs")) {
+    request->top_logprobs = static_cast<int32_t>(top.value_or(0));
+  } else if (top.value_or(0) > 0) {
+    throw RequestError(400, "top_logprobs goes with logprobs.", "top_logprobs");
+  }
+}
+
+}  // namespace
 
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults) {
   CutText cut = cut_picture_urls(body);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
-  parse_answer_fields(json, {"messages"}, &request);
+  parse_answer_fields(json, {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs"}, &request);
   parse_messages(json, &cut, &request);
+  parse_called_tools(json, &request);
+  parse_top_logprobs(json, &request);
   return request;
 }
 

@@ -3,17 +3,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/serve/answer_form.h"
 #include "apps/serve/json_fields.h"
+#include "apps/serve/tools.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
-
-struct CutText;  // apps/serve/data_url.h
 
 // Text, a picture or a video.
 struct ChatPart {
@@ -57,6 +58,9 @@ struct ChatRequest {
   ocellus_generate_params params;
   std::vector<ocellus_logit_bias> logit_bias;  // in place of that of `params`
   std::vector<std::string> stops;
+  std::optional<AnswerForm> form;
+  Tools tools;                          // only with turns
+  std::optional<int32_t> top_logprobs;  // nullopt: no log-probabilities of the answer's tokens
   bool stream = false;
   bool include_usage = false;  // only with a stream
   std::string user;            // the request's user, if stated
@@ -78,9 +82,6 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
 // Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
 // these and `own` are unknown or refused.
 void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request);
-
-// Reads a part of the type image_url, video_url or text. `cut`: the pictures; nullptr where none are allowed.
-ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
 
 // Brings the parts of all turns into the order in which the model reads them, as arrange_parts does.
 void arrange_turns(ChatRequest* request);

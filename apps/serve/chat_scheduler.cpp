@@ -45,6 +45,7 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
       engine_(engine),
       options_(std::move(options)),
       files_(options_.library),
+      forms_(engine, options_.forms),
       metrics_(metrics),
       session_count_(std::ssize(sessions)),
       unknown_(options_) {
@@ -240,6 +241,7 @@ void ChatScheduler::advance(const Job& job) {
     ocellus_session_set_deadline(job->session, job->deadline_ns);
     files_.attach(job->session, job->user);
     if (job->work) return do_work(job);
+    if (job->request.form && job->constraint == nullptr) job->constraint = forms_.take(*job->request.form);
     job->begin_answer(options_);
     read_prompt(job, &was_cancelled);
     if (job->answer_index + 1 == job->request.answer_count()) job->body = {};
@@ -429,6 +431,7 @@ void ChatScheduler::drop(const Job& job) {
 // next request at once. Only the engine's thread has such jobs. `keeps`: what the session has read may stay.
 void ChatScheduler::leave(const Job& job, bool keeps) {
   if (job->session == nullptr) return;
+  forms_.give_back(std::exchange(job->constraint, nullptr));
   ocellus_session* session = nullptr;
   {
     const std::lock_guard lock(mutex_);

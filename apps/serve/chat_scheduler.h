@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/serve/compiled_forms.h"
 #include "apps/serve/endpoint.h"
 #include "apps/serve/prompt_steps.h"
 #include "apps/serve/request_error.h"
@@ -75,6 +76,7 @@ class ChatScheduler {
   ocellus_engine* engine_;
   const ServeOptions options_;
   const KeptFiles files_;
+  CompiledForms forms_;  // engine's thread only
   ServeMetrics* metrics_;
   const int64_t session_count_;
   std::vector<FreeSession> free_;  // engine's thread only, as the next two

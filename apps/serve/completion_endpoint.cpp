@@ -65,6 +65,9 @@ void read_completion(const ServeContext& context, const HttpRequest& /*head*/, C
   if (prompt == nullptr) throw RequestError(400, "prompt is missing.", "prompt");
   request.prompts = parse_prompts(context.model, *prompt);
   request.echo = bool_field(body, "echo");
+  if (const auto top = integer_field(body, "logprobs", 0, OCELLUS_MOST_TOP_LOGPROBS)) {
+    request.top_logprobs = static_cast<int32_t>(*top);
+  }
   job->begin_answers(context, ReplyForm::kCompletion);
 }
 

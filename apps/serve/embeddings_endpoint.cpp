@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/serve/chat_job.h"
+#include "apps/serve/chat_messages.h"
 #include "apps/serve/chat_prompt.h"
 #include "apps/serve/data_url.h"
 #include "apps/serve/endpoint.h"

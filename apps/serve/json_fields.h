@@ -9,7 +9,7 @@
 
 namespace ocellus::app {
 
-using RequestJson = nlohmann::json;
+using RequestJson = nlohmann::ordered_json;  // a schema's members have an order
 
 // Refuses text that would take much memory as a tree: long text, many or deeply nested values.
 RequestJson parse_request_json(std::string_view body);

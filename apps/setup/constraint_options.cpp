@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "apps/base/failure.h"
+#include "apps/base/sizes.h"
 #include "apps/setup/options.h"
 
 namespace ocellus::app {
@@ -12,6 +13,9 @@ namespace {
 
 // Longer texts are refused by the library; reading stops there.
 constexpr std::streamsize kMostBytes = (std::streamsize{1} << 20) + 1;
+
+// The library's bounds.
+constexpr int64_t kLeastTableBytes = int64_t{64} << 10, kMostTableBytes = int64_t{1} << 30;
 
 std::string read_text(const std::string& path) {
   std::error_code ignored;
@@ -61,6 +65,22 @@ void add_constraint_options(CLI::App* command, CommonOptions* options) {
           "--json-answer",
           [options] { constrain(options, OCELLUS_CONSTRAINT_SCHEMA, R"({"type": "object"})", "--json-answer"); },
           "Answers are JSON objects")
+      ->group("Answers");
+  add_constraint_size_option(command, options);
+}
+
+void add_constraint_size_option(CLI::App* command, CommonOptions* options) {
+  command
+      ->add_option_function<std::string>(
+          "--schema-size",
+          [options](const std::string& text) {
+            const auto bytes = parse_bytes(text);
+            if (!bytes || *bytes < kLeastTableBytes || *bytes > kMostTableBytes)
+              throw Failure(kExitUsage, "--schema-size " + text + ": write a size between 64K and 1G.");
+            options->constraint_bytes = *bytes;
+          },
+          "Planned memory of what a schema, grammar or expression is compiled to (default: 8 MiB)")
+      ->option_text("SIZE")
       ->group("Answers");
 }
 

@@ -30,6 +30,8 @@ using Constraint = std::unique_ptr<ocellus_constraint, ConstraintDestroyer>;
 
 // Adds --schema, --grammar, --regex and --json-answer.
 void add_constraint_options(CLI::App* command, CommonOptions* options);
+// Adds --schema-size alone.
+void add_constraint_size_option(CLI::App* command, CommonOptions* options);
 
 // Compiles the constraint of the options for an engine that was planned for it; null if there is none. Throws a Failure
 // that names its place.

@@ -5,8 +5,8 @@
 
 namespace ocellus::app {
 
-// Sets limits.max_constraints, draft_rows, kept_views and view_change, after all others: as asked for or, for a
-// camera's stream, where they are tried and fit the budget.
+// Sets the limits of constraints, log-probabilities, draft_rows, kept_views and view_change, after all others: as asked
+// for or, for a camera's stream, where they are tried and fit the budget.
 void set_repeat_limits(const Model& model, const CommonOptions& options, ocellus_limits* limits);
 
 }  // namespace ocellus::app

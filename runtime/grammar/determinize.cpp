@@ -20,7 +20,7 @@ Status Determinizer::open(int64_t most_nodes, Workspace* workspace) {
 
 void Determinizer::note_full() {
   if (status_.ok())
-    status_ = OCELLUS_FAIL(Code::kFull, "the grammar needs more states than the memory of a constraint holds");
+    status_ = OCELLUS_FAIL(Code::kFull, "the grammar has more states than the memory of a constraint holds");
 }
 
 /// Adds a node and what empty edges lead to.

@@ -73,7 +73,7 @@ class JsonReader {
     return OCELLUS_FAIL(Code::kBadArgument, "line %d, column %d: %s", place.line, place.column, what);
   }
   Status fail_full() const {
-    return OCELLUS_FAIL(Code::kFull, "the JSON text of %lld bytes needs more memory than a constraint has",
+    return OCELLUS_FAIL(Code::kFull, "the JSON text of %lld bytes is too large for the memory of a constraint",
                         static_cast<long long>(text_.size()));
   }
 

@@ -163,7 +163,7 @@ Status SchemaReader::add_constant(int32_t index, Expression* out) {
   const HostView<std::byte> room = memory_.rest();
   char* const text = reinterpret_cast<char*>(room.data);
   const int64_t bytes = write_json(document_, index, text, room.cols);
-  if (bytes < 0) return OCELLUS_FAIL(Code::kFull, "the workspace of a constraint is too small for a constant");
+  if (bytes < 0) return OCELLUS_FAIL(Code::kFull, "the memory of a constraint is too small for a constant");
   *out = grammar_.text({text, static_cast<size_t>(bytes)});
   return grammar_.status();
 }

@@ -143,7 +143,7 @@ class ObjectBuilder {
     const HostView<std::byte> room = reader_.memory().rest();
     char* const text = reinterpret_cast<char*>(room.data);
     const int64_t bytes = write_json_string(property->name, text, room.cols);
-    if (bytes < 0) return OCELLUS_FAIL(Code::kFull, "the workspace of a constraint is too small for a name");
+    if (bytes < 0) return OCELLUS_FAIL(Code::kFull, "the memory of a constraint is too small for a name");
     const Expression name = reader_.grammar().text({text, static_cast<size_t>(bytes)});
     Expression value = kNoExpression;
     OCELLUS_TRY(reader_.add_place(schemas_, count, &value));

@@ -108,7 +108,7 @@ Status PartsCollector::resolve(int32_t reference, int32_t* out) {
     return reader_.refuse(reference, "a $ref can only be a JSON pointer into the schema, \"#/...\"");
   const HostView<std::byte> room = reader_.memory().rest();
   const auto size = static_cast<int64_t>(text.text.size());
-  if (room.cols < 2 * size) return OCELLUS_FAIL(Code::kFull, "the workspace of a constraint is too small for a $ref");
+  if (room.cols < 2 * size) return OCELLUS_FAIL(Code::kFull, "the memory of a constraint is too small for a $ref");
   char* const pointer = reinterpret_cast<char*>(room.data);
   size_t length = 0;
   *out = kNoJson;

@@ -49,7 +49,7 @@ class SchemaMemory {
   Status take(int64_t count, T** out) {
     const int64_t bytes = (count * static_cast<int64_t>(sizeof(T)) + 7) / 8 * 8;
     if (memory_.cols - used_ < bytes)
-      return OCELLUS_FAIL(Code::kFull, "the schema is too large for the workspace of a constraint, %lld bytes",
+      return OCELLUS_FAIL(Code::kFull, "the schema is too large for the memory of a constraint, %lld bytes",
                           static_cast<long long>(memory_.cols));
     *out = reinterpret_cast<T*>(memory_.data + used_);
     for (int64_t i = 0; i < count; ++i) new (*out + i) T();

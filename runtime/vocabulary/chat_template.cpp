@@ -82,6 +82,10 @@ std::string_view default_system_prompt(std::string_view jinja) {
   return {};
 }
 
+bool calls_tools(std::string_view jinja) {
+  return jinja.find("<tools>") != jinja.npos && jinja.find("<tool_call>") != jinja.npos;
+}
+
 const TurnText& turn_text(ChatTemplate chat_template) { return kTurnTexts[static_cast<int>(chat_template)]; }
 
 }  // namespace ocellus

@@ -21,6 +21,9 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
 /// it writes none.
 std::string_view default_system_prompt(std::string_view jinja);
 
+/// True if the template lists tools in <tools> and has them called in <tool_call>, as Qwen3-VL's does.
+bool calls_tools(std::string_view jinja);
+
 /// A conversation is
 ///   [system_open system system_close user_after_system | user_first] content user_close answer answer_end
 ///   then for each later turn

@@ -95,8 +95,9 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             client.models.retrieve("gpt-4o")
         for fields, param in [({"n": 100}, "n"), ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-                              ({"logprobs": True}, "logprobs"), ({"temperature": 9}, "temperature"),
-                              ({"response_format": {"type": "json_object"}}, "response_format")]:
+                              ({"top_logprobs": 2}, "top_logprobs"), ({"temperature": 9}, "temperature"),
+                              ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}},
+                               "response_format.json_schema.schema")]:
             with self.subTest(param=param), self.assertRaises(openai.BadRequestError) as caught:
                 client.chat.completions.create(model="ocellus", messages=caption_of("113"), **fields)
             self.assertEqual(caught.exception.param, param)

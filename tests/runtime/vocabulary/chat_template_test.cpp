@@ -105,6 +105,13 @@ TEST_CASE("every template has a name") {
   CHECK(std::string(chat_template_name(ChatTemplate::kGemma)) == "gemma");
 }
 
+TEST_CASE("a template has tools if it lists them and shows how they are called") {
+  CHECK(calls_tools("{%- if tools %}{{- '<tools>' }}{%- endif %}{{- '\\n<tool_call>\\n{\"name\": \"' }}"));
+  CHECK(!calls_tools("{{- '<tools>' }}"));
+  CHECK(!calls_tools("{{- '<tool_call>' }}"));
+  CHECK(!calls_tools(""));
+}
+
 TEST_CASE("a template's own system prompt is read, whatever else it writes") {
   const std::string prompt = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
   CHECK(default_system_prompt("<|im_start|>system\n" + prompt + "<|im_end|>\n") == prompt);

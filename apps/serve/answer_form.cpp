@@ -1,0 +1,93 @@
+#include "apps/serve/answer_form.h"
+
+#include "apps/serve/request_error.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+namespace {
+
+AnswerForm schema_form(const RequestJson& schema, const std::string& param) {
+  return {OCELLUS_CONSTRAINT_SCHEMA, schema.dump(), param};
+}
+
+std::optional<AnswerForm> parse_response_format(const RequestJson& format) {
+  const std::string at = "response_format";
+  expect_object(format, at);
+  const RequestJson* type = find_field(format, "type");
+  const std::string name = type == nullptr ? "" : expect_string(*type, at + ".type");
+  if (name == "text") return std::nullopt;
+  if (name == "json_object") return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, R"({"type": "object"})", at};
+  if (name != "json_schema") {
+    throw RequestError(400, at + ".type must be text, json_object or json_schema.", at + ".type");
+  }
+  const RequestJson* described = find_field(format, name);
+  if (described == nullptr) throw RequestError(400, at + ".json_schema is missing.", at + ".json_schema");
+  expect_object(*described, at + ".json_schema");
+  const RequestJson* schema = find_field(*described, "schema");
+  const std::string param = at + ".json_schema.schema";
+  if (schema == nullptr) throw RequestError(400, param + " is missing.", param);
+  return schema_form(*schema, param);
+}
+
+// One of the given texts, as it is.
+AnswerForm choice_form(const RequestJson& choices, const std::string& param) {
+  std::string grammar = "root ::= ";
+  for (const RequestJson& choice : choices) {
+    if (grammar.back() == '"') grammar += " | ";
+    grammar += RequestJson(expect_string(choice, param)).dump();
+  }
+  if (!choices.is_array() || choices.empty()) {
+    throw RequestError(400, param + " must be an array of one text or more.", param);
+  }
+  return {OCELLUS_CONSTRAINT_GRAMMAR, grammar, param};
+}
+
+std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
+  const std::string at = "structured_outputs";
+  expect_object(outputs, at);
+  std::optional<AnswerForm> form;
+  for (const auto& [name, value] : outputs.items()) {
+    if (value.is_null()) continue;
+    const std::string param = at + "." + name;
+    if (form) throw RequestError(400, at + " must have one of json, regex, choice and grammar.", at);
+    if (name == "json") {
+      form = value.is_string() ? AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, value.get<std::string>(), param}
+                               : schema_form(value, param);
+    } else if (name == "choice") {
+      form = choice_form(value, param);
+    } else if (name == "regex" || name == "grammar") {
+      form = {name == "regex" ? OCELLUS_CONSTRAINT_REGEX : OCELLUS_CONSTRAINT_GRAMMAR, expect_string(value, param),
+              param};
+    } else {
+      throw RequestError(400, param + " is not supported by this server.", param, "unsupported_parameter");
+    }
+  }
+  return form;
+}
+
+}  // namespace
+
+std::optional<AnswerForm> parse_answer_form(const RequestJson& body) {
+  std::optional<AnswerForm> form;
+  const auto demand = [&](const char* name, auto parse) {
+    const RequestJson* field = find_field(body, name);
+    if (field == nullptr) return;
+    std::optional<AnswerForm> found = parse(*field);
+    if (!found) return;
+    if (form) {
+      throw RequestError(400, std::string(name) + " and " + form->param + " both say what the answer is: give one.",
+                         name);
+    }
+    form = std::move(found);
+  };
+  demand("response_format", parse_response_format);
+  demand("structured_outputs", parse_structured_outputs);
+  demand("grammar", [](const RequestJson& text) -> std::optional<AnswerForm> {
+    const std::string grammar = expect_string(text, "grammar");
+    if (grammar.empty()) return std::nullopt;  // as llama.cpp's clients have it
+    return AnswerForm{OCELLUS_CONSTRAINT_GRAMMAR, grammar, "grammar"};
+  });
+  return form;
+}
+
+}  // namespace ocellus::app

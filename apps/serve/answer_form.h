@@ -1,0 +1,24 @@
+// The form that a request demands of its answer: OpenAI's response_format, and the fields of vLLM and llama.cpp's
+// server for grammars and regular expressions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/serve/json_fields.h"
+
+namespace ocellus::app {
+
+struct AnswerForm {
+  int32_t kind = 0;   // ocellus_constraint_kind
+  std::string text;   // the schema, grammar or expression
+  std::string param;  // the request's field that has it
+  bool operator==(const AnswerForm&) const = default;
+};
+
+// Reads response_format, structured_outputs and grammar; nullopt: any text will do. Throws a RequestError, also where
+// two of them demand something.
+std::optional<AnswerForm> parse_answer_form(const RequestJson& body);
+
+}  // namespace ocellus::app

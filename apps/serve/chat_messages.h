@@ -1,0 +1,20 @@
+// The messages of a chat request: texts, pictures, answers, calls of tools and what these gave back.
+#pragma once
+
+#include <string>
+
+#include "apps/serve/chat_request.h"
+#include "apps/serve/json_fields.h"
+
+namespace ocellus::app {
+
+struct CutText;  // apps/serve/data_url.h
+
+// Reads a part of the type image_url, video_url or text. `cut`: the pictures; nullptr where none are allowed. Throws a
+// RequestError, as the next one.
+ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
+
+// Reads the field messages into the system message and the turns. Consecutive messages of one role are joined.
+void parse_messages(const RequestJson& body, CutText* cut, ChatRequest* request);
+
+}  // namespace ocellus::app

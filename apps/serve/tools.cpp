@@ -1,0 +1,224 @@
+#include "apps/serve/tools.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "apps/base/plain_text.h"
+#include "apps/serve/request_error.h"
+#include "runtime/ocellus.h"
+
+namespace ocellus::app {
+namespace {
+
+constexpr size_t kMaxTools = 128, kMaxNameBytes = 64;
+constexpr std::string_view kCall = "<tool_call>", kCallEnd = "</tool_call>";
+
+[[noreturn]] void refuse(const std::string& param, const std::string& what) {
+  throw RequestError(400, param + " " + what, param);
+}
+
+const RequestJson& expect_field(const RequestJson& object, const std::string& name, const std::string& at) {
+  expect_object(object, at);
+  const RequestJson* field = find_field(object, name);
+  if (field == nullptr) refuse(at + "." + name, "is missing.");
+  return *field;
+}
+
+// The function of a tool, a tool_choice or a call, which has the type "function".
+const RequestJson& expect_function(const RequestJson& object, const std::string& at) {
+  expect_object(object, at);
+  const RequestJson* type = find_field(object, "type");
+  if (type != nullptr && *type != "function") refuse(at + ".type", "must be function.");
+  const RequestJson& function = expect_field(object, "function", at);
+  expect_object(function, at + ".function");
+  return function;
+}
+
+std::string expect_name(const RequestJson& function, const std::string& at) {
+  const std::string name = expect_string(expect_field(function, "name", at), at + ".name");
+  const bool is_sound =
+      !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+      });
+  if (!is_sound) refuse(at + ".name", "must be 1 to 64 letters, digits, _ and -.");
+  return name;
+}
+
+// As Python's json.dumps writes it, and with it chat templates.
+std::string spaced_text(const RequestJson& value) {
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [name, one] : value.items()) {
+    if (!text.empty()) text += ", ";
+    if (value.is_object()) text += RequestJson(name).dump() + ": ";
+    text += spaced_text(one);
+  }
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+Tool parse_tool(const RequestJson& value, const std::string& at) {
+  const RequestJson& function = expect_function(value, at);
+  const std::string param = at + ".function";
+  Tool tool;
+  tool.name = expect_name(function, param);
+  tool.param = param + ".parameters";
+  const RequestJson* parameters = find_field(function, "parameters");
+  tool.parameters = parameters != nullptr ? *parameters : RequestJson{{"type", "object"}};
+  expect_object(tool.parameters, tool.param);
+  tool.shown = spaced_text(value);
+  return tool;
+}
+
+// Puts the tool that is named first.
+void choose_tool(const RequestJson& choice, Tools* tools) {
+  const std::string at = "tool_choice";
+  if (choice == "none" || choice == "auto" || choice == "required") {
+    tools->choice = choice == "none" ? ToolChoice::kNone : choice == "auto" ? ToolChoice::kAuto : ToolChoice::kAny;
+    return;
+  }
+  if (choice.is_string()) refuse(at, "must be none, auto, required or a function.");
+  const std::string name = expect_name(expect_function(choice, at), at + ".function");
+  const auto found =
+      std::find_if(tools->tools.begin(), tools->tools.end(), [&](const Tool& t) { return t.name == name; });
+  if (found == tools->tools.end()) refuse(at + ".function.name", "is none of the tools.");
+  std::iter_swap(tools->tools.begin(), found);
+  tools->choice = ToolChoice::kNamed;
+}
+
+// The schema of a tool stands in another one, at `place`: its references begin there.
+void move_references(RequestJson* schema, const std::string& place) {
+  for (auto& [name, value] : schema->items()) {
+    if (value.is_structured()) {
+      move_references(&value, place);
+    } else if (name == "$ref" && value.is_string() && value.get_ref<const std::string&>().starts_with("#")) {
+      value = "#" + place + value.get<std::string>().substr(1);
+    }
+  }
+}
+
+RequestJson call_schema(const Tool& tool, const std::string& place) {
+  RequestJson arguments = tool.parameters;
+  move_references(&arguments, place + "/properties/arguments");
+  return {{"type", "object"},
+          {"properties", {{"name", {{"const", tool.name}}}, {"arguments", std::move(arguments)}}},
+          {"required", {"name", "arguments"}},
+          {"additionalProperties", false}};
+}
+
+std::string call_text(const std::string& name, const std::string& arguments) {
+  return std::string(kCall) + "\n{\"name\": " + RequestJson(name).dump() + ", \"arguments\": " + arguments + "}\n" +
+         std::string(kCallEnd);
+}
+
+}  // namespace
+
+Tools parse_tools(const RequestJson& body) {
+  Tools tools;
+  if (const RequestJson* list = find_field(body, "tools")) {
+    if (!list->is_array() || list->size() > kMaxTools) {
+      refuse("tools", "must be an array of at most " + std::to_string(kMaxTools) + ".");
+    }
+    for (size_t i = 0; i < list->size(); ++i) {
+      tools.tools.push_back(parse_tool((*list)[i], "tools[" + std::to_string(i) + "]"));
+    }
+  }
+  const RequestJson* parallel = find_field(body, "parallel_tool_calls");
+  tools.is_parallel = parallel == nullptr || expect_bool(*parallel, "parallel_tool_calls");
+  const RequestJson* choice = find_field(body, "tool_choice");
+  if (!tools.tools.empty()) tools.choice = ToolChoice::kAuto;
+  if (choice == nullptr) return tools;
+  if (!tools.tools.empty()) {
+    choose_tool(*choice, &tools);
+  } else if (*choice != "none" && *choice != "auto") {
+    refuse("tool_choice", "goes with tools.");
+  }
+  return tools;
+}
+
+std::string describe_tools(const Tools& tools) {
+  if (tools.choice == ToolChoice::kNone) return "";
+  std::string text =
+      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+      "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n";
+  for (const Tool& tool : tools.tools) text += tool.shown + "\n";
+  return text +
+         "</tools>\n\nFor each function call, return a json object with function name and arguments within "
+         "<tool_call></tool_call> XML tags:\n<tool_call>\n"
+         "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
+}
+
+std::optional<AnswerForm> call_form(const Tools& tools) {
+  if (tools.choice == ToolChoice::kNamed) {
+    return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, tools.tools[0].parameters.dump(), tools.tools[0].param};
+  }
+  if (tools.choice != ToolChoice::kAny) return std::nullopt;
+  RequestJson calls = RequestJson::array();
+  for (const Tool& tool : tools.tools) {
+    calls.push_back(call_schema(tool, "/anyOf/" + std::to_string(calls.size())));
+  }
+  return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, RequestJson{{"anyOf", std::move(calls)}}.dump(), "tools"};
+}
+
+std::string show_calls(const RequestJson& calls, const std::string& param) {
+  if (!calls.is_array()) refuse(param, "must be an array.");
+  std::string text;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const std::string at = param + "[" + std::to_string(i) + "]";
+    const RequestJson& function = expect_function(calls[i], at);
+    const RequestJson& arguments = expect_field(function, "arguments", at + ".function");
+    text += (text.empty() ? "" : "\n") +
+            call_text(expect_name(function, at + ".function"), expect_string(arguments, at + ".function.arguments"));
+  }
+  return text;
+}
+
+std::string show_result(const std::string& result) { return "<tool_response>\n" + result + "\n</tool_response>"; }
+
+std::string CallReader::push(std::string_view piece) {
+  if (tools_ == nullptr || tools_->choice == ToolChoice::kNone) return std::string(piece);
+  held_ += piece;
+  const bool is_call = tools_->choice != ToolChoice::kAuto;
+  const size_t shown = is_call ? 0 : find_beginning(held_, kCall);
+  std::string text = held_.substr(0, shown);
+  held_.erase(0, shown);
+  return text;
+}
+
+std::string CallReader::finish() {
+  if (held_.empty()) return "";
+  if (tools_->choice == ToolChoice::kNamed) {
+    calls_.push_back({tools_->tools[0].name, trim(std::exchange(held_, ""))});
+    return "";
+  }
+  if (tools_->choice == ToolChoice::kAny ? read_call(held_) : read_calls()) {
+    held_.clear();
+    if (!tools_->is_parallel) calls_.resize(1);
+  } else {
+    calls_.clear();
+  }
+  return std::exchange(held_, "");
+}
+
+// Reads calls one after the other; true if there is nothing else.
+bool CallReader::read_calls() {
+  std::string_view rest = held_;
+  while (rest.starts_with(kCall)) {
+    const size_t end = std::min(rest.find(kCallEnd), rest.size());
+    if (!read_call(rest.substr(kCall.size(), end - kCall.size()))) return false;
+    rest.remove_prefix(std::min(end + kCallEnd.size(), rest.size()));
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+  }
+  return rest.empty();
+}
+
+bool CallReader::read_call(std::string_view text) {
+  const RequestJson call = RequestJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!call.is_object() || !call.contains("name") || !call.contains("arguments")) return false;
+  const bool is_known = std::any_of(tools_->tools.begin(), tools_->tools.end(),
+                                    [&](const Tool& tool) { return call["name"] == tool.name; });
+  if (!is_known || !call["arguments"].is_object()) return false;
+  calls_.push_back({call["name"].get<std::string>(), call["arguments"].dump()});
+  return true;
+}
+
+}  // namespace ocellus::app

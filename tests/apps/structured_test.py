@@ -1,0 +1,265 @@
+"""Answers of `ocellus serve` that a program can act on: forms that they must have, calls of tools, and log-probabilities."""
+
+import json
+import math
+import pathlib
+import struct
+import tempfile
+import unittest
+
+from program import GREEN_STAR, MMPROJ, MODEL
+from server import Server, ServerTest, caption_of, user
+
+FREE = {"temperature": 1.5, "max_tokens": 300}
+COUNT = {"type": "object", "properties": {"what": {"enum": ["star", "circle"]}, "count": {"type": "integer", "minimum": 0, "maximum": 9}},
+         "required": ["what", "count"], "additionalProperties": False}
+
+
+def schema_format(schema, **fields):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **fields}}
+
+
+def tool(name="look", parameters=None):
+    return {"type": "function", "function": {"name": name, "description": "Looks.", "parameters": parameters or COUNT}}
+
+
+class StructuredTest(ServerTest):
+    def choice(self, fields, status=200, path="/v1/chat/completions"):
+        body = fields if "prompt" in fields else {"messages": caption_of("113"), **fields}
+        got, _, answer = self.server.request("POST", path, json.dumps(body).encode())
+        self.assertEqual(got, status, answer)
+        return json.loads(answer)["choices"][0]
+
+    def chunks(self, **fields):
+        return [json.loads(event)["choices"][0] for event in self.server.events(caption_of("113"), **fields)[:-1]]
+
+    def assert_refused_field(self, fields, param, sentence=r"\."):
+        status, answer = self.server.post({"messages": [user("Hello.")], **fields})
+        self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+        self.assertRegex(answer["error"]["message"], sentence)
+
+
+class Forms(StructuredTest):
+    flags = ["--sessions", 2]
+
+    def test_answers_satisfy_a_schema_whose_members_keep_their_order(self):
+        for seed in range(4):
+            choice = self.choice({"response_format": schema_format(COUNT, strict=True), "seed": seed, **FREE})
+            answer = json.loads(choice["message"]["content"])
+            self.assertEqual(list(answer), ["what", "count"])
+            self.assertIn(answer["what"], ["star", "circle"])
+            self.assertIn(answer["count"], range(10))
+            self.assertEqual(choice["finish_reason"], "stop")
+
+    def test_streams_and_several_answers_satisfy_it_too(self):
+        said = "".join(chunk["delta"].get("content", "") for chunk in self.chunks(response_format=schema_format(COUNT), **FREE))
+        self.assertIn(json.loads(said)["what"], ["star", "circle"])
+        _, answer = self.server.post({"messages": caption_of("113"), "n": 3, "response_format": schema_format(COUNT), **FREE})
+        self.assertEqual(len([json.loads(choice["message"]["content"]) for choice in answer["choices"]]), 3)
+
+    def test_json_objects_regular_expressions_grammars_and_choices(self):
+        self.assertTrue(self.choice({"response_format": {"type": "json_object"}, **FREE})["message"]["content"].startswith("{"))
+        for fields, pattern in [({"structured_outputs": {"regex": "[ab]{3}"}}, "[ab]{3}"),
+                                ({"structured_outputs": {"choice": ["yes", 'say "no"']}}, 'yes|say "no"'),
+                                ({"structured_outputs": {"grammar": 'root ::= "x" [0-9]'}}, "x[0-9]"),
+                                ({"grammar": 'root ::= "x" [0-9]', "structured_outputs": None}, "x[0-9]"),
+                                ({"structured_outputs": {"json": {"const": 5}, "regex": None}}, "5"),
+                                ({"structured_outputs": {"json": '{"const": 5}'}}, "5")]:
+            with self.subTest(fields=fields):
+                self.assertRegex(self.choice({**fields, **FREE})["message"]["content"], rf"\A({pattern})\Z")
+        text = self.choice({"prompt": "It is", "structured_outputs": {"regex": " [ab]{3}"}, **FREE}, path="/v1/completions")["text"]
+        self.assertRegex(text, r"\A [ab]{3}\Z")
+
+    def test_more_forms_than_are_planned_come_one_after_the_other(self):
+        for number in [0, 1, 2, 3, 0, 1]:
+            self.assertEqual(self.server.ask(caption_of("113"), structured_outputs={"json": {"const": number}}), str(number))
+        self.assertEqual(self.server.ask(caption_of("113")), GREEN_STAR)
+
+    def test_what_cannot_be_held_is_refused_by_its_field(self):
+        schema = "response_format.json_schema.schema"
+        for fields, param in [
+                ({"response_format": "text"}, "response_format"), ({"response_format": {}}, "response_format.type"),
+                ({"response_format": {"type": "xml"}}, "response_format.type"),
+                ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+                ({"response_format": {"type": "json_schema", "json_schema": {}}}, schema),
+                ({"response_format": schema_format({"type": "array", "contains": {}})}, schema),
+                ({"response_format": schema_format({"minimum": 3, "maximum": 2, "type": "integer"})}, schema),
+                ({"response_format": schema_format(5)}, schema),
+                ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex"), ({"structured_outputs": []}, "structured_outputs"),
+                ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
+                ({"structured_outputs": {"choice": [1]}}, "structured_outputs.choice"),
+                ({"structured_outputs": {"lark": "x"}}, "structured_outputs.lark"),
+                ({"structured_outputs": {"regex": "a", "json": {}}}, "structured_outputs"),
+                ({"grammar": "root ::= root"}, "grammar"), ({"grammar": 5}, "grammar"),
+                ({"grammar": 'root ::= "a"', "response_format": {"type": "json_object"}}, "grammar"),
+                ({"response_format": {"type": "json_object"}, "tools": [tool()], "tool_choice": "required"}, "tool_choice")]:
+            with self.subTest(fields=str(fields)[:90]):
+                self.assert_refused_field(fields, param)
+        self.assert_refused_field({"response_format": schema_format({"type": "array", "contains": {}})}, schema, "contains")
+        self.assertEqual(self.server.ask(caption_of("113")), GREEN_STAR)
+
+    def test_planned_memory_bounds_them(self):
+        for flags, fields, sentence in [(["--schemas", 0], {"response_format": {"type": "json_object"}}, "--schemas"),
+                                        (["--schema-size", "64K"], {"response_format": schema_format({"enum": list(range(3000))})},
+                                         "--schema-size")]:
+            server = Server("--sessions", 1, *flags)
+            self.addCleanup(server.process.kill)
+            status, answer = server.post({"messages": [user("x")], **fields})
+            self.assertEqual(status, 400, answer)
+            self.assertIn(sentence, answer["error"]["message"])
+            self.assertEqual(server.ask(caption_of("113")), GREEN_STAR)
+            server.stop()
+        self.assert_refused(["serve", "--sessions", 3, "--schemas", 2], 2, "--schemas 2: each session may need one")
+        self.assert_refused(["serve", "--schema-size", "1K"], 2, "--schema-size 1K: write a size between 64K and 1G")
+
+
+class Tools(StructuredTest):
+    """The bundled model with a template that says how tools are called."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "tools.gguf"
+        content = MODEL.read_bytes()
+        start = content.index(b"<|im_start|>{% for message")
+        length = struct.unpack("<Q", content[start - 8:start])[0]
+        marks = b"<|im_start|><end_of_utterance>{# <tools><tool_call> #}"
+        path.write_bytes(content[:start] + marks.ljust(length) + content[start + length:])
+        cls.server = Server("-m", path, "--mmproj", MMPROJ, "--text-tokens", 3000)
+
+    def said(self, text, **fields):
+        """The choice of an answer that is the given text."""
+        pattern = "".join(c if c.isalnum() or c in ' "\n<>_:,/' else "\\" + c for c in text)
+        return {"structured_outputs": {"regex": pattern}, "max_tokens": 300, **fields}
+
+    def test_calls_are_taken_out_of_the_text(self):
+        call = '<tool_call>\n{"name": "look", "arguments": {"what": "star", "count": 2}}\n</tool_call>'
+        choice = self.choice(self.said("I look. " + call + "\n" + call, tools=[tool(), tool("other")]))
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertEqual(choice["message"]["content"], "I look.")
+        calls = choice["message"]["tool_calls"]
+        self.assertEqual([one["type"] for one in calls], ["function"] * 2)
+        self.assertEqual(len({one["id"] for one in calls}), 2)
+        self.assertEqual(calls[0]["function"]["name"], "look")
+        self.assertEqual(json.loads(calls[0]["function"]["arguments"]), {"what": "star", "count": 2})
+        choice = self.choice(self.said(call + call, tools=[tool()], parallel_tool_calls=False))
+        self.assertEqual((len(choice["message"]["tool_calls"]), choice["message"]["content"]), (1, None))
+
+    def test_a_stream_has_them_in_a_piece_of_their_own(self):
+        chunks = self.chunks(**self.said('Yes <tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', tools=[tool()]))
+        self.assertEqual("".join(chunk["delta"].get("content", "") for chunk in chunks), "Yes")
+        (calls,) = [chunk["delta"]["tool_calls"] for chunk in chunks if "tool_calls" in chunk["delta"]]
+        self.assertEqual((calls[0]["index"], calls[0]["function"]), (0, {"name": "look", "arguments": "{}"}))
+        self.assertEqual(chunks[-1]["finish_reason"], "tool_calls")
+
+    def test_what_is_no_call_of_a_tool_is_text(self):
+        for text in ["<tool_call>", '<tool_call>{"name": "none", "arguments": {}}</tool_call>', "<tool_call>{</tool_call>",
+                     '<tool_call>{"name": "look", "arguments": {}}</tool_call> and', "1 <tool"]:
+            with self.subTest(text=text):
+                choice = self.choice(self.said(text, tools=[tool()]))
+                self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (text, "stop"))
+                self.assertNotIn("tool_calls", choice["message"])
+
+    def test_the_model_reads_tools_calls_and_results(self):
+        plain, with_tools = [self.usage([user("Look.")], **fields) for fields in ({}, {"tools": [tool()]})]
+        self.assertGreater(with_tools, plain + 50)
+        self.assertEqual(self.usage([user("Look.")], tools=[tool()], tool_choice="none"), plain)
+        called = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"what": "star"}'}}
+        asked = [user("Look."), {"role": "assistant", "content": None, "tool_calls": [called]}]
+        answered = [*asked, {"role": "tool", "tool_call_id": "call_1", "content": "2"}]
+        self.assertGreater(self.usage(answered), self.usage([user("Look."), {"role": "assistant", "content": ""}, user("2")]) + 20)
+        self.usage([*answered, {"role": "tool", "tool_call_id": "call_2", "content": "3"}, user("So?")])
+        for messages, param in [([user("x"), {"role": "tool", "content": "x"}], "messages[1].role"),
+                                ([{"role": "tool", "content": "x"}], "messages[0].role"),
+                                ([*asked[:1], {**asked[1], "tool_calls": [{"function": {"name": "f"}}]}, user("x")],
+                                 "messages[1].tool_calls[0].function.arguments")]:
+            self.assert_refused_field({"messages": messages}, param)
+
+    def usage(self, messages, **fields):
+        status, answer = self.server.post({"messages": messages, "max_tokens": 1, **fields})
+        self.assertEqual(status, 200, answer)
+        return answer["usage"]["prompt_tokens"]
+
+
+class DemandedCalls(StructuredTest):
+    """Calls that the request demands need nothing of the chat template."""
+    flags = ["--text-tokens", 3000]
+
+    def call(self, **fields):
+        choice = self.choice({**FREE, **fields})
+        self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+        self.assertIsNone(choice["message"]["content"])
+        (call,) = choice["message"]["tool_calls"]
+        return call["function"]["name"], json.loads(call["function"]["arguments"])
+
+    def test_a_named_function_gets_arguments_that_satisfy_its_schema(self):
+        name, arguments = self.call(tools=[tool("other", {"type": "object"}), tool()],
+                                    tool_choice={"type": "function", "function": {"name": "look"}})
+        self.assertEqual((name, list(arguments)), ("look", ["what", "count"]))
+
+    def test_a_required_call_is_one_of_the_tools_and_references_stay_in_its_schema(self):
+        shared = {"type": "object", "properties": {"at": {"$ref": "#/$defs/place"}}, "required": ["at"],
+                  "additionalProperties": False, "$defs": {"place": {"enum": ["left", "right"]}}}
+        tools = [tool("place", shared), tool("site", shared)]
+        for seed in range(4):
+            name, arguments = self.call(tools=tools, tool_choice="required", seed=seed)
+            self.assertIn(name, ["place", "site"])
+            self.assertIn(arguments["at"], ["left", "right"])
+        name, arguments = self.call(tools=[tool(), *tools], tool_choice="required")
+        self.assertIn(name, ["look", "place", "site"])
+
+    def test_bad_tools_are_refused_by_their_field(self):
+        for fields, param in [
+                ({"tools": [tool()]}, "tools"), ({"tools": 5}, "tools"), ({"tools": [tool()] * 129}, "tools"), ({"tools": [5]}, "tools[0]"),
+                ({"tools": [{"type": "web"}]}, "tools[0].type"), ({"tools": [{"type": "function"}]}, "tools[0].function"),
+                ({"tools": [{"function": {}}]}, "tools[0].function.name"), ({"tools": [tool("a b")]}, "tools[0].function.name"),
+                ({"tools": [tool(parameters=[1])]}, "tools[0].function.parameters"), ({"tool_choice": "required"}, "tool_choice"),
+                ({"tools": [tool()], "tool_choice": "some"}, "tool_choice"),
+                ({"tools": [tool()], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice.function.name"),
+                ({"tools": [tool(parameters={"not": {}})], "tool_choice": "required"}, "tools"), ({"functions": [{}]}, "functions")]:
+            with self.subTest(fields=str(fields)[:90]):
+                self.assert_refused_field(fields, param)
+
+
+class Logprobs(StructuredTest):
+    def test_a_chats_tokens_have_log_probabilities_and_the_most_probable_ones(self):
+        choice = self.choice({"logprobs": True, "top_logprobs": 3})
+        tokens = choice["logprobs"]["content"]
+        self.assertEqual("".join(token["token"] for token in tokens).strip(), choice["message"]["content"])
+        for token in tokens:
+            self.assertEqual(bytes(token["bytes"]).decode(), token["token"])
+            top = token["top_logprobs"]
+            self.assertEqual(len(top), 3)
+            self.assertEqual(top[0]["token"], token["token"], "greedy")
+            self.assertAlmostEqual(top[0]["logprob"], token["logprob"], places=5)
+            self.assertEqual([one["logprob"] for one in top], sorted((one["logprob"] for one in top), reverse=True))
+            self.assertLess(sum(math.exp(one["logprob"]) for one in top), 1 + 1e-5)
+        self.assertIsNone(self.choice({})["logprobs"])
+        self.assertEqual(self.choice({"logprobs": True})["logprobs"]["content"][0]["top_logprobs"], [])
+
+    def test_the_pieces_of_a_stream_have_those_of_the_whole(self):
+        whole = self.choice({"logprobs": True, "top_logprobs": 2, "stop": ["star"]})["logprobs"]["content"]
+        pieces = [piece["logprobs"]["content"] for piece in self.chunks(logprobs=True, top_logprobs=2, stop=["star"])
+                  if piece["logprobs"]]
+        self.assertEqual(sum(pieces, []), whole)
+
+    def test_a_completions_tokens_have_their_places_in_the_text(self):
+        fields = {"prompt": "Über", "max_tokens": 6, "logprobs": 2, "echo": True, "ignore_eos": True}
+        choice = self.choice(fields, path="/v1/completions")
+        logprobs = choice["logprobs"]
+        for token, offset, top, own in zip(logprobs["tokens"], logprobs["text_offset"], logprobs["top_logprobs"],
+                                           logprobs["token_logprobs"], strict=True):
+            self.assertEqual(choice["text"][offset:offset + len(token)], token)
+            self.assertEqual((len(top), max(top.values())), (2, own))
+        pieces = [json.loads(event)["choices"][0] for event in self.server.stream("/v1/completions", fields)[:-1]]
+        self.assertEqual(sum((piece["logprobs"]["text_offset"] for piece in pieces if piece["logprobs"]), []), logprobs["text_offset"])
+
+    def test_numbers_out_of_range_are_refused(self):
+        for fields, param in [({"logprobs": 2}, "logprobs"), ({"top_logprobs": 2}, "top_logprobs"),
+                              ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"logprobs": True, "top_logprobs": -1}, "top_logprobs")]:
+            self.assert_refused_field(fields, param)
+
+
+if __name__ == "__main__":
+    unittest.main()
