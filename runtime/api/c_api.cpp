@@ -11,6 +11,7 @@
 #include "runtime/session/api_frame.h"
 #include "runtime/session/embed.h"
 #include "runtime/session/picture_rows.h"
+#include "runtime/session/score_choices.h"
 
 namespace {
 
@@ -337,6 +338,11 @@ ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* to
   return on_session(session, __func__, [&](Session& s) {
     return ocellus::score(s, {tokens, count, log_probabilities}, stats != nullptr ? stats : &unwanted);
   });
+}
+
+ocellus_status ocellus_session_score_choices(ocellus_session* session, ocellus_choice* choices, int32_t count) {
+  OCELLUS_REQUIRE(choices);
+  return on_session(session, __func__, [&](Session& s) { return ocellus::score_choices(s, choices, count); });
 }
 
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,

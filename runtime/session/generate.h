@@ -11,11 +11,13 @@ namespace ocellus {
 
 class Session;
 
-/// Tokens that a session is to say, and the memory for their log-probabilities.
+/// Tokens that a session is to say, and where their log-probabilities go; either may be null.
 struct ForcedAnswer {
   const TokenId* tokens = nullptr;
   int32_t count = 0;
   float* log_probabilities = nullptr;
+  double* total = nullptr;  // the sum is added here, without
+  int32_t unscored = 0;     // the first ones: marks that the runtime writes
 };
 
 /// Continues as if the model had generated these tokens; see ocellus_session_score.
