@@ -865,25 +865,21 @@ OCELLUS_API ocellus_status ocellus_session_score(ocellus_session* session, const
 
 /* An answer that a model might give. */
 typedef struct ocellus_choice {
-  const char* text;       /* UTF-8, as the model would write it after end_turn; special tokens are not recognised */
+  const char* text;       /* UTF-8, as written after end_turn, without special tokens */
   int64_t text_bytes;     /* 1 to OCELLUS_MOST_CHOICE_BYTES */
-  int32_t may_go_on;      /* 0: the answer is the whole text: the chat template's end token is scored, too, so that "a
-                             cat" and "a cat on" can be compared; 1: it begins with the text, as tokenised alone */
-  int32_t token_count;    /* result: number of scored tokens, that one included */
-  double log_probability; /* result: the sum of their natural logarithms, as ocellus_session_score finds them. exp of it
-                             is the answer's probability, exp(-log_probability / token_count) its perplexity */
+  int32_t may_go_on;      /* 0: the whole answer: the template's end token is scored, too, so that "a cat" and "a cat
+                             on" can be compared; 1: the beginning of one */
+  int32_t token_count;    /* result: scored tokens */
+  double log_probability; /* result: natural logarithm, the sum over these tokens, as of ocellus_session_score;
+                             exp(-log_probability / token_count) is the answer's perplexity */
 } ocellus_choice;
-/* Reads the added prompt, then finds the probability of each choice as the next answer, whatever sampling or a
- * constraint would say; nothing is generated. The session is then as it was when the prompt had been read: more choices
- * can be scored, or generate answers, to the bit as without. Each choice takes the room of an answer meanwhile, and is
- * read a token at a step, or with limits.draft_rows that many. A model that always thinks gives the choices after an
- * empty thought, which is not scored (as with max_thought_tokens 0), others without one.
- *
- * OCELLUS_FULL if a choice has more tokens than there is room for, before anything is read; in models with layers that
- * see the newest rows only also if these could not be found again after it. OCELLUS_BAD_ARGUMENT if there is nothing to
- * answer, or an answer has begun; OCELLUS_UNSUPPORTED with methods that change the cache during answers (kivi and some
- * of `evict`). After a cancellation or at a deadline the results are incomplete; while the prompt was still being
- * read, it is dropped as by generate. */
+/* Reads the added prompt, and finds the probability of each choice as its answer, whatever samplers and constraints
+ * say, by steps of limits.draft_rows tokens. The session is then as it was with the prompt read: more choices are
+ * scored, or an answer is generated, bit by bit as without. A choice needs an answer's room meanwhile. A model that
+ * always thinks gives the choices after an empty thought (max_thought_tokens 0), which is not scored.
+ * OCELLUS_BAD_ARGUMENT if there is nothing to answer, or an answer has begun; OCELLUS_FULL if there is no room, or none
+ * in layers that see the newest rows only; OCELLUS_UNSUPPORTED with methods that change the cache during answers. On
+ * failure, cancellation or deadline results are incomplete, and the prompt stays if it was read. */
 OCELLUS_API ocellus_status ocellus_session_score_choices(ocellus_session* session, ocellus_choice* choices,
                                                          int32_t count);
 

@@ -11,7 +11,6 @@
 #include "runtime/session/api_frame.h"
 #include "runtime/session/embed.h"
 #include "runtime/session/picture_rows.h"
-#include "runtime/session/score_choices.h"
 
 namespace {
 

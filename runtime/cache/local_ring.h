@@ -63,10 +63,6 @@ class LocalRing {
   void reserve(int64_t count) { written_ = std::max(written_, rows_ + count); }
   /// True if nothing has overwritten what the row after `rows` rows sees.
   bool still_has(int64_t rows) const;
-  /// True if rewind() may come back to where it is now after `count` more rows; one more may be written by then.
-  bool can_come_back(int64_t count) const {
-    return rows_ - seen_rows() >= std::max(written_, rows_ + count + 1) - shape_->slots;
-  }
   void rewind(int64_t rows);
   /// Bytes of the rows that are seen.
   int64_t live_bytes() const { return seen_rows() * shape_->slot_bytes(); }

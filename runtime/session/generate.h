@@ -23,6 +23,9 @@ struct ForcedAnswer {
 /// Continues as if the model had generated these tokens; see ocellus_session_score.
 Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
 
+/// See ocellus_session_score_choices.
+Status score_choices(Session& session, ocellus_choice* choices, int32_t count);
+
 /// Decodes for several sessions together; see ocellus_batch_generate.
 Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,
                 int32_t count);

@@ -1,63 +1,29 @@
-#include "runtime/session/score_choices.h"
-
+// Scoring of given answers, each of which is taken back.
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "runtime/engine/engine.h"
-#include "runtime/models/delimiter_tokens.h"
+#include "runtime/session/session.h"
 
 namespace ocellus {
 
-/// All that an answer changes in a conversation, to take it back: the conversation is then as if it had not been given.
-class TriedAnswer {
- public:
-  explicit TriedAnswer(Conversation& conversation)
-      : conversation_(conversation),
-        state_(conversation.state_),
-        cache_(conversation.cache().mark()),
-        checkpoint_(conversation.checkpoint_),
-        has_prompt_(conversation.has_prompt_),
-        has_ncar_(conversation.has_ncar_),
-        drawn_count_(conversation.drawn_count_),
-        stats_(conversation.stats_) {
-    std::copy_n(recent_tokens(), kRecentTokens, recent_);
+/// Values of a conversation that an answer changes, besides the cache and the recent tokens.
+struct ChangedByAnswer {
+  using Values = std::tuple<ConversationState, Checkpoint, bool, bool, uint64_t, PromptStats>;
+  static auto of(Conversation& c) {
+    return std::tie(c.state_, c.checkpoint_, c.has_prompt_, c.has_ncar_, c.drawn_count_, c.stats_);
   }
-  TriedAnswer(const TriedAnswer&) = delete;
-  TriedAnswer& operator=(const TriedAnswer&) = delete;
-
-  void take_back() const {
-    Conversation& c = conversation_;
-    c.cache().rewind(cache_);
-    c.state_ = state_;
-    c.checkpoint_ = checkpoint_;
-    c.has_prompt_ = has_prompt_;
-    c.has_ncar_ = has_ncar_;
-    c.drawn_count_ = drawn_count_;
-    c.stats_ = stats_;
-    std::copy_n(recent_, kRecentTokens, recent_tokens());
-  }
-
- private:
-  TokenId* recent_tokens() const { return conversation_.engine().memory().recent_tokens.row(conversation_.slot()); }
-
-  Conversation& conversation_;
-  const ConversationState state_;
-  const CacheMark cache_;
-  const Checkpoint checkpoint_;
-  const bool has_prompt_, has_ncar_;
-  const uint64_t drawn_count_;
-  const PromptStats stats_;
-  TokenId recent_[kRecentTokens];
 };
 
 namespace {
 
-/// Appends to the `count` tokens in the engine's buffer.
+/// To the engine's buffer.
 Status append(Engine& engine, const TokenId* tokens, int64_t more, int64_t* count) {
   const HostView<TokenId>& ids = engine.memory().token_ids;
   if (*count + more > ids.cols)
-    return OCELLUS_FAIL(Code::kFull, "%lld tokens of a choice are too many: %lld were planned; plan more text tokens",
-                        static_cast<long long>(*count + more), static_cast<long long>(ids.cols));
+    return OCELLUS_FAIL(Code::kFull, "a choice has more than the planned %lld text tokens: plan more",
+                        static_cast<long long>(ids.cols));
   std::copy_n(tokens, more, ids.data + *count);
   *count += more;
   return {};
@@ -68,20 +34,14 @@ Status append_text(Engine& engine, const ocellus_choice& choice, int64_t* count)
   char spaced[OCELLUS_MOST_CHOICE_BYTES + 1] = {' '};
   const auto bytes = static_cast<size_t>(choice.text_bytes);
   std::memcpy(spaced + 1, choice.text, bytes);
-  const bool has_space = begins_with_space(texts, engine.tokenizer().facts().kind);
-  const std::string_view text = has_space ? std::string_view(spaced, bytes + 1) : std::string_view(spaced + 1, bytes);
-  OCELLUS_TRY(encode_text(engine, text, false, false, count));
-  if (choice.may_go_on != 0) return {};
-  if (texts.answer_end[0] == '\0') {
-    const TokenId end = engine.tokenizer().facts().eos;
-    return end != kNoToken ? append(engine, &end, 1, count) : Status();
-  }
-  DelimiterTokens end;
-  OCELLUS_TRY(end.encode(engine.tokenizer(), texts.answer_end));
-  return append(engine, end.ids(), end.count(), count);
+  const Tokenizer& tokenizer = engine.tokenizer();
+  const size_t from = begins_with_space(texts, tokenizer.facts().kind) ? 0 : 1;
+  OCELLUS_TRY(encode_text(engine, {spaced + from, bytes + 1 - from}, false, false, count));
+  const TokenId end = texts.answer_end[0] != '\0' ? tokenizer.find(texts.answer_end) : tokenizer.facts().eos;
+  return choice.may_go_on != 0 || end == kNoToken ? Status() : append(engine, &end, 1, count);
 }
 
-/// Leaves the tokens of an answer in the engine's buffer: an empty thought, if the model always thinks, and the choice.
+/// In the engine's buffer: an empty thought, if the model always thinks, and the choice.
 Status encode_choice(Engine& engine, const ocellus_choice& choice, ForcedAnswer* out) {
   TokenId* const ids = engine.memory().token_ids.data;
   const ThoughtMarks& marks = engine.model().thought_marks();
@@ -98,69 +58,59 @@ Status encode_choice(Engine& engine, const ocellus_choice& choice, ForcedAnswer*
   return {};
 }
 
-/// Checks all choices and counts their tokens; *most: of the longest one.
-Status check_choices(Session& session, ocellus_choice* choices, int32_t count, int32_t* most) {
-  const CachePolicy& policy = session.engine().shape().policy;
-  if (policy.evicts_answers() || policy.packs_oldest())
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "answers that are only scored are dropped again, and %s changes the cache by every token: plan "
-                        "another method",
-                        policy.evicts_answers() ? policy.evict->method().name : "kivi");
-  if (count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d choices cannot be scored: give some", count);
-  if (session.conversation().state().unread_token != kNoToken)
-    return OCELLUS_FAIL(Code::kBadArgument, "an answer has begun: choices are scored after a prompt");
-  for (int32_t i = 0; i < count; ++i) {
-    ocellus_choice& choice = choices[i];
-    if (choice.text == nullptr || choice.text_bytes < 1 || choice.text_bytes > OCELLUS_MOST_CHOICE_BYTES)
-      return OCELLUS_FAIL(Code::kBadArgument, "choice %d has %lld bytes, not 1 to %d", i,
-                          static_cast<long long>(choice.text == nullptr ? 0 : choice.text_bytes),
-                          OCELLUS_MOST_CHOICE_BYTES);
-    ForcedAnswer answer;
-    OCELLUS_TRY(encode_choice(session.engine(), choice, &answer));
-    OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
-    choice.token_count = answer.count - answer.unscored;
-    *most = std::max(*most, answer.count);
-  }
-  return {};
-}
-
-/// Reads the prompt, and makes sure that the longest choice can be taken back.
-Status prepare(Session& session, int32_t most) {
+Status score_choice(Session& session, ocellus_choice* choice) {
+  if (choice->text == nullptr || choice->text_bytes < 1 || choice->text_bytes > OCELLUS_MOST_CHOICE_BYTES)
+    return OCELLUS_FAIL(Code::kBadArgument, "a choice has %lld bytes, not 1 to %d",
+                        static_cast<long long>(choice->text_bytes), OCELLUS_MOST_CHOICE_BYTES);
+  ForcedAnswer answer;
+  OCELLUS_TRY(encode_choice(session.engine(), *choice, &answer));
+  OCELLUS_TRY(session.room().check_to_score(answer.count, {}));
+  session.room().release_for_answer(answer.count - 1);
+  LocalRing ring = session.cache().ring();
+  ring.reserve(answer.count + 1);
+  if (session.engine().shape().kv.local.window > 0 && !ring.still_has(ring.rows()))
+    return OCELLUS_FAIL(
+        Code::kFull,
+        "a choice of %d tokens is too long for layers with a window: plan longer prompts (max_prompt_rows)",
+        answer.count);
+  choice->token_count = answer.count - answer.unscored;
+  choice->log_probability = 0;
+  answer.total = &choice->log_probability;
+  ocellus_generate_stats stats;
   Conversation& conversation = session.conversation();
-  const bool was_read = session.prompt().waiting().is_none();
-  conversation.begin_answer();
-  if (const Status status = session.prompt().read_to_answer(); !status.ok()) {
-    if (!was_read) session.prompt().forget();
-    return status;
-  }
-  if (!conversation.state().is_answerable)
-    return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
-  session.room().release_for_answer(most - 1);
-  if (session.engine().shape().kv.local.window == 0 || session.cache().ring().can_come_back(most)) return {};
-  return OCELLUS_FAIL(Code::kFull,
-                      "after a choice of %d tokens the layers with a window have lost what the next row sees: score "
-                      "shorter ones, or plan longer prompts (max_prompt_rows)",
-                      most);
+  TokenId* const recent = session.engine().memory().recent_tokens.row(session.index());
+  TokenId recent_before[kRecentTokens];
+  std::copy_n(recent, kRecentTokens, recent_before);
+  const CacheMark cache = session.cache().mark();
+  const ChangedByAnswer::Values before = ChangedByAnswer::of(conversation);
+  conversation.set_checkpoint();  // a call that is stopped at once returns here
+  const Status status = score(session, answer, &stats);
+  session.cache().rewind(cache);
+  ChangedByAnswer::of(conversation) = before;
+  std::copy_n(recent_before, kRecentTokens, recent);
+  return status;
 }
 
 }  // namespace
 
 Status score_choices(Session& session, ocellus_choice* choices, int32_t count) {
-  int32_t most = 0;
-  OCELLUS_TRY(check_choices(session, choices, count, &most));
-  OCELLUS_TRY(prepare(session, most));
-  const TriedAnswer tried(session.conversation());
-  for (int32_t i = 0; i < count; ++i) {
-    ForcedAnswer answer;
-    ocellus_generate_stats stats;
-    OCELLUS_TRY(encode_choice(session.engine(), choices[i], &answer));
-    choices[i].log_probability = 0;
-    answer.total = &choices[i].log_probability;
-    session.conversation().set_checkpoint();  // a call that is stopped at once returns here
-    const Status status = score(session, answer, &stats);
-    tried.take_back();
-    OCELLUS_TRY(status);
-  }
+  const CachePolicy& policy = session.engine().shape().policy;
+  Conversation& conversation = session.conversation();
+  if (policy.evicts_answers() || policy.packs_oldest())
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "choices are taken back, and %s changes the cache for good: plan another method",
+                        policy.evicts_answers() ? policy.evict->method().name : "kivi");
+  if (count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d choices cannot be scored: give some", count);
+  if (conversation.state().unread_token != kNoToken)
+    return OCELLUS_FAIL(Code::kBadArgument, "an answer has begun: choices are scored after a prompt");
+  const bool was_read = session.prompt().waiting().is_none();
+  conversation.begin_answer();
+  const Status status = session.prompt().read_to_answer();
+  if (!status.ok() && !was_read) session.prompt().forget();
+  OCELLUS_TRY(status);
+  if (!conversation.state().is_answerable)
+    return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
+  for (int32_t i = 0; i < count; ++i) OCELLUS_TRY(score_choice(session, &choices[i]));
   return {};
 }
 

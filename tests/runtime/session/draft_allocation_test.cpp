@@ -2,7 +2,6 @@
 // allocation_test.cpp.
 #include <doctest/doctest.h>
 
-#include "runtime/session/score_choices.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/loaded_engine.h"
