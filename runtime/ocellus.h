@@ -862,6 +862,28 @@ OCELLUS_API ocellus_status ocellus_session_get_ncar(ocellus_session* session, fl
 OCELLUS_API ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
                                                  float* log_probabilities, ocellus_generate_stats* stats);
 
+#define OCELLUS_MOST_CHOICE_BYTES 4000
+
+/* An answer that a model might give. */
+typedef struct ocellus_choice {
+  const char* text;       /* UTF-8, as written after end_turn, without special tokens */
+  int64_t text_bytes;     /* 1 to OCELLUS_MOST_CHOICE_BYTES */
+  int32_t may_go_on;      /* 0: the whole answer: the template's end token is scored, too, so that "a cat" and "a cat
+                             on" can be compared; 1: the beginning of one */
+  int32_t token_count;    /* result: scored tokens */
+  double log_probability; /* result: natural logarithm, the sum over these tokens, as of ocellus_session_score;
+                             exp(-log_probability / token_count) is the answer's perplexity */
+} ocellus_choice;
+/* Reads the added prompt, and finds the probability of each choice as its answer, whatever samplers and constraints
+ * say, by steps of limits.draft_rows tokens. The session is then as it was with the prompt read: more choices are
+ * scored, or an answer is generated, bit by bit as without. A choice needs an answer's room meanwhile. A model that
+ * always thinks gives the choices after an empty thought (max_thought_tokens 0), which is not scored.
+ * OCELLUS_BAD_ARGUMENT if there is nothing to answer, or an answer has begun; OCELLUS_FULL if there is no room, or none
+ * in layers that see the newest rows only; OCELLUS_UNSUPPORTED with methods that change the cache during answers. On
+ * failure, cancellation or deadline results are incomplete, and the prompt stays if it was read. */
+OCELLUS_API ocellus_status ocellus_session_score_choices(ocellus_session* session, ocellus_choice* choices,
+                                                         int32_t count);
+
 /* Embeddings, vectors of length 1 whose cosines are compared. Reads the added prompt, and writes the language model's
  * output for its last token, after the final norm: *width values, ocellus_model_facts.width. The next generate or embed
  * needs something added. OCELLUS_BAD_ARGUMENT if they do not fit `capacity`; *width is set then, too. */

@@ -517,6 +517,11 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
     return ocellus_session_score(get(), tokens.data(), count, out, stats);
   }
 
+  /// See ocellus_session_score_choices.
+  Status score_choices(Span<ocellus_choice> choices) {
+    return ocellus_session_score_choices(get(), choices.data(), static_cast<int32_t>(choices.size()));
+  }
+
   /// May be called on any thread while the session lives; see ocellus_session_cancel.
   void cancel() { ocellus_session_cancel(get()); }
   void set_deadline(Clock::time_point deadline) { ocellus_session_set_deadline(get(), deadline_ns(deadline)); }

@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/ask_day.h"
@@ -30,6 +32,7 @@ struct AskOptions {
   bool boxes = false;
   std::string drawing_path;  // empty: none
   DayTimes day;
+  std::vector<std::string> choices;  // empty: the answer is generated
 };
 
 // --boxes is about one picture: an answer does not say in which of several its boxes are.
@@ -53,13 +56,37 @@ nlohmann::ordered_json clip_json(const Clip& clip) {
   return {{"path", clip.path}, {"duration", clip.duration}, {"seconds", clip.seconds}};
 }
 
-int run_ask(const AskOptions& options) {
-  if (!options.day.since.empty()) {
-    if (!options.image_paths.empty() || !options.clip.path.empty() || options.boxes) {
-      throw Failure(kExitUsage, "--since asks about frames in a library: leave out pictures, --clip and --boxes.");
-    }
-    return run_ask_day(options.common, options.prompt, options.day);
+// A single text is a list with commas, several are a choice each.
+void prepare_choices(AskOptions* options) {
+  std::vector<std::string>& texts = options->choices;
+  const CommonOptions& common = options->common;
+  const bool has_choices = !texts.empty(), has_other = options->boxes || !options->day.since.empty();
+  if ((has_other && (has_choices || common.top_logprobs)) ||
+      (has_choices && (common.top_logprobs || common.constraint != nullptr)))
+    throw Failure(kExitUsage,
+                  "--choices and --logprobs go without --boxes, --since and each other, --choices without "
+                  "--schema and the like.");
+  if (!has_choices) return;
+  if (texts.size() == 1) texts = CLI::detail::split(texts[0], ',');
+  if (texts.size() == 1) throw Failure(kExitUsage, "--choices needs two or more, as in yes,no.");
+  std::set<std::string> known;
+  for (std::string& text : texts) {
+    text = trim(text);
+    if (text.empty() || text.size() > OCELLUS_MOST_CHOICE_BYTES || !known.insert(text).second)
+      throw Failure(kExitUsage, "--choices: one is empty, there twice or longer than 4000 bytes.");
   }
+  options->common.answer_tokens = 0;
+}
+
+int run_ask_since(const AskOptions& options) {
+  if (!options.image_paths.empty() || !options.clip.path.empty() || options.boxes)
+    throw Failure(kExitUsage, "--since asks about frames in a library: leave out pictures, --clip and --boxes.");
+  return run_ask_day(options.common, options.prompt, options.day);
+}
+
+int run_ask(AskOptions options) {
+  prepare_choices(&options);
+  if (!options.day.since.empty()) return run_ask_since(options);
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const CacheOptions& cache = options.common.cache;
   std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
@@ -78,22 +105,25 @@ int run_ask(const AskOptions& options) {
     parts.insert(parts.begin(), {.clip = clip});
     largest.include(clip->largest);
   }
-  const Needs needs = {.images = count_images(parts),
-                       .clip_frames = clip == nullptr ? 0 : static_cast<int32_t>(clip->frames.size()),
-                       .prompt_tokens = count_text_tokens(model.get(), parts),
-                       .answer_tokens = options.common.answer_tokens,
-                       .largest = largest};
+  const Needs needs = {
+      .images = count_images(parts),
+      .clip_frames = clip == nullptr ? 0 : static_cast<int32_t>(clip->frames.size()),
+      .prompt_tokens = count_text_tokens(model.get(), parts),
+      .answer_tokens = std::max<int64_t>(options.common.answer_tokens, most_answer_tokens(model, options.choices)),
+      .largest = largest};
   remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);
   retrieve_by_pictures(running.session.get(), &parts, &taken);
   if (!options.common.quiet) remark_on_retrieved(taken);
-  const Answer answer = answer_turn(running.session.get(), parts, options.common,
-                                    options.common.json || options.boxes ? Streaming::kOff : Streaming::kToStdout);
+  const Answer answer =
+      answer_turn(running.session.get(), parts, options.common,
+                  options.common.json || options.boxes ? Streaming::kOff : Streaming::kToStdout, "", options.choices);
+  if (answer.interrupted && !options.choices.empty()) return kExitInterrupted;
   std::vector<Place> places;
   if (options.boxes) places = read_places(answer.text, model, running.engine.get(), images[0].width, images[0].height);
   if (options.common.json) {
-    nlohmann::ordered_json object = {
-        {"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}, {"answer", answer.text}};
+    nlohmann::ordered_json object = {{"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}};
+    object.update(answer_json(answer));
     if (options.boxes) object["places"] = places_json(places);
     if (clip != nullptr) object["clip"] = clip_json(*clip);
     if (retrieves) object["retrieved"] = retrieved_json(taken);
@@ -103,7 +133,7 @@ int run_ask(const AskOptions& options) {
     object["policy"] = policy_json(running.limits);
     print(json_line(object));
   } else {
-    print(options.boxes ? json_line(places_json(places)) : "\n");
+    print(options.boxes ? json_line(places_json(places)) : end_of_answer(answer));
   }
   if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
   remark_on_cut_boxes(answer, options);
@@ -153,6 +183,18 @@ void add_ask_command(CLI::App* program, Action* action) {
   command->add_option("--until", options->day.until, "The time until which (default: now)")
       ->option_text("TIME")
       ->needs(since);
+  command
+      ->add_option("--choices", options->choices,
+                   "Print how probable each of these answers is, instead of one; repeat it for choices with commas")
+      ->option_text("A,B,...")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--logprobs", options->common.top_logprobs,
+          "Also print the tokens' log-probabilities, those of the N most probable ones in their place, and the "
+          "answer's perplexity")
+      ->option_text("N")
+      ->check(number_between(0, OCELLUS_MOST_TOP_LOGPROBS));
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
   add_show_thoughts_option(command, &options->common);

@@ -37,6 +37,10 @@ std::string summary_json(const Totals& totals, const Running& running) {
   for (const auto& [kind, score] : totals.by_kind) object["by_kind"][kind] = score_json(score);
   object["by_images"] = nlohmann::ordered_json::object();
   for (const auto& [count, score] : totals.by_images) object["by_images"][std::to_string(count)] = score_json(score);
+  if (totals.by_choice.questions > 0) {
+    object["by_choice"] = score_json(totals.by_choice);
+    object["by_choice"]["probability"] = totals.mean_right_probability();
+  }
   object["kv_bytes"] = totals.mean(totals.kv_bytes);  // per question
   object["kv_scale_bytes"] = totals.mean(totals.kv_scale_bytes);
   object["kv_waste_bytes"] = totals.mean(totals.kv_waste_bytes);
@@ -72,6 +76,10 @@ std::string summary_text(const Totals& totals, const Running& running) {
     facts.add_row({"perplexity of the expected answers", format_number(totals.all.perplexity(), 4) + " over " +
                                                              format_count(totals.all.forced_tokens, "token")});
   }
+  if (totals.by_choice.questions > 0) {
+    facts.add_row({"accuracy by choice", format_number(totals.by_choice.accuracy(), 3)});
+    facts.add_row({"  probability of the right one", format_number(totals.mean_right_probability(), 3)});
+  }
   facts.add_row({"cache per question", format_bytes(totals.mean(totals.kv_bytes))});
   if (totals.kv_scale_bytes > 0) facts.add_row({"  of it scales", format_bytes(totals.mean(totals.kv_scale_bytes))});
   if (totals.kv_block_elements > 0)
@@ -88,6 +96,7 @@ std::string question_json(const Question& question, const Outcome& outcome) {
   nlohmann::ordered_json object = {{"line", question.line},         {"n", question.image_count},
                                    {"kind", question.kind},         {"expected", question.answer},
                                    {"answer", outcome.answer.text}, {"exact", outcome.is_exact}};
+  if (!outcome.answer.choices.empty()) object.update(choices_json(outcome.answer.choices));
   if (outcome.expected.tokens > 0) {
     object["nll"] = outcome.expected.nll;
     object["forced_tokens"] = outcome.expected.tokens;

@@ -5,15 +5,10 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/plain_text.h"
 
 namespace ocellus::app {
 namespace {
-
-std::string trimmed(const std::string& text) {
-  const char* space = " \t\r\n";
-  const size_t begin = text.find_first_not_of(space);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(space) + 1 - begin);
-}
 
 void begin_question(ocellus_session* session, const QuestionOptions& asked) {
   constexpr int32_t kSinkTokens = 4;
@@ -24,7 +19,7 @@ void begin_question(ocellus_session* session, const QuestionOptions& asked) {
 }  // namespace
 
 void add_question_options(CLI::App* command, QuestionOptions* options) {
-  command->add_option("QUESTIONS", options->path, "One JSON object a line: images, prompt, answer, kind")
+  command->add_option("QUESTIONS", options->path, "One JSON object a line: images, prompt, answer, kind, choices")
       ->required()
       ->option_text("FILE");
   command->add_option("--per-question", options->images_each, "Only questions with N pictures")
@@ -44,6 +39,12 @@ void Totals::add(const Question& question, const Outcome& outcome) {
   all.add(outcome);
   by_kind[question.kind].add(outcome);
   by_images[question.image_count].add(outcome);
+  for (const Choice& choice : outcome.answer.choices) {
+    if (choice.text != question.answer) continue;
+    ++by_choice.questions;
+    by_choice.exact += &choice == outcome.answer.choices.data() ? 1 : 0;
+    right_probability += choice.probability;
+  }
   kv_bytes += stats.kv_bytes;
   kv_scale_bytes += stats.kv_scale_bytes;
   kv_waste_bytes += stats.kv_waste_bytes;
@@ -61,7 +62,7 @@ double Totals::decode_tokens_per_second() const {
 
 void ask_for_probabilities(const Model& model, std::vector<Question>* questions) {
   for (Question& question : *questions)
-    question.answer_tokens = tokenize(model.get(), trimmed(question.answer), OCELLUS_TEXT_ANSWER);
+    question.answer_tokens = tokenize(model.get(), trim(question.answer), OCELLUS_TEXT_ANSWER);
 }
 
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options) {
@@ -70,6 +71,7 @@ Needs needs_of(const std::vector<Question>& questions, const Model& model, const
     needs.images = std::max(needs.images, question.image_count);
     needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
     needs.answer_tokens = std::max(needs.answer_tokens, std::ssize(question.answer_tokens));
+    needs.answer_tokens = std::max(needs.answer_tokens, most_answer_tokens(model, question.choices));
     for (const PromptPart& part : question.parts) {
       if (part.is_image) needs.largest.include(part.image);
     }
@@ -90,7 +92,8 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
     Outcome outcome;
     try {
       begin_question(running.session.get(), asked);
-      outcome.answer = answer_turn(running.session.get(), question.parts, silent, Streaming::kOff);
+      outcome.answer =
+          answer_turn(running.session.get(), question.parts, silent, Streaming::kOff, "", question.choices);
       if (!question.answer_tokens.empty() && !outcome.answer.interrupted) {
         begin_question(running.session.get(), asked);
         outcome.expected = score_turn(running.session.get(), question.parts, silent, question.answer_tokens);
@@ -99,7 +102,7 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
       throw Failure(failure.exit_code(), where + ": " + failure.what());
     }
     if (outcome.answer.interrupted || outcome.expected.interrupted) return false;
-    outcome.is_exact = trimmed(question.answer) == outcome.answer.text;
+    outcome.is_exact = trim(question.answer) == outcome.answer.text;
     totals->add(question, outcome);
     on_answer(question, outcome, *totals);
   }

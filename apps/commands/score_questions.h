@@ -56,6 +56,8 @@ struct Totals {
   Score all;
   std::map<std::string, Score> by_kind;
   std::map<int64_t, Score> by_images;
+  Score by_choice;               // the most probable one of a question's choices counts as its answer
+  double right_probability = 0;  // sum over these questions
   int64_t kv_bytes = 0;
   int64_t kv_scale_bytes = 0;
   int64_t kv_waste_bytes = 0;
@@ -72,6 +74,7 @@ struct Totals {
                                   : 8.0 * static_cast<double>(kv_block_bytes) / static_cast<double>(kv_block_elements);
   }
   void add(const Question& question, const Outcome& outcome);
+  double mean_right_probability() const { return right_probability / static_cast<double>(by_choice.questions); }
   double mean(double sum) const { return all.questions == 0 ? 0 : sum / static_cast<double>(all.questions); }
   int64_t mean(int64_t sum) const { return all.questions == 0 ? 0 : sum / all.questions; }
   double decode_tokens_per_second() const;

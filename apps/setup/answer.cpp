@@ -1,11 +1,15 @@
 #include "apps/setup/answer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "apps/base/failure.h"
 #include "apps/base/interrupt.h"
+#include "apps/base/plain_text.h"
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
+#include "apps/base/table.h"
 #include "apps/base/terminal.h"
 #include "apps/base/token_count.h"
 #include "apps/base/trimmed_text.h"
@@ -155,6 +159,43 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   return OCELLUS_OK;
 }
 
+// Returns OCELLUS_OK or OCELLUS_CANCELLED.
+ocellus_status score_choices(ocellus_session* session, const std::vector<std::string>& texts,
+                             std::vector<Choice>* out) {
+  std::vector<ocellus_choice> choices;
+  for (const std::string& text : texts) choices.push_back({text.data(), std::ssize(text), 0, 0, 0});
+  const auto count = static_cast<int32_t>(choices.size());
+  const ocellus_status status = ocellus_session_score_choices(session, choices.data(), count);
+  if (status == OCELLUS_CANCELLED) return status;
+  check(status);
+  for (const ocellus_choice& choice : choices) out->push_back({choice.text, choice.log_probability});
+  std::stable_sort(out->begin(), out->end(),
+                   [](const Choice& a, const Choice& b) { return a.log_probability > b.log_probability; });
+  double total = 0;
+  for (Choice& choice : *out)
+    total += choice.probability = std::exp(choice.log_probability - out->front().log_probability);
+  for (Choice& choice : *out) choice.probability /= total;
+  return status;
+}
+
+nlohmann::ordered_json token_json(const ocellus_token_probability& token) {
+  return {{"token", std::string(token.text, static_cast<size_t>(token.text_bytes))},
+          {"logprob", token.log_probability}};
+}
+
+int receive_token(void* user, const ocellus_token_probability* chosen, const ocellus_token_probability* top,
+                  int32_t top_count) noexcept {
+  nlohmann::ordered_json& token = static_cast<Answer*>(user)->tokens.emplace_back(token_json(*chosen));
+  for (int32_t i = 0; i < top_count; ++i) token["top"].push_back(token_json(top[i]));
+  return 0;
+}
+
+double perplexity_of(const nlohmann::ordered_json& tokens) {
+  double sum = 0;
+  for (const auto& token : tokens) sum += token["logprob"].get<double>();
+  return tokens.empty() ? 1 : std::exp(-sum / static_cast<double>(tokens.size()));
+}
+
 int32_t text_rows(const ocellus_generate_stats& stats) {
   return stats.prompt_tokens - stats.image_tokens + written_tokens(stats);
 }
@@ -162,20 +203,26 @@ int32_t text_rows(const ocellus_generate_stats& stats) {
 }  // namespace
 
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
-                   Streaming streaming, const std::string& label) {
+                   Streaming streaming, const std::string& label, const std::vector<std::string>& choices) {
   const InterruptScope interruptible(session);
   Progress progress(options.quiet, "reading the prompt ...");
   AnswerStream stream(streaming, label, &progress, options.shows_thoughts);
   Answer answer;
   ocellus_status status =
       add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
+  progress.set("reading the prompt ...");
+  if (status == OCELLUS_OK && !choices.empty()) status = score_choices(session, choices, &answer.choices);
   if (status == OCELLUS_OK) {
-    progress.set("reading the prompt ...");
     ocellus_generate_params params = generate_params(options);
     params.on_text = AnswerStream::receive;
     params.on_thought = AnswerStream::receive_thought;
     params.user = &stream;
     params.thought_user = &stream;
+    if (options.top_logprobs) {
+      params.on_token = receive_token;
+      answer.tokens = nlohmann::ordered_json::array();
+    }
+    params.token_user = &answer;
     status = ocellus_session_generate(session, &params, &answer.stats);
   }
   answer.interrupted = status == OCELLUS_CANCELLED;
@@ -199,6 +246,13 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
   if (!likelihood.interrupted) check(status);
   for (const float value : log_probabilities) likelihood.nll -= double{value};
   return likelihood;
+}
+
+int64_t most_answer_tokens(const Model& model, const std::vector<std::string>& answers) {
+  int64_t most = 0;
+  for (const std::string& text : answers)
+    most = std::max(most, std::ssize(tokenize(model.get(), text, OCELLUS_TEXT_ANSWER)));
+  return most;
 }
 
 std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags) {
@@ -276,6 +330,40 @@ nlohmann::ordered_json stats_json(const ocellus_generate_stats& stats) {
           {"kv_shared_bytes", stats.kv_shared_bytes},
           {"kv_block_elements", stats.kv_block_elements},
           {"kv_bytes_full", stats.kv_bytes_full}};
+}
+
+nlohmann::ordered_json choices_json(const std::vector<Choice>& choices) {
+  nlohmann::ordered_json object;
+  for (const Choice& choice : choices)
+    object["choices"].push_back(
+        {{"choice", choice.text}, {"logprob", choice.log_probability}, {"probability", choice.probability}});
+  return object;
+}
+
+nlohmann::ordered_json answer_json(const Answer& answer) {
+  if (!answer.choices.empty()) return choices_json(answer.choices);
+  nlohmann::ordered_json object = {{"answer", answer.text}};
+  if (answer.tokens.is_null()) return object;
+  object["logprobs"] = answer.tokens;
+  object["perplexity"] = perplexity_of(answer.tokens);
+  return object;
+}
+
+std::string end_of_answer(const Answer& answer) {
+  Table table("lrl");
+  for (const Choice& choice : answer.choices) table.add_row({choice.text, format_number(choice.probability, 4)});
+  if (!answer.choices.empty()) return table.plain_text();
+  if (answer.tokens.empty()) return "\n";
+  // Quotes show spaces and line breaks.
+  const auto name = [](const auto& token) { return trim(json_line(token["token"])); };
+  const auto number = [](const auto& token) { return format_number(token["logprob"], 3); };
+  for (const auto& token : answer.tokens) {
+    std::string others;
+    for (const auto& other : token.value("top", nlohmann::ordered_json()))
+      others += name(other) + " " + number(other) + "  ";
+    table.add_row({name(token), number(token), others});
+  }
+  return "\n\n" + table.plain_text() + "perplexity " + format_number(perplexity_of(answer.tokens), 4) + "\n";
 }
 
 std::string json_line(const nlohmann::ordered_json& object) {

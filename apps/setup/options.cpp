@@ -204,6 +204,7 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
           "--logit-bias", [options](const std::vector<std::string>& biases) { set_logit_bias(options, biases); },
           "Add X to the logit of a token, by its id; may be repeated")
       ->option_text("TOKEN=X")
+      ->allow_extra_args(false)
       ->group("Answers");
   command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")
       ->option_text("N")
@@ -314,6 +315,7 @@ ocellus_generate_params generate_params(const CommonOptions& options) {
   params.logit_bias = options.logit_bias.data();
   params.logit_bias_count = static_cast<int32_t>(options.logit_bias.size());
   params.seed = options.seed;
+  params.top_logprobs = options.top_logprobs.value_or(0);
   params.draft = options.draft.value_or(OCELLUS_DRAFT_AUTO);
   params.constraint = options.constraint != nullptr ? options.constraint->compiled : nullptr;
   return params;

@@ -60,6 +60,7 @@ struct CommonOptions {
   int32_t dry_length = 2;
   std::vector<ocellus_logit_bias> logit_bias;
   uint64_t seed = 0;
+  std::optional<int32_t> top_logprobs;  // nullopt: no log-probabilities of an answer's tokens
   bool is_stream = false;  // frames of a camera: drafts and kept views are planned where they are tried and fit
   std::optional<ocellus_draft> draft;  // nullopt: off, unless `is_stream`
   int32_t draft_rows = 7;

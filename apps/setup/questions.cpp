@@ -1,5 +1,6 @@
 #include "apps/setup/questions.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@ struct RawQuestion {
   std::string prompt;
   std::string answer;
   std::string kind;
+  std::vector<std::string> choices;
 };
 
 std::string text_field(const nlohmann::json& object, const char* key, bool required) {
@@ -28,19 +30,29 @@ std::string text_field(const nlohmann::json& object, const char* key, bool requi
   return field->get<std::string>();
 }
 
+std::vector<std::string> texts_of(const nlohmann::json& field, const std::string& refusal) {
+  std::vector<std::string> texts;
+  if (!field.is_array()) throw std::runtime_error(refusal);
+  for (const nlohmann::json& text : field) {
+    if (!text.is_string()) throw std::runtime_error(refusal);
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
 RawQuestion parse_question(const std::string& line) {
   const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) throw std::runtime_error("this is not a JSON object.");
   RawQuestion question;
-  const auto images = object.find("images");
-  if (images == object.end() || !images->is_array()) throw std::runtime_error("\"images\" is not a list of paths.");
-  for (const nlohmann::json& path : *images) {
-    if (!path.is_string()) throw std::runtime_error("\"images\" is not a list of paths.");
-    question.images.push_back(path.get<std::string>());
-  }
+  question.images = texts_of(object.value("images", nlohmann::json()), "\"images\" is not a list of paths.");
   question.prompt = text_field(object, "prompt", true);
   question.answer = text_field(object, "answer", true);
   question.kind = text_field(object, "kind", false);
+  if (!object.contains("choices")) return question;
+  const std::string refusal = "\"choices\" is not a list of texts with \"answer\" among them.";
+  question.choices = texts_of(object["choices"], refusal);
+  const auto end = question.choices.end();
+  if (std::find(question.choices.begin(), end, question.answer) == end) throw std::runtime_error(refusal);
   return question;
 }
 
@@ -70,7 +82,8 @@ Question complete_question(const RawQuestion& raw, ImageSizes* sizes, int64_t li
           .kind = raw.kind,
           .answer = raw.answer,
           .parts = place_images(raw.prompt, sizes->find(raw.images)),
-          .image_count = static_cast<int64_t>(raw.images.size())};
+          .image_count = static_cast<int64_t>(raw.images.size()),
+          .choices = raw.choices};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Question {
   std::string answer;
   std::vector<PromptPart> parts;
   int64_t image_count = 0;
+  std::vector<std::string> choices = {};    // the answer among them; empty: none are given
   std::vector<int32_t> answer_tokens = {};  // with the end token; empty unless the answer's probability is requested
 };
 

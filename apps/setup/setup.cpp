@@ -198,6 +198,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
+  if (options.top_logprobs) limits.max_top_logprobs = std::max(*options.top_logprobs, 1);
   set_repeat_limits(model, options, &limits);
   return limits;
 }

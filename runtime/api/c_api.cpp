@@ -339,6 +339,11 @@ ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* to
   });
 }
 
+ocellus_status ocellus_session_score_choices(ocellus_session* session, ocellus_choice* choices, int32_t count) {
+  OCELLUS_REQUIRE(choices);
+  return on_session(session, __func__, [&](Session& s) { return ocellus::score_choices(s, choices, count); });
+}
+
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,
                                       ocellus_generate_stats* stats, int32_t count) {
   OCELLUS_REQUIRE(sessions);

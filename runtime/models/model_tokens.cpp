@@ -18,13 +18,9 @@ Status Model::append_tokens(std::string_view text, bool parse_special, Buffer<To
   return out->resize(before + count);
 }
 
-/// SentencePiece vocabularies put the space before an answer themselves. If the template's suffix ends without white
-/// space, as "Assistant:" does, models with other vocabularies begin with the space.
 Status Model::append_answer(std::string_view text, bool parse_special, Buffer<TokenId>* out) const {
   const TurnText& texts = turn_text(chat_template_);
-  const std::string_view suffix = texts.suffix;
-  const bool spaced = vocabulary_.kind == VocabularyKind::kBytePair && !text.empty() && !suffix.empty() &&
-                      suffix.back() != '\n' && suffix.back() != ' ';
+  const bool spaced = !text.empty() && begins_with_space(texts, vocabulary_.kind);
   Buffer<char> answer;
   OCELLUS_TRY(answer.resize(static_cast<int64_t>(text.size()) + 1));
   answer[0] = ' ';

@@ -101,6 +101,7 @@ class Conversation {
   void restore(const ConversationState& state);
 
  private:
+  friend struct ChangedByAnswer;
   int32_t* marked_tokens() const;
 
   Engine* engine_ = nullptr;

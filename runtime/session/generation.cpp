@@ -4,7 +4,8 @@
 // the tokens they chose. On CUDA the host launches one step more than it has read tokens of: the end of an answer is
 // detected while the device works on the next step, whose slot is then simply not committed.
 //
-// Scoring is the same with given tokens: the device reads each from host memory when its step is done.
+// Scoring is the same with given tokens: the device reads each from host memory when its step is done. Where drafts are
+// planned, a step has several of them, as if they were guessed: all are right.
 #include "runtime/session/generation.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ void Generation::read_prompts() {
 void Generation::force_next_tokens() {
   TokenId* const forced = scratch_.forced.row(started_ % kResultSteps);
   if (forced_ != nullptr) {
-    forced[parts_[0].row] = forced_->tokens[started_];
+    forced[parts_[0].row] = forced_->tokens[started_ + parts_[0].gained];
     return;
   }
   for (int32_t i = 0; i < count_; ++i) {
@@ -317,7 +318,7 @@ Status Generation::accept_result(int32_t i, int64_t step, int32_t row) {
     return OCELLUS_FAIL(Code::kBadFile, "the model's output is not a number: the weights are damaged");
   const TokenId given = parts_[i].thought.next();
   if (forced_ != nullptr)
-    accept_forced(step, result.log_probability);
+    accept_forced(result.log_probability);
   else
     accept_token(i, given != kNoToken ? given : result.token, step, row);
   if (parts_[i].active && step + parts_[i].gained >= parts_[i].most_steps) finish(i, OCELLUS_STOP_FULL);
@@ -358,10 +359,12 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
 }
 
 /// A final end token is not read, as in generation: the chat template writes it.
-void Generation::accept_forced(int64_t step, float log_probability) {
-  const TokenId token = forced_->tokens[step];
-  forced_->log_probabilities[step] = log_probability;
-  const bool is_last = ++stats_[0].generated_tokens == forced_->count;
+void Generation::accept_forced(float log_probability) {
+  const int32_t index = stats_[0].generated_tokens++;
+  const TokenId token = forced_->tokens[index];
+  if (forced_->log_probabilities != nullptr) forced_->log_probabilities[index] = log_probability;
+  if (forced_->total != nullptr && index >= forced_->unscored) *forced_->total += double{log_probability};
+  const bool is_last = index + 1 == forced_->count;
   if (is_last && engine_.tokenizer().is_end_of_generation(token)) return finish(0, OCELLUS_STOP_END_TOKEN);
   conversation(0).state().unread_token = token;
   conversation(0).remember(token);
@@ -385,7 +388,8 @@ void Generation::finish(int32_t i, ocellus_stop stop, Status status) {
   parts_[i].active = false;
   stats_[i].stop = stop;
   const ConversationState& state = conversation(i).state();
-  conversation(i).draft().keep_answer(state.answer_begin, state.token_count, state.unread_token);
+  if (forced_ == nullptr)
+    conversation(i).draft().keep_answer(state.answer_begin, state.token_count, state.unread_token);
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
   deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());

@@ -85,7 +85,7 @@ class Generation {
   Status accept_result(int32_t i, int64_t step, int32_t row);
   void read_token(int32_t i, int64_t step);
   void accept_token(int32_t i, TokenId token, int64_t step, int32_t row);
-  void accept_forced(int64_t step, float log_probability);
+  void accept_forced(float log_probability);
   void force_next_tokens();
   void deliver(int32_t i, bool is_thought, std::string_view text);
   void finish(int32_t i, ocellus_stop stop, Status status = {});
@@ -102,7 +102,7 @@ class Generation {
   Engine& engine_;
   StepScratch scratch_;
   StepShape shape_;                            // without guesses
-  bool tries_drafts_ = false;                  // every step must follow the token before it: there may be a guess
+  bool tries_drafts_ = false;                  // every step must follow the token before it: others may come with it
   bool is_constrained_ = false;                // likewise: its mask
   int32_t guessed_rows_ = 0;                   // rows of guesses, after those of the shape
   int32_t guessed_tokens_[kMostGuessingRows];  // a token a row of them

@@ -144,8 +144,8 @@ Status Generation::place_rows() {
     OCELLUS_TRY(place_row(i));
     const bool is_constrained = parts_[i].constraint.is_on();
     is_constrained_ = is_constrained_ || is_constrained;
-    tries_drafts_ = tries_drafts_ || (forced_ == nullptr && conversation(i).draft().is_on()) ||
-                    (is_constrained && engine_.shape().draft_rows > 0);
+    tries_drafts_ = tries_drafts_ || conversation(i).draft().is_on() ||
+                    ((is_constrained || forced_ != nullptr) && engine_.shape().draft_rows > 0);
   }
   shape_.rows = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
@@ -223,8 +223,17 @@ void Generation::place_guesses() {
     const int64_t rows = shape_.rows + guessed_rows_;
     GuessedRows& guesses = part.guesses;
     guesses = {.of = part.row, .first = static_cast<int32_t>(rows)};
-    const Status status = propose(conversation(i).draft(), engine_.memory().step_times, most, rows, &part.constraint,
-                                  &args.tokens[rows], &guesses.count);
+    Status status;
+    if (forced_ != nullptr) {
+      // They are right; what each of their rows gives is the one after it.
+      const TokenId* const given = forced_->tokens + started_ + part.gained;
+      std::copy_n(given, most, args.tokens + rows);
+      std::copy_n(given + 1, most, scratch_.forced.row(started_ % kResultSteps) + rows);
+      guesses.count = most;
+    } else {
+      status = propose(conversation(i).draft(), engine_.memory().step_times, most, rows, &part.constraint,
+                       &args.tokens[rows], &guesses.count);
+    }
     if (!status.ok()) finish(i, stop_for(status), status);
     guessed_rows_ += guesses.count;
     stats_[i].drafted_tokens += guesses.count;

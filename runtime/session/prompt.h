@@ -15,6 +15,9 @@ namespace ocellus {
 
 struct TextConfig;
 
+/// Leaves the tokens of a text in EngineMemory::token_ids. `continues`: it follows other text directly.
+Status encode_text(Engine& engine, std::string_view text, bool parse_special, bool continues, int64_t* count);
+
 /// kBadArgument names the first token that the model does not have.
 Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t count);
 

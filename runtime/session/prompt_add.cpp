@@ -9,20 +9,6 @@
 namespace ocellus {
 namespace {
 
-/// The tokens are left in the engine's buffer for them.
-Status encode_text(Engine& engine, std::string_view text, bool parse_special, bool continues, int64_t* count) {
-  const int64_t size = static_cast<int64_t>(text.size());
-  if (size > engine.shape().session.text_bytes())
-    return OCELLUS_FAIL(Code::kFull, "a text of %lld bytes is too long: %lld were planned; plan more text tokens",
-                        static_cast<long long>(size), static_cast<long long>(engine.shape().session.text_bytes()));
-  const ArenaScope scope(engine.arena());
-  TextScratch scratch;
-  OCELLUS_TRY(engine.take_scratch(&scratch));
-  const HostView<TokenId>& ids = engine.memory().token_ids;
-  return engine.tokenizer().encode(text, parse_special, scratch.workspace.data, scratch.workspace.cols, ids.data,
-                                   ids.cols, count, continues);
-}
-
 /// Line breaks that are tokenised together. Longer runs are rare, and no vocabulary has a token of as many.
 constexpr int32_t kMostLineBreaks = 32;
 
@@ -54,6 +40,19 @@ Status hold_line_breaks(Conversation& conversation, Prompt& prompt, std::string_
 }
 
 }  // namespace
+
+Status encode_text(Engine& engine, std::string_view text, bool parse_special, bool continues, int64_t* count) {
+  const int64_t size = static_cast<int64_t>(text.size());
+  if (size > engine.shape().session.text_bytes())
+    return OCELLUS_FAIL(Code::kFull, "a text of %lld bytes is too long: %lld were planned; plan more text tokens",
+                        static_cast<long long>(size), static_cast<long long>(engine.shape().session.text_bytes()));
+  const ArenaScope scope(engine.arena());
+  TextScratch scratch;
+  OCELLUS_TRY(engine.take_scratch(&scratch));
+  const HostView<TokenId>& ids = engine.memory().token_ids;
+  return engine.tokenizer().encode(text, parse_special, scratch.workspace.data, scratch.workspace.cols, ids.data,
+                                   ids.cols, count, continues);
+}
 
 Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t count) {
   for (int64_t i = 0; i < count; ++i)

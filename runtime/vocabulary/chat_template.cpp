@@ -88,4 +88,9 @@ bool calls_tools(std::string_view jinja) {
 
 const TurnText& turn_text(ChatTemplate chat_template) { return kTurnTexts[static_cast<int>(chat_template)]; }
 
+bool begins_with_space(const TurnText& texts, VocabularyKind kind) {
+  const std::string_view suffix = texts.suffix;
+  return kind == VocabularyKind::kBytePair && !suffix.empty() && suffix.back() != '\n' && suffix.back() != ' ';
+}
+
 }  // namespace ocellus

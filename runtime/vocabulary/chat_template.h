@@ -45,4 +45,8 @@ struct TurnText {
 };
 const TurnText& turn_text(ChatTemplate chat_template);
 
+/// True if an answer begins with a space, as the template's suffix ends without white space ("Assistant:").
+/// SentencePiece vocabularies put it there themselves.
+bool begins_with_space(const TurnText& texts, VocabularyKind kind);
+
 }  // namespace ocellus

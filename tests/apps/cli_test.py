@@ -64,6 +64,27 @@ class Answers(ProgramTest):
         self.assertEqual(self.answer(*arguments, "--seed", 7), self.answer(*arguments, "--seed", 7))
         self.assertGreater(len({self.answer(*arguments, "--seed", seed) for seed in range(4)}), 1)
 
+    def test_every_sampling_flag_has_its_effect(self):
+        sampled = ["caption", "--temp", 2, "--seed", 3]
+        for flags in [("--frequency-penalty", 5), ("--presence-penalty", 5), ("--top-n-sigma", 0.5),
+                      ("--typical-p", 0.1), ("--dry-multiplier", 9, "--dry-allowed-length", 1), ("--logit-bias", "99=30")]:
+            self.assertNotEqual(self.answer(*sampled, *flags, board("113")), self.answer(*sampled, board("113")), flags)
+
+    def test_choices_are_ordered_by_their_probability(self):
+        asked = ["ask", "--prompt", "What is on the left?", board("115"), "--choices"]
+        self.assertRegex(self.answer(*asked, "no, A large cyan star."), r"\AA large cyan star\. +[01]\.\d+\nno +0\.\d+\n\Z")
+        (one,) = self.objects(*asked, "a, b", "--choices", "A large cyan star.")
+        self.assertEqual([choice["choice"] for choice in one["choices"]], ["A large cyan star.", "a, b"])
+        self.assertAlmostEqual(sum(choice["probability"] for choice in one["choices"]), 1)
+
+    def test_log_probabilities_of_an_answer(self):
+        asked = ["ask", "--prompt", "What is on the left?", board("115"), "--logprobs", 2]
+        (one,) = self.objects(*asked)
+        self.assertEqual("".join(token["token"] for token in one["logprobs"]).strip(), one["answer"])
+        mean = sum(token["top"][0]["logprob"] for token in one["logprobs"]) / len(one["logprobs"])
+        self.assertAlmostEqual(one["perplexity"], math.exp(-mean))
+        self.assertRegex(self.answer(*asked), r'\AA large cyan star.\n\n" A" .*\n(.*\n)+perplexity 1\.')
+
     def test_threads_do_not_change_the_answer(self):
         self.assertEqual(self.answer("caption", board("113"), "--threads", 1), GREEN_STAR + "\n")
 
@@ -209,6 +230,12 @@ class Eval(FolderTest):
         self.assertRegex(self.answer("eval", path, "--perplexity"),
                          r"perplexity of the expected answers +[0-9.]+ over [0-9]+ tokens")
 
+    def test_an_answer_is_chosen_by_its_probability(self):
+        path = self.file(self.question(choices=["yes", "A large cyan star."]),
+                         self.question("no.", choices=["A large cyan star.", "no."]))
+        chosen = self.objects("eval", path)[-1]["by_choice"]
+        self.assertEqual((chosen["questions"], chosen["exact"], round(chosen["probability"], 1)), (2, 1, 0.5))
+
     def test_questions_are_chosen_by_their_pictures_and_counted(self):
         path = self.file(self.question(), self.question(pictures=2), self.question())
         self.assertEqual(self.objects("eval", path, "--per-question", 1)[-1]["by_images"].keys(), {"1"})
@@ -226,6 +253,7 @@ class Eval(FolderTest):
                               ('{"images": []}', '"prompt" is missing'),
                               ({**good, "images": "a.png"}, '"images" is not a list'),
                               ({**good, "answer": 3}, '"answer" is not a text'),
+                              ({**good, "choices": ["no"]}, '"choices" is not a list of texts with "answer"'),
                               ({**good, "images": []}, "1 <image> mark for 0 pictures"),
                               ({**good, "images": ["none.png"]}, "none.png: the file cannot be opened"),
                               ("\x00\xff", "not a JSON object")]:
@@ -424,6 +452,10 @@ class Limits(FolderTest):
     def test_a_prompt_longer_than_the_plan(self):
         self.assert_refused(["ask", "--text-tokens", 16, "--prompt", "very " * 300 + "long"], OVER_BUDGET, "text")
 
+    def test_a_choice_longer_than_the_plan(self):
+        self.assert_refused(["ask", "--prompt", "?", "--text-tokens", 40, "--choices", "a," + "b " * 99], OVER_BUDGET,
+                            "plan more text tokens")
+
     def test_a_prompt_longer_than_the_context(self):
         self.assert_refused(["ask", "--prompt", "very " * 20000], OVER_BUDGET, "but the model has 8192")
 
@@ -489,6 +521,10 @@ class Usage(ProgramTest):
                 (["caption", picture, "--temp", "nan"], "--temp"), (["caption", picture, "--temp", "-1"], "--temp"),
                 (["caption", picture, "--top-p", "1.1"], "--top-p"),
                 (["caption", picture, "--top-k", "2.5"], "--top-k"),
+                *[(["ask", picture, "--prompt", "?", *flags], flags[0]) for flags in [
+                    ("--logprobs", 21), ("--choices", "yes"), ("--choices", "a,,b"), ("--choices", "a,a"),
+                    ("--choices", "a," + "b" * 4001), ("--choices", "a,b", "--json-answer"),
+                    ("--choices", "a,b", "--logprobs", 1)]],
                 (["caption", picture, "-n", "0"], "-n"), (["caption", picture, "-n", "many"], "-n"),
                 (["caption", picture, "--threads", "257"], "257 is not a number from 0 to 256"),
                 (["caption", picture, "--seed", "many"], "--seed: many is not a whole number"),

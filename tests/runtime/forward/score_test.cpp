@@ -12,6 +12,8 @@
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/thinking_model.h"
+#include "tests/support/tiny_families.h"
 
 namespace ocellus {
 namespace {
@@ -69,6 +71,65 @@ std::vector<TokenId> random_tokens(int64_t count, uint64_t seed) {
 
 /// The golden's reference answer, its end token included.
 std::vector<TokenId> golden_answer(int id) { return golden(id).generated_ids; }
+
+const std::vector<std::string> kChoices = {"A large cyan star.", "A large cyan star", "yes", "no"};
+
+struct ScoredChoices {
+  Status status;
+  std::vector<double> values;
+};
+
+ScoredChoices score_texts(Session& session, const std::vector<std::string>& texts = kChoices, int32_t may_go_on = 0) {
+  std::vector<ocellus_choice> choices;
+  for (const std::string& text : texts) choices.push_back({text.data(), std::ssize(text), may_go_on, 0, 0});
+  ScoredChoices scored = {score_choices(session, choices.data(), static_cast<int32_t>(choices.size())), {}};
+  for (const ocellus_choice& choice : choices) scored.values.push_back(choice.log_probability);
+  return scored;
+}
+
+/// From all logits before each token, which is then added to the prompt. The last ones may be left out.
+double exact_score(Session& session, const std::string& answer, int32_t left_out = 0) {
+  Buffer<TokenId> tokens;
+  REQUIRE(session.engine().model().tokenize(answer, {.answers = true}, &tokens).ok());
+  double sum = 0;
+  for (int64_t i = 0; i < tokens.size() - left_out; ++i) {
+    const std::vector<float> logits = test::first_logits(session);
+    const std::vector<double> exact(logits.begin(), logits.end());
+    sum += log_probability(exact.data(), std::ssize(exact), tokens[i]);
+    REQUIRE(session.add_tokens(&tokens[i], 1).ok());
+  }
+  return sum;
+}
+
+/// Compares scores, read by one token at a step and by several, with exact ones, and answers after them with others.
+template <class Ask>
+void check_choices(const Model& model, ocellus_limits limits, Ask ask) {
+  std::vector<double> one_by_one;
+  for (const int32_t draft_rows : {0, 7}) {
+    CAPTURE(draft_rows);
+    limits.draft_rows = draft_rows;
+    const auto engine = make_engine(model, limits);
+    Session& session = open_session(*engine);
+    const bool rounds = test::rounds_factors(engine->queue());
+    ask(session);
+    const test::Answer plain = answer_of(session, default_params(20));
+    for (const int32_t may_go_on : {1, 0}) {
+      session.reset();
+      ask(session);
+      const std::vector<double> found = score_texts(session, kChoices, may_go_on).values;
+      test::check_equal(answer_of(session, default_params(20)), plain);
+      for (size_t i = 0; i < found.size(); ++i) {
+        session.reset();
+        ask(session);
+        const double exact = exact_score(session, kChoices[i], may_go_on);
+        CHECK(std::abs(found[i] - exact) < (rounds ? 0.3 : 2e-3));
+      }
+      if (may_go_on != 0) continue;
+      if (draft_rows > 0 && !rounds) CHECK(found == one_by_one);  // on a GPU drafts change the order of sums
+      one_by_one = found;
+    }
+  }
+}
 
 /// A small random model, with room for `text_tokens` tokens.
 struct SmallModel {
@@ -316,6 +377,78 @@ TEST_CASE("a rolling context makes room for what it is to say, but not for more 
   test::add_question(session, golden(1));
   CHECK(score_of(session, std::vector<TokenId>(120, 300)).status.code() == Code::kFull);
   CHECK(scored_well(session, golden_answer(1)).sum() > -2);
+}
+
+TEST_CASE("choices have the probabilities that all logits give them, token by token") {
+  check_choices(test::bundled_model(), board_limits(1, 200),
+                [](Session& session) { test::add_question(session, golden(1)); });
+}
+
+TEST_CASE("so they have in every family" * doctest::test_suite("long")) {
+  test::for_each_tiny_family([](const Model& model) {
+    check_choices(model, test::family_limits(1), [](Session& session) {
+      test::add_picture(session, test::wide_picture());
+      test::add_words(session, "and say what it is");
+    });
+  });
+}
+
+TEST_CASE("a sampled conversation goes on after choices as if none had been scored") {
+  ocellus_generate_params params = default_params(30);
+  params.temperature = 1.5f;
+  params.frequency_penalty = 0.3f;
+  ocellus_limits limits = board_limits(2, 200);
+  limits.cache.kv_bits = 2;
+  limits.cache.keep = 0.5f;
+  test::set_text(limits.cache.evict, "snapkv");
+  for (const int32_t rolling : {0, 1}) {
+    const auto engine = test::make_bundled_engine(limits);
+    Session& session = open_session(*engine);
+    std::vector<test::Answer> plain;
+    for (const bool scores : {false, true}) {
+      session.reset();
+      REQUIRE(session.set_rolling(rolling, 16).ok());
+      for (size_t turn = 0; turn < (rolling > 0 ? 4 : 2); ++turn) {
+        test::add_question(session, golden(1));
+        if (scores) CHECK(score_texts(session).values == score_texts(session).values);
+        plain.push_back(answer_of(session, params));
+        if (scores) test::check_equal(plain.back(), plain[turn]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a model that always thinks scores choices after an empty thought, which does not count") {
+  const auto engine = make_engine(test::thinking_model(), board_limits(1, 200));
+  Session& session = open_session(*engine);
+  test::add_question(session, golden(1));
+  const double found = score_texts(session).values[2];
+  REQUIRE(session.add_text("<think>\n\n</think>\n\n", true).ok());
+  CHECK(found == doctest::Approx(exact_score(session, "yes")).epsilon(0.01));
+}
+
+TEST_CASE("choices that cannot be scored are refused, and nothing is lost") {
+  const auto engine = test::make_bundled_engine(board_limits(1, 100));
+  Session& session = open_session(*engine);
+  CHECK(score_texts(session).status.code() == Code::kBadArgument);  // nothing was asked
+  test::add_question(session, golden(1));
+  const std::vector<double> before = score_texts(session).values;
+  CHECK(score_texts(session, {}).status.code() == Code::kBadArgument);
+  CHECK(score_texts(session, {"yes", ""}).status.code() == Code::kBadArgument);
+  CHECK(score_texts(session, {std::string(OCELLUS_MOST_CHOICE_BYTES + 1, 'x')}).status.code() == Code::kBadArgument);
+  CHECK(score_texts(session, {"yes", std::string(300, 'x')}).status.code() == Code::kFull);
+  session.stop_signal().set_deadline(1);
+  CHECK(score_texts(session).status.code() == Code::kDeadline);
+  session.stop_signal().set_deadline(0);
+  session.stop_signal().cancel();
+  CHECK(session.acknowledge_cancel(score_texts(session).status).code() == Code::kCancelled);
+  CHECK(score_texts(session).values == before);
+  CHECK(answer_of(session, default_params(3)).text == " A large cyan");
+  CHECK(score_texts(session).status.code() == Code::kBadArgument);  // the answer has begun
+  ocellus_limits limits = board_limits(1, 100);
+  test::set_text(limits.cache.evict, "h2o");
+  limits.cache.keep = 0.5f;
+  CHECK(score_texts(open_session(*test::make_bundled_engine(limits)), kChoices).status.code() == Code::kUnsupported);
 }
 
 TEST_CASE("tokens of an answer: the space before it, its end behind it") {

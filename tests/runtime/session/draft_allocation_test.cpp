@@ -1,4 +1,5 @@
-// Drafts, kept views and reductions allocate nothing. The program counts calls: it is that of allocation_test.cpp.
+// Drafts, kept views, reductions and choices allocate nothing. The program counts calls: it is that of
+// allocation_test.cpp.
 #include <doctest/doctest.h>
 
 #include "tests/support/cache_texts.h"
@@ -23,6 +24,7 @@ void check_calls(const char* reduce) {
   ocellus_generate_params params = test::default_params(40);
   params.ignore_end = 1;
   ocellus_generate_stats stats = {};
+  ocellus_choice choice = {"A large cyan star.", 18, 0, 0, 0};
   int32_t failures = 0;
   {
     const test::CallCounter counter;
@@ -32,11 +34,13 @@ void check_calls(const char* reduce) {
       failures += session->begin_turn().ok() ? 0 : 1;
       failures += session->add_encoded_image(picture.data(), std::ssize(picture)).ok() ? 0 : 1;
       failures += session->end_turn().ok() ? 0 : 1;
+      failures += score_choices(*session, &choice, 1).ok() ? 0 : 1;
       failures += generate(&session, &params, &stats, 1).ok() ? 0 : 1;
     }
   }
   CHECK(test::report_calls() == 0);
   CHECK(failures == 0);
+  CHECK(choice.log_probability < 0);
   CHECK(stats.accepted_tokens > 30);
   CHECK(stats.known_views > 0);
   CHECK(stats.encoded_views == 0);
@@ -44,7 +48,7 @@ void check_calls(const char* reduce) {
 
 }  // namespace
 
-TEST_CASE("drafts, kept views and reductions allocate nothing") {
+TEST_CASE("drafts, kept views, reductions and choices allocate nothing") {
   for (const char* const reduce : {"cover-rows", "fastv"}) check_calls(reduce);
 }
 
