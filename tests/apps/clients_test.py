@@ -89,6 +89,62 @@ class OpenAi(ClientsTest):
             self.client.embeddings.create(model="text-embedding-3-small", input="x")
 
 
+def thing():
+    """What an answer is to be."""
+    from pydantic import BaseModel, Field
+
+    class Thing(BaseModel):
+        color: str = Field(max_length=20)
+        count: int = Field(ge=0, le=9)
+    return Thing
+
+
+class Structured(ClientsTest):
+    """Answers that are objects, by every client's own way; what cannot be read as one is an error of the client's."""
+
+    def setUp(self):
+        import openai
+        self.client = openai.OpenAI(base_url=self.base_url, api_key="secret", max_retries=0, timeout=60)
+        self.addCleanup(self.client.close)
+        self.thing = thing()
+        self.fields = {"model": "ocellus", "messages": caption_of("113"), "max_tokens": 200}
+
+    def test_openai_parses_answers_and_calls_functions(self):
+        import openai
+        parsed = self.client.chat.completions.parse(**self.fields, response_format=self.thing)
+        self.assertIsInstance(parsed.choices[0].message.parsed, self.thing)
+        tool = openai.pydantic_function_tool(self.thing)
+        called = self.client.chat.completions.parse(**self.fields, tools=[tool], tool_choice="required")
+        self.assertIsInstance(called.choices[0].message.tool_calls[0].function.parsed_arguments, self.thing)
+        with self.client.chat.completions.stream(**self.fields, tools=[tool], tool_choice="required") as stream:
+            final = stream.get_final_completion()
+        self.assertIsInstance(final.choices[0].message.tool_calls[0].function.parsed_arguments, self.thing)
+        answer = self.client.chat.completions.create(**self.fields, logprobs=True, top_logprobs=2)
+        self.assertEqual(len(answer.choices[0].logprobs.content[0].top_logprobs), 2)
+
+    def test_instructor_fills_a_model_by_schema_and_by_call(self):
+        import instructor
+        for mode in (instructor.Mode.JSON_SCHEMA, instructor.Mode.TOOLS):
+            with self.subTest(mode=mode):
+                filled = instructor.from_openai(self.client, mode=mode).chat.completions.create(
+                    **self.fields, response_model=self.thing, max_retries=0)
+                self.assertIsInstance(filled, self.thing)
+
+    def test_langchain_has_structured_output_both_ways(self):
+        from langchain_openai import ChatOpenAI
+        chat = ChatOpenAI(base_url=self.base_url, api_key="secret", model="ocellus", max_retries=0, max_tokens=200)
+        for method in ("json_schema", "function_calling"):
+            with self.subTest(method=method):
+                found = chat.with_structured_output(self.thing, method=method).invoke("How many stars?")
+                self.assertIsInstance(found, self.thing)
+
+    def test_litellm_hands_schemas_on(self):
+        import litellm
+        answer = litellm.completion(**{**self.fields, "model": "openai/ocellus"}, response_format=self.thing,
+                                    api_base=self.base_url, api_key="secret")
+        self.thing.model_validate_json(answer.choices[0].message.content)
+
+
 class LiteLlm(ClientsTest):
     def setUp(self):
         import litellm

@@ -23,10 +23,11 @@ class ServeLoad(unittest.TestCase):
 
     @long
     def test_many_users_get_what_is_due_and_nothing_is_lost(self):
-        result = self.measure("--seconds", "6", "--rate", "5", "--cancels", "0.2", "--bad", "0.3", "--by", "both")
+        result = self.measure("--seconds", "6", "--rate", "5", "--cancels", "0.2", "--bad", "0.3", "--forms", "0.3", "--by", "both")
         self.assertEqual(result["problems"], [])
         self.assertGreater(result["outcomes"]["answered"], 0)
         self.assertGreater(result["outcomes"]["bad, refused rightly"], 0)
+        self.assertGreater(result["outcomes"]["answered in its form"], 0)
         self.assertEqual(sum(result["outcomes"].values()), result["requests"])
         self.assertGreater(result["ttft_ms"]["p99"], 0)
         self.assertGreater(result["rss_mib"][0][1], 1)

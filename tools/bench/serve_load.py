@@ -3,12 +3,14 @@
 
 Requests arrive at random (Poisson) at a rate, whether or not earlier ones are answered. Each is of a random user, has 1
 to 16 of that user's pictures, the popular ones more often (Zipf), and asks for a short or a long answer. A share leaves
-before the end, another is bad: no JSON, a file of no one or of another user, a broken picture, a wrong key. Every answer
-must be the one that is due: anything else is an error, and counted by kind. At the end no file may be lost, nothing may
-still run, and the memory of the last half must be that of the half before within 5 % (after a tenth for warming up).
+before the end, another is bad: no JSON, a file of no one or of another user, a broken picture, a schema that cannot be
+held, a wrong key; a third one demands a form: a schema, a call of a tool, an expression with log-probabilities, or a
+vector. Every answer must be the one that is due: anything else is an error, and counted by kind. At the end no file may
+be lost, nothing may still run, and the memory of the last half must be that of the half before within 5 % (after a tenth for warming up).
 
 usage: serve_load.py PROGRAM RESULT.json --commit HASH [--rate 2] [--seconds 180] [--users 4] [--pictures 32]
-       [--zipf 1.0] [--most-pictures 8] [--by library|data|both] [--long .2] [--cancels .05] [--bad .05] [--seed 1]
+       [--zipf 1.0] [--most-pictures 8] [--by library|data|both] [--long .2] [--cancels .05] [--bad .05] [--forms 0]
+       [--seed 1]
        [--device NAME] [-- flags of `ocellus serve`]
 Exits 0 if nothing was lost and the memory was flat. Uses Python's standard library only.
 """
@@ -156,7 +158,8 @@ class Load:
         return self.chance.choice([
             (b'{"messages": [', user, 400), (ask("library:" + "0" * 32), user, 404),
             (ask("library:" + self.chance.choice(others or ["0" * 32])), user, 404),
-            (ask("data:image/png;base64,AAAA"), user, 400), (ask("library:" + "0" * 32), "no-user", 401)])
+            (ask("data:image/png;base64,AAAA"), user, 400),
+            (json.dumps({"messages": [], "structured_outputs": {"regex": "("}}).encode(), user, 400), (ask("library:" + "0" * 32), "no-user", 401)])
 
     async def ask(self, user):
         pictures = self.choose_pictures(user)
@@ -204,11 +207,46 @@ class Load:
             raise Unfinished(f"a bad request got {status}, not {due}")
         return "bad, refused rightly"
 
+    def formed_request(self):
+        """Path, body and whether an answer is due."""
+        number = self.chance.randrange(12)
+        schema = {"type": "object", "properties": {"count": {"const": number}}, "required": ["count"]}
+        look = {"type": "function", "function": {"name": "look", "parameters": schema}}
+        said = {"messages": [{"role": "user", "content": "How many?"}], "temperature": 1.5}
+        form = {"type": "json_schema", "json_schema": {"name": "count", "schema": schema}}
+
+        def is_call(answer):
+            called = answer["choices"][0]["message"]["tool_calls"][0]["function"]
+            return (called["name"], json.loads(called["arguments"])["count"]) == ("look", number)
+        return self.chance.choice([
+            ("chat/completions", {**said, "response_format": form},
+             lambda answer: json.loads(answer["choices"][0]["message"]["content"])["count"] == number),
+            ("chat/completions", {**said, "tools": [look], "tool_choice": "required"}, is_call),
+            ("completions", {"prompt": "Say", "logprobs": 3, "structured_outputs": {"regex": "[ab]{%d}" % (number + 1)}},
+             lambda answer: len("".join(answer["choices"][0]["logprobs"]["tokens"])) == number + 1),
+            ("embeddings", {"input": f"{number} stars"}, lambda answer: len(answer["data"][0]["embedding"]) > 1)])
+
+    async def ask_for_form(self, user):
+        path, body, is_due = self.formed_request()
+        async with Response(self.port) as response:
+            status = await response.send("POST", "/v1/" + path, "key-of-" + user, json.dumps(body).encode())
+            answer = json.loads(await response.body())
+        if status == 429:
+            return "refused: full"
+        if status != 200 or not is_due(answer):
+            raise Unfinished(f"{status}: {answer}")
+        return "answered in its form"
+
     async def one(self):
         user = self.chance.choice(self.users)
-        is_bad = self.chance.random() < self.options.bad
+        kind = self.chance.random()
         try:
-            outcome = await (self.ask_badly(user) if is_bad else self.ask(user))
+            if kind < self.options.bad:
+                outcome = await self.ask_badly(user)
+            elif kind < self.options.bad + self.options.forms:
+                outcome = await self.ask_for_form(user)
+            else:
+                outcome = await self.ask(user)
         except (Unfinished, OSError, ValueError, KeyError, asyncio.IncompleteReadError) as error:
             outcome = "lost"
             self.problems.append(f"{type(error).__name__}: {error}"[:200])
@@ -342,7 +380,8 @@ def parse_arguments(parser):
 
 def parse():
     parser = make_parser(__doc__)
-    for name, default in [("rate", 2.0), ("seconds", 180.0), ("zipf", 1.0), ("long", 0.2), ("cancels", 0.05), ("bad", 0.05)]:
+    for name, default in [("rate", 2.0), ("seconds", 180.0), ("zipf", 1.0), ("long", 0.2), ("cancels", 0.05), ("bad", 0.05),
+                          ("forms", 0.0)]:
         parser.add_argument(f"--{name}", type=float, default=default)
     for name, default in [("users", 4), ("pictures", 32), ("most-pictures", 8), ("seed", 1)]:
         parser.add_argument(f"--{name}", type=int, default=default)
