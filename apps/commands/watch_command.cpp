@@ -44,6 +44,8 @@ struct CommandOptions {
   double stall_s = 2;
   std::string http;
   std::string token, token_file;
+  std::string on, run, post;
+  bool post_anywhere = false;
 };
 
 void add_source_options(CLI::App* command, CommandOptions* options) {
@@ -250,6 +252,40 @@ void add_output_options(CLI::App* command, CommandOptions* options) {
       ->group("Page");
 }
 
+void add_event_options(CLI::App* command, CommandOptions* options) {
+  const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
+    return command->add_option(flag, *target, meaning)->option_text(form)->group("Events");
+  };
+  const auto on = add("--on", &options->on, "CONDITION",
+                      "Note when answers in JSON begin to satisfy a condition: 'count > 3 and what contains \"ring\"'");
+  add("--run", &options->run, "COMMAND",
+      "Then run a command in a shell, with the answer on its stdin, for at most 10 s; one at a time")
+      ->needs(on);
+  const auto post = add("--post", &options->post, "http://ADDRESS:PORT/PATH", "Then post the answer to this machine");
+  post->needs(on);
+  command->add_flag("--post-anywhere", options->post_anywhere, "Let --post send to other machines")
+      ->needs(post)
+      ->group("Events");
+  add("--metric", &options->watch.answers.metrics, "FIELD",
+      "Show a number of answers in JSON, as count or objects.length, in /metrics; may be repeated")
+      ->expected(1)
+      ->take_all();
+}
+
+void check_events(CommandOptions* options) {
+  AnswerEventOptions* answers = &options->watch.answers;
+  if ((!options->on.empty() || !answers->metrics.empty()) && !answers_in_json(options->watch.narrator.common)) {
+    throw Failure(kExitUsage, "--on and --metric look at answers in JSON: add --schema or --json-answer.");
+  }
+  for (const std::string& field : answers->metrics) {
+    if (field.find_first_of("\"\\ ") != std::string::npos)
+      throw Failure(kExitUsage, "--metric " + field + ": write a field, as in objects.0.count.");
+  }
+  if (!options->on.empty()) answers->condition.emplace(options->on);
+  if (!options->run.empty()) answers->errands["run"] = make_command(options->run);
+  if (!options->post.empty()) answers->errands["post"] = make_post(options->post, options->post_anywhere);
+}
+
 void apply_size(const std::string& text, SourceOptions* source) {
   if (text.empty()) return;
   const size_t cross = text.find('x');
@@ -274,6 +310,7 @@ void check_options(const CommandOptions& options) {
 
 int run_watch(CommandOptions options) {
   check_options(options);
+  check_events(&options);
   WatchOptions& watch = options.watch;
   CommonOptions& common = watch.narrator.common;
   apply_size(options.size, &watch.capture.source);
@@ -336,6 +373,7 @@ void add_watch_command(CLI::App* program, Action* action) {
   add_day_options(command, &options->watch.day);
   add_clip_options(command, &options->clips);
   add_output_options(command, options.get());
+  add_event_options(command, options.get());
   add_common_options(command, &options->watch.narrator.common);
   add_thought_options(command, &options->watch.narrator.common);
   add_constraint_options(command, &options->watch.narrator.common);

@@ -1,8 +1,5 @@
 #include "apps/http/http_access.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -123,13 +120,6 @@ bool is_cross_site(const HttpRequest& request) {
 bool is_numeric_address(const std::string& address) {
   in6_addr any;
   return inet_pton(AF_INET, address.c_str(), &any) == 1 || inet_pton(AF_INET6, address.c_str(), &any) == 1;
-}
-
-bool is_loopback_address(const std::string& address) {
-  in_addr v4;
-  in6_addr v6;
-  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
-  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 bool is_sound_token(const std::string& token) {

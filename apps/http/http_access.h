@@ -12,6 +12,9 @@
 // do not send Sec-Fetch-Site yet.
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,7 +35,12 @@ struct AccessRules {
 bool is_numeric_address(const std::string& address);  // IPv4 or IPv6
 
 // True if only this machine can reach the numeric address.
-bool is_loopback_address(const std::string& address);
+inline bool is_loopback_address(const std::string& address) {
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
 
 // True for RFC 6750's b68token, which needs no escaping in headers and cookies.
 bool is_sound_token(const std::string& token);

@@ -482,14 +482,35 @@ function draw_caption({text, record, at_ms}) {
   get('caption-box').classList.toggle('streaming', !record);
   set_text(get('caption-empty'), '');
   get('caption').classList.toggle('failed', failed);
-  set_text(get('caption-text'), failed && !text ? record.error : text);
-  set_text(get('caption-stale'), repeats ? caption.before.slice(text.length) : '');
+  if (record) caption.answer = record.answer;  // a table stays until the next answer is complete
+  draw_words(get('caption-text'), failed && !text ? record.error : text, caption.answer);
+  set_text(get('caption-stale'), repeats && !caption.answer ? caption.before.slice(text.length) : '');
   if (!repeats) get('caption').scrollTop = get('caption').scrollHeight;
   const parts = [format_clock(at_ms)];
   if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
   if (record && record.stop !== 'end') parts.push(name_stop(record.stop));
   set_text(get('caption-about'), parts.join(kDot));
   if (record) draw_places(record);
+}
+
+// ---- Answers in JSON: keys and values, arrays of objects as rows
+function make_value(value, depth = 0) {
+  if (typeof value === 'string') return value;
+  const listed = Array.isArray(value), rows = Object.entries(value ?? {}).slice(0, 50);
+  const is_row = ([, inner]) => inner && typeof inner === 'object' && !Array.isArray(inner);
+  if (!rows.length || depth > 3 || (listed && !rows.every(is_row))) return JSON.stringify(value);
+  const row = (...cells) => make('tr', '', ...cells), head = key => make('th', '', key);
+  const cell = inner => make('td', '', inner === undefined ? '' : make_value(inner, depth + 1));
+  if (!listed) return make('table', '', ...rows.map(([key, inner]) => row(head(key), cell(inner))));
+  const keys = [...new Set(rows.flatMap(([, inner]) => Object.keys(inner)))].slice(0, 12);
+  return make('table', 'listed', row(...keys.map(head)), ...rows.map(([, inner]) => row(...keys.map(key => cell(inner[key])))));
+}
+
+// An answer stands in place of its text.
+function draw_words(node, text, answer, words = []) {
+  if (!answer || typeof answer !== 'object') return mark_words(node, text, words);
+  node.replaceChildren(make_value(answer));
+  for (const leaf of node.querySelectorAll('td, th')) if (!leaf.children.length) mark_words(leaf, leaf.textContent, words);
 }
 
 // ---- Boxes and points of the caption, on the picture. They stay until the next caption is complete.
@@ -700,7 +721,7 @@ function set_older(possible) {
 function forget_lists() {
   for (const list of [groups, answers, spark]) list.length = 0;
   older_possible = null;
-  Object.assign(caption, {coming: null, shown: null, before: ''});
+  Object.assign(caption, {coming: null, shown: null, before: '', answer: null});
   history_known = false;
   day = {...day, frames: [], follows: true};
   choose_day_frame(null);
@@ -765,7 +786,7 @@ function draw_row(group, words) {
   group.seen = seen;
   const failed = Boolean(record.error);
   group.text.classList.toggle('failed', failed);
-  mark_words(group.text, record.text || record.error || '(no words)', words);
+  draw_words(group.text, record.text || record.error || '(no words)', record.answer, words);
   const parts = [make_clock(record.at_ms), make('span', '', format_ms(record.total_ms))];
   if (count > 1) parts.push(make('span', '', `${format_count(count)} times`));
   if (record.stop !== 'end') parts.push(make('span', 'flag', name_stop(record.stop)));
@@ -996,7 +1017,9 @@ function choose_day_frame(frame) {
   get('day-chosen').hidden = !frame;
   set_text(get('day-forget'), 'Forget');
   if (!frame) return draw_day();
-  set_text(get('day-caption'), format_moment(frame.at_ms) + kDot + frame.caption);
+  let words = frame.caption;
+  try { words = make_value(JSON.parse(words)); } catch { /* no JSON */ }
+  get('day-caption').replaceChildren(format_moment(frame.at_ms) + kDot, words);
   // questions name times of today and yesterday
   get('day-ask').hidden = get('day-like').hidden = days_ago(frame.at_ms) > 1;
 }

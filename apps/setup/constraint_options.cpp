@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/base/embedded_files.h"
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "apps/setup/options.h"
@@ -17,8 +18,14 @@ constexpr std::streamsize kMostBytes = (std::streamsize{1} << 20) + 1;
 // The library's bounds.
 constexpr int64_t kLeastTableBytes = int64_t{64} << 10, kMostTableBytes = int64_t{1} << 30;
 
-std::string read_text(const std::string& path) {
+// Reads a file, else a ready schema of that name.
+std::string read_text(const std::string& path, int32_t kind) {
   std::error_code ignored;
+  if (kind == OCELLUS_CONSTRAINT_SCHEMA && !std::filesystem::exists(path, ignored)) {
+    for (const EmbeddedFile& ready : schema_files()) {
+      if (ready.path == path) return std::string(ready.content);
+    }
+  }
   if (std::filesystem::is_directory(path, ignored)) throw Failure(kExitBadInput, path + " is a folder, not a file.");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw file_failure(path, "cannot be opened");
@@ -42,16 +49,17 @@ void constrain(CommonOptions* options, int32_t kind, const std::string& text, co
 }  // namespace
 
 void add_constraint_options(CLI::App* command, CommonOptions* options) {
-  const auto add_file = [&](const char* flag, int32_t kind, const char* meaning) {
+  const auto add_file = [&](const char* flag, int32_t kind, const char* form, const char* meaning) {
     command
         ->add_option_function<std::string>(
-            flag, [options, kind](const std::string& path) { constrain(options, kind, read_text(path), path); },
+            flag, [options, kind](const std::string& path) { constrain(options, kind, read_text(path, kind), path); },
             meaning)
-        ->option_text("FILE")
+        ->option_text(form)
         ->group("Answers");
   };
-  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "Answers are JSON that satisfies the JSON schema in a file");
-  add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR,
+  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME",
+           "Answers are JSON that satisfies the JSON schema in a file, or a ready one: count, objects or yes_no");
+  add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE",
            "Answers follow the GBNF grammar in a file, as llama.cpp reads them");
   command
       ->add_option_function<std::string>(
@@ -82,6 +90,10 @@ void add_constraint_size_option(CLI::App* command, CommonOptions* options) {
           "Planned memory of what a schema, grammar or expression is compiled to (default: 8 MiB)")
       ->option_text("SIZE")
       ->group("Answers");
+}
+
+bool answers_in_json(const CommonOptions& options) {
+  return options.constraint != nullptr && options.constraint->kind == OCELLUS_CONSTRAINT_SCHEMA;
 }
 
 Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options) {

@@ -33,6 +33,8 @@ void add_constraint_options(CLI::App* command, CommonOptions* options);
 // Adds --schema-size alone.
 void add_constraint_size_option(CLI::App* command, CommonOptions* options);
 
+bool answers_in_json(const CommonOptions& options);
+
 // Compiles the constraint of the options for an engine that was planned for it; null if there is none. Throws a Failure
 // that names its place.
 Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options);

@@ -63,6 +63,7 @@ nlohmann::ordered_json clip_json(const std::vector<ClipFrame>& clip) {
 
 nlohmann::ordered_json record_json(const Record& record) {
   nlohmann::ordered_json json = caption_json(record);
+  if (!record.answer.is_null()) json["answer"] = record.answer;
   if (!record.clip.empty()) json["clip"] = clip_json(record.clip);
   if (record.places.empty()) return json;
   json["places"] = places_json(record.places);

@@ -27,13 +27,14 @@ struct Record {
   int64_t at_ms = 0;  // capture time since 1970
   std::string prompt;
   std::string text;
-  std::string thought;  // before the text; empty: none
-  std::string error;    // one sentence, if the frame could not be answered
-  double age_ms = 0;    // from capture to the end of the answer
-  double queue_ms = 0;  // from capture to the start of the work
-  double total_ms = 0;  // duration of the work
-  double changed = 0;   // against the frame answered before, 0 to 1
-  int64_t dropped = 0;  // frames not answered since the one answered before
+  nlohmann::ordered_json answer;  // value of the text if answers are JSON; null: none, or it is cut off
+  std::string thought;            // before the text; empty: none
+  std::string error;              // one sentence, if the frame could not be answered
+  double age_ms = 0;              // from capture to the end of the answer
+  double queue_ms = 0;            // from capture to the start of the work
+  double total_ms = 0;            // duration of the work
+  double changed = 0;             // against the frame answered before, 0 to 1
+  int64_t dropped = 0;            // frames not answered since the one answered before
   bool deadline_missed = false;
   bool has_thumbnail = false;
   std::vector<Place> places;      // boxes and points in the text, in pixels of the frame

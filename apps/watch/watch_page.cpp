@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "apps/base/embedded_files.h"
 #include "apps/base/failure.h"
 #include "apps/camera/posted_source.h"
 #include "apps/http/http_json.h"
-#include "apps/page/page_files.h"
 #include "apps/setup/answer.h"
 
 namespace ocellus::app {
@@ -80,7 +80,7 @@ void WatchPage::tell(const char* event, const Json& data) {
 }
 
 void WatchPage::add_files() {
-  for (const PageFile& file : page_files()) {
+  for (const EmbeddedFile& file : page_files()) {
     const auto send = [&file](const Exchange& exchange) {
       exchange->respond({.content_type = std::string(file.content_type),
                          .body = std::string(file.content),

@@ -52,6 +52,7 @@ Watcher::Watcher(const Model& model, WatchOptions options)
       events_(options_.narrator.common.quiet, options_.narrator.common.json),
       control_(options_.settings),
       history_(options_.history_path, options_.history_bytes, &events_),
+      answers_(options_.answers, &events_),
       engine_(model_, options_.narrator, options_.settings),  // reports what does not fit before a camera is opened
       started_ns_(monotonic_ns()) {
   open();
@@ -100,6 +101,7 @@ int Watcher::run() {
       control_.wait_for_change(kIdleWait);
     }
   }
+  answers_.finish();
   publish_state(/*at_once=*/true);
   events_.show_end(state());
   flush_output();
@@ -261,6 +263,9 @@ bool Watcher::caption(Record* record) {
   const TurnAnswer answer = describe(shown, record->id);
   if (answer.status == OCELLUS_CANCELLED && stop_requested()) return false;
   record->text = answer.text;
+  if (answers_in_json(options_.narrator.common)) {
+    record->answer = parse_answer(answer.text, answer.stats.stop == OCELLUS_STOP_END_TOKEN);
+  }
   record->thought = answer.thought;
   record->stats = answer.stats;
   record->deadline_missed = answer.status == OCELLUS_DEADLINE;
@@ -282,6 +287,7 @@ void Watcher::keep(Record record) {
     day_->keep(engine_.narrator().questions().front(), intake_->frame(), record, thumbnail_);
   }
   events_.show(record);
+  answers_.take(record);
   history_.add(record, thumbnail_);
   log_.add(std::move(record), thumbnail_);
 }
@@ -324,6 +330,7 @@ Json Watcher::make_state() const {
   const Json history = history_.state();
   if (!history.is_null()) state["history"] = history;
   if (day_) state["day"] = day_->state();
+  if (options_.answers.condition) state["events"] = answers_.state();
   return state;
 }
 
@@ -340,6 +347,7 @@ Json Watcher::state() const {
 std::string Watcher::metrics() const {
   PrometheusText text;
   counts_.add_metrics(capture_->status(), &text);
+  answers_.add_metrics(&text);
   add_memory_metrics(state()["memory"], &text);
   if (day_) {
     const DayUse use = day_->frames().use();

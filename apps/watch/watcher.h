@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/watch/answer_events.h"
 #include "apps/watch/day_memory.h"
 #include "apps/watch/frame_intake.h"
 #include "apps/watch/live_picture.h"
@@ -26,6 +27,7 @@ struct WatchOptions {
   std::string history_path;
   int64_t history_bytes = 0;
   DayOptions day;  // with MemoryKind::kLibrary
+  AnswerEventOptions answers;
 };
 
 class Watcher {
@@ -80,6 +82,7 @@ class Watcher {
   WatchCounts counts_;
   WatchLog log_;
   WatchHistory history_;
+  AnswerEvents answers_;
   WatchEngine engine_;
   std::unique_ptr<LivePicture> live_;
   std::unique_ptr<RecentFrames> recent_;  // null without clips

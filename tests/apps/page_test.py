@@ -194,6 +194,20 @@ class FakePage(PageTest):
         self.watch.emit("caption_end", self.watch.make_record(2, "None."))
         self.wait("!document.querySelector('#places').checkVisibility()")
 
+    def test_an_answer_in_json_is_a_table_wherever_captions_are(self):
+        page = self.open()
+        answer = {"count": 2, HOSTILE: HOSTILE, "objects": [{"label": "car", "box": [1, 2]}, {"color": "red"}]}
+        self.watch.keep(json.dumps(answer))
+        self.watch.caption(1, "{}", answer=answer)
+        self.wait("document.querySelector('#day-list label')")
+        page.click("#day-list label")
+        rows = ["count2", HOSTILE * 2, "objectslabelboxcolorcar[1,2]red", "labelboxcolor", "car[1,2]", "red"]
+        for place in ("#caption-text", "#history .text", "#day-caption"):
+            self.becomes(lambda: page.all(f"{place} tr"), rows)
+        self.watch.caption(2, "{")
+        self.becomes(lambda: page.text("#caption-text"), "{")
+        self.assertFalse(page.evaluate("Boolean(window.hacked)"))
+
     def test_boxes_of_the_newest_caption_are_shown_on_a_page_that_opens_later(self):
         self.watch.make_record(1, "[]", places=[{"label": "car", "box": [0, 0, 9, 9]}], width=640, height=480)
         self.open()

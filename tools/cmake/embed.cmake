@@ -1,5 +1,5 @@
 # Files inside the program. `ocellus_embed(TARGET HEADER FUNCTION "PATH FILE"...)` adds to TARGET a generated source with
-# the bytes of every FILE, and FUNCTION() of HEADER, which lists them with their types. Paths are those of URLs. It is
+# the bytes of every FILE, and FUNCTION() of HEADER, which lists them with their types. It is
 # made anew when a file changes; this same script does that at build time, so CMake is all it takes.
 set(OCELLUS_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 
@@ -29,6 +29,7 @@ set(type.html "text/html; charset=utf-8")
 set(type.css "text/css; charset=utf-8")
 set(type.js "text/javascript; charset=utf-8")
 set(type.svg "image/svg+xml")
+set(type.json "application/json")
 set(arrays "")
 set(rows "")
 foreach(entry ${ENTRIES})
@@ -57,8 +58,8 @@ namespace ocellus::app {
 namespace {
 ${arrays}}
 
-std::span<const PageFile> ${FUNCTION}() {
-  static constexpr PageFile kFiles[] = {
+std::span<const EmbeddedFile> ${FUNCTION}() {
+  static constexpr EmbeddedFile kFiles[] = {
 ${rows}  };
   return kFiles;
 }
