@@ -94,6 +94,13 @@ void ChatReply::add_calls(const std::vector<ToolCall>& calls) {
   if (style_.stream && !calls.empty()) (void)write_piece({.calls = calls});
 }
 
+void ChatReply::add_scores(std::vector<ScoredAnswer> scores) {
+  const auto best = std::max_element(
+      scores.begin(), scores.end(), [](const ScoredAnswer& a, const ScoredAnswer& b) { return a.logprob < b.logprob; });
+  choice_.text = best->text;
+  choice_.scores = std::move(scores);
+}
+
 bool ChatReply::write_piece(const ReplyPiece& piece) {
   begin_choice();
   if (piece.text.empty() && piece.calls.empty() && piece.reason == nullptr) return exchange_->is_open();

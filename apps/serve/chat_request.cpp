@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kMaxTokens = 1 << 20;
 constexpr int64_t kMaxChoices = 128;
-constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxStops = 16, kMaxScored = 64;
 constexpr size_t kMaxStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
 
@@ -260,6 +260,19 @@ void parse_top_logprobs(const RequestJson& body, ChatRequest* request) {
   }
 }
 
+void parse_scored(const RequestJson& body, ChatRequest* request) {
+  const std::string name = "score_choices";
+  const RequestJson* choices = find_field(body, name);
+  if (choices == nullptr) return;
+  if (!choices->is_array() || choices->size() < 2 || choices->size() > kMaxScored) {
+    throw RequestError(400, name + " must be an array of 2 to " + std::to_string(kMaxScored) + " texts.", name);
+  }
+  for (const RequestJson& choice : *choices) request->scored.push_back(expect_string(choice, name));
+  if (request->stream || request->choices > 1 || request->form || request->top_logprobs) {
+    throw RequestError(400, name + " does not go with stream, n, logprobs and a form of the answer.", name);
+  }
+}
+
 }  // namespace
 
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults) {
@@ -267,10 +280,12 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
-  parse_answer_fields(json, {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs"}, &request);
+  parse_answer_fields(
+      json, {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "score_choices"}, &request);
   parse_messages(json, &cut, &request);
   parse_called_tools(json, &request);
   parse_top_logprobs(json, &request);
+  parse_scored(json, &request);
   return request;
 }
 

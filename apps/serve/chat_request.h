@@ -61,6 +61,7 @@ struct ChatRequest {
   std::optional<AnswerForm> form;
   Tools tools;                          // only with turns
   std::optional<int32_t> top_logprobs;  // nullopt: no log-probabilities of the answer's tokens
+  std::vector<std::string> scored;      // answers whose probabilities are found, in place of one of the model's own
   bool stream = false;
   bool include_usage = false;  // only with a stream
   std::string user;            // the request's user, if stated

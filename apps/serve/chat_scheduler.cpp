@@ -247,7 +247,7 @@ void ChatScheduler::advance(const Job& job) {
     if (job->answer_index + 1 == job->request.answer_count()) job->body = {};
     if (must_stop(job)) return drop(job);
     job->is_answering = true;
-    generate_first(job);
+    job->request.scored.empty() ? generate_first(job) : score_choices(job);
   } catch (const RequestError& error) {
     if (was_cancelled || must_stop(job)) return drop(job);
     const bool is_late = error.status() == 504 && job->usage.completion_tokens > 0;  // other answers are there
@@ -301,6 +301,31 @@ void ChatScheduler::generate_first(const Job& job) {
   if (job->is_prompts_first() || job->written_tokens > 0) job->usage.prompt_tokens += stats.prompt_tokens;
   if (is_answers_first && written_tokens(stats) > 0) metrics_->observe_first_token(job->age_s());
   judge(job, status, stats);
+}
+
+// Answers with the most probable of the given texts, and with the probability of each.
+void ChatScheduler::score_choices(const Job& job) {
+  std::vector<ocellus_choice> choices;
+  for (const std::string& text : job->request.scored) choices.push_back({text.data(), std::ssize(text), 0, 0, 0});
+  const auto count = static_cast<int32_t>(choices.size());
+  if (const ocellus_status status = ocellus_session_score_choices(job->session, choices.data(), count);
+      status != OCELLUS_OK) {
+    throw library_error(status, "score_choices");
+  }
+  ocellus_generate_params params = job->params(0);
+  params.max_tokens = 0;  // only the statistics count
+  ocellus_generate_stats stats = {};
+  if (ocellus_session_generate(job->session, &params, &stats) == OCELLUS_OK) {
+    job->usage.prompt_tokens += stats.prompt_tokens;
+  }
+  std::vector<ScoredAnswer> scores;
+  for (int32_t i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    scores.push_back({job->request.scored[at], choices[at].token_count, choices[at].log_probability});
+    job->usage.completion_tokens += choices[at].token_count;
+  }
+  job->reply.add_scores(std::move(scores));
+  finish(job, "stop");
 }
 
 // Puts the picture that the model asked for into its answer, which then goes on.

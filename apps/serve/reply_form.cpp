@@ -1,7 +1,10 @@
 #include "apps/serve/reply_form.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <random>
 
 namespace ocellus::app {
@@ -21,6 +24,21 @@ Json calls_json(const std::vector<ToolCall>& calls, bool is_piece) {
     json["type"] = "function";
     json["function"] = {{"name", call.name}, {"arguments", call.arguments}};
     list.push_back(std::move(json));
+  }
+  return list;
+}
+
+// Probabilities are those among the given answers.
+Json scores_json(const std::vector<ScoredAnswer>& scores) {
+  double best = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (const ScoredAnswer& one : scores) best = std::max(best, one.logprob);
+  for (const ScoredAnswer& one : scores) sum += std::exp(one.logprob - best);
+  Json list = Json::array();
+  for (const ScoredAnswer& one : scores) {
+    list.push_back({{"text", one.text},
+                    {"probability", std::exp(one.logprob - best) / sum},
+                    {"logprob", one.logprob},
+                    {"tokens", one.tokens}});
   }
   return list;
 }
@@ -55,6 +73,7 @@ Json choice_json(ReplyForm form, int32_t index, const ReplyChoice& choice, bool 
   }
   int64_t offset = choice.offset;
   json["logprobs"] = has_logprobs ? logprobs_json(form, choice.tokens, &offset) : Json(nullptr);
+  if (!choice.scores.empty()) json["scores"] = scores_json(choice.scores);
   json["finish_reason"] = or_null(choice.reason);
   return json;
 }

@@ -67,7 +67,6 @@ struct CommonOptions {
   std::shared_ptr<AnswerConstraint> constraint;  // null: none
   int32_t constraints = 0;                       // planned for requests, where `constraint` is null
   int64_t constraint_bytes = 0;                  // memory of each; 0: the library's own
-  int32_t top_logprobs = 0;                      // planned: log-probabilities of tokens; 0: none
   bool keeps_views = false;                      // pictures come again: kept views are planned where they fit
   std::optional<int32_t> kept_views;             // nullopt: none, unless one of `is_stream` and `keeps_views`
   float view_change = 0;

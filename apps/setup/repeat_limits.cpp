@@ -41,7 +41,6 @@ int32_t planned_kept_views(const Model& model, const CommonOptions& options, oce
 void set_repeat_limits(const Model& model, const CommonOptions& options, ocellus_limits* limits) {
   limits->max_constraints = options.constraint != nullptr ? 1 : options.constraints;
   if (options.constraint_bytes > 0) limits->constraint_bytes = options.constraint_bytes;
-  limits->max_top_logprobs = options.top_logprobs;
   limits->draft_rows = planned_draft_rows(model, options, *limits);
   limits->kept_views = planned_kept_views(model, options, *limits);
   limits->view_change = options.view_change;

@@ -5,7 +5,7 @@
 
 namespace ocellus::app {
 
-// Sets the limits of constraints, log-probabilities, draft_rows, kept_views and view_change, after all others: as asked
+// Sets the limits of constraints, draft_rows, kept_views and view_change, after all others: as asked
 // for or, for a camera's stream, where they are tried and fit the budget.
 void set_repeat_limits(const Model& model, const CommonOptions& options, ocellus_limits* limits);
 

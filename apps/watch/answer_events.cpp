@@ -16,7 +16,7 @@ void AnswerEvents::take(const Record& record) {
   settle();
   values_.clear();
   for (const std::string& field : options_.metrics) {
-    const auto value = find_field(record.answer, field);
+    const auto value = find_value(record.answer, field);
     if (value && (value->is_number() || value->is_boolean())) values_[field] = value->get<double>();
   }
   if (options_.condition && !record.answer.is_null()) follow_condition(record);

@@ -36,7 +36,7 @@ Json parse_answer(const std::string& text, bool is_ended) {
   return is_deep || answer.is_discarded() || (!is_ended && answer.is_number()) ? nullptr : answer;
 }
 
-std::optional<Json> find_field(const Json& answer, const std::string& field) {
+std::optional<Json> find_value(const Json& answer, const std::string& field) {
   std::string path = "/" + field;
   std::replace(path.begin(), path.end(), '.', '/');
   try {
@@ -68,7 +68,7 @@ Condition::Condition(const std::string& text) : text_(text), alternatives_(1) {
 }
 
 bool Condition::Comparison::holds_in(const Json& answer, std::string* missing) const {
-  const auto found = find_field(answer, field);
+  const auto found = find_value(answer, field);
   if (!found) *missing = field;
   if (!found) return false;
   if (how == "contains") return contains(*found, value);

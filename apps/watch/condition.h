@@ -14,7 +14,7 @@ nlohmann::ordered_json parse_answer(const std::string& text, bool is_ended);
 
 // Returns the value at the names and indices of `objects.0.label`, or the number of elements for `objects.length`;
 // nullopt if the answer lacks it.
-std::optional<nlohmann::ordered_json> find_field(const nlohmann::ordered_json& answer, const std::string& field);
+std::optional<nlohmann::ordered_json> find_value(const nlohmann::ordered_json& answer, const std::string& field);
 
 // Compares fields with numbers, strings in quotes, true, false and null. `contains` looks for a part of a string, or
 // for a value anywhere in an array or object. A field alone is compared with true. `and` binds more than `or`.

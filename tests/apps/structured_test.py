@@ -261,5 +261,27 @@ class Logprobs(StructuredTest):
             self.assert_refused_field(fields, param)
 
 
+class Choices(StructuredTest):
+    def test_given_answers_have_probabilities_and_the_best_is_the_answer(self):
+        texts = ["A large green star, on a black background.", GREEN_STAR, "Two circles."]
+        choice = self.choice({"score_choices": texts})
+        self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (GREEN_STAR, "stop"))
+        self.assertEqual([one["text"] for one in choice["scores"]], texts)
+        self.assertAlmostEqual(sum(one["probability"] for one in choice["scores"]), 1, places=6)
+        self.assertGreater(choice["scores"][1]["probability"], 0.9)
+        tokens = self.choice({"logprobs": True})["logprobs"]["content"]
+        own = sum(token["logprob"] for token in tokens)
+        self.assertLess(choice["scores"][1]["logprob"], own + 1e-3, "the end of the answer counts, too")
+        self.assertGreater(choice["scores"][1]["logprob"], own - 0.1)
+        self.assertEqual(self.server.ask(caption_of("113")), GREEN_STAR)
+
+    def test_what_cannot_be_scored_is_refused(self):
+        for fields in [{"score_choices": "yes"}, {"score_choices": ["yes"]}, {"score_choices": ["yes", ""]}, {"score_choices": ["yes", 1]},
+                       {"score_choices": ["a", "b"], "stream": True}, {"score_choices": ["a", "b"], "n": 2},
+                       {"score_choices": ["a"] * 65}, {"score_choices": ["a", "b " * 3000]}]:
+            with self.subTest(fields=str(fields)[:60]):
+                self.assert_refused_field(fields, "score_choices")
+
+
 if __name__ == "__main__":
     unittest.main()

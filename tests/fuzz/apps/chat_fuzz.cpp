@@ -27,7 +27,15 @@ std::vector<Bytes> make_seeds() {
                R"("url":"data:video/jpeg;base64,)" + frame + "," + frame + R"("}},)" + words + R"(]}],"n":2})"),
       bytes_of(R"({"messages":[{"role":"user","content":[)" + words + R"(]}],"max_completion_tokens":9,"stop":"x",)" +
                R"("n":1,"tools":[],"response_format":{"type":"text"},"modalities":["text"],"user":"u",)" +
-               R"("logit_bias":{},"tool_choice":"none","metadata":{"a":"b"},"frequency_penalty":0})")};
+               R"("logit_bias":{},"tool_choice":"none","metadata":{"a":"b"},"frequency_penalty":0})"),
+      bytes_of(R"({"messages":[{"role":"user","content":"Look"},{"role":"assistant","content":null,"tool_calls":[)"
+               R"({"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool",)"
+               R"("tool_call_id":"1","content":"2"}],"tools":[{"type":"function","function":{"name":"f","parameters":)"
+               R"({"$defs":{"a":{"const":1}},"$ref":"#/$defs/a"}}}],"tool_choice":"required","logprobs":true,)"
+               R"("top_logprobs":2,"parallel_tool_calls":false})"),
+      bytes_of(R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":)"
+               R"({"name":"x","schema":{"type":"object"}}},"structured_outputs":{"choice":["a","b"]},"grammar":"",)"
+               R"("score_choices":["a","b"]})")};
 }
 
 bool run(const uint8_t* data, size_t size) {
