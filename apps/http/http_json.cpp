@@ -1,9 +1,13 @@
 #include "apps/http/http_json.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace ocellus::app {
 
 std::optional<std::string> find_json_excess(std::string_view text, const JsonLimits& limits) {
   int64_t values = 0, depth = 0;
+  std::vector<int64_t> members(static_cast<size_t>(limits.depth) + 2);  // one count for each object that is open
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '"') {
@@ -16,6 +20,10 @@ std::optional<std::string> find_json_excess(std::string_view text, const JsonLim
       return "The JSON has more than " + std::to_string(limits.values) + " values or " + std::to_string(limits.depth) +
              " levels.";
     }
+    int64_t& own = members[static_cast<size_t>(std::max<int64_t>(depth, 0))];
+    own = c == '{' ? 0 : own + (c == ':' ? 1 : 0);
+    if (own > limits.members)
+      return "An object in the JSON has more than " + std::to_string(limits.members) + " members.";
   }
   return std::nullopt;
 }

@@ -13,8 +13,9 @@
 namespace ocellus::app {
 
 struct JsonLimits {
-  int64_t values = 1000;  // maximum number of values; each takes up to 150 bytes as a tree, besides its text
-  int64_t depth = 32;     // maximum nesting of arrays and objects
+  int64_t values = 1000;   // maximum number of values; each takes up to 150 bytes as a tree, besides its text
+  int64_t depth = 32;      // maximum nesting of arrays and objects
+  int64_t members = 2000;  // maximum of an object: each is compared with those before it
 };
 
 // Scans the text once and keeps nothing. Returns a sentence if a limit is exceeded; the text need not be valid JSON.

@@ -9,7 +9,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMaxBytes = 2 << 20;  // several times the text of the longest contexts
-constexpr JsonLimits kLimits = {.values = 20'000, .depth = 32};
+constexpr JsonLimits kLimits = {.values = 20'000};
 
 std::string format_limit(double value) {
   std::string text = RequestJson(value).dump();

@@ -32,6 +32,14 @@ TEST_SUITE("http json") {
     CHECK_FALSE(find_json_excess("\"\\", limits));
   }
 
+  TEST_CASE("members are counted for each object") {
+    const JsonLimits limits = {.members = 3};
+    CHECK_FALSE(find_json_excess(R"({"a": {"b": 1, "c": 1, "d": ":::"}, "e": [{"f": 1}, {"g": 1}], "h": 1})", limits));
+    CHECK(find_json_excess(R"({"a": {"b": 1, "c": 1}, "d": 1, "e": 1, "f": 1})", limits));
+    CHECK(find_json_excess(R"([{"a": {"b": 1, "c": 1, "d": 1, "e": 1}}])", limits));
+    CHECK_FALSE(find_json_excess("]}]}:::", limits));
+  }
+
   TEST_CASE("a body that is not a modest JSON object is refused, and what is one is read") {
     HttpOptions options;
     options.port = 0;
