@@ -17,6 +17,12 @@ ocellus_limits board_limits(int32_t images, int32_t text_tokens) {
   return limits;
 }
 
+ocellus_limits known_board_limits(int32_t images, int32_t text_tokens) {
+  ocellus_limits limits = board_limits(images, text_tokens);
+  limits.kept_views = 16;
+  return limits;
+}
+
 std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_limits& limits) {
   ocellus_engine_config config;
   ocellus_engine_config_init(&config);

@@ -19,6 +19,8 @@ namespace ocellus::test {
 /// tests are run once without GPUs in sight and once with. OCELLUS_TEST_GPU_MEMORY in the environment: a number of
 /// ocellus_gpu_memory, for all of them.
 ocellus_limits board_limits(int32_t images, int32_t text_tokens);
+/// The same for tests in which boards come again and again: each is encoded once, which is most of the time.
+ocellus_limits known_board_limits(int32_t images, int32_t text_tokens);
 
 std::unique_ptr<Engine> make_engine(const Model& model, const ocellus_limits& limits);
 std::unique_ptr<Engine> make_engine(const ocellus_limits& limits);

@@ -3,9 +3,8 @@
 namespace ocellus::test {
 
 ocellus_limits packed_limits(int32_t images, int32_t text_tokens, int32_t bits) {
-  ocellus_limits limits = board_limits(images, text_tokens);
+  ocellus_limits limits = known_board_limits(images, text_tokens);
   limits.cache.kv_bits = bits;
-  limits.kept_views = 16;  // boards come again and again: encoding them is most of the time
   return limits;
 }
 

@@ -14,14 +14,14 @@ namespace ocellus {
 namespace {
 
 using test::Answer;
-using test::board_limits;
+using test::known_board_limits;
 using test::golden;
 using test::open_session;
 
 constexpr std::array kKinds = {OCELLUS_DRAFT_AUTO, OCELLUS_DRAFT_LAST, OCELLUS_DRAFT_LOOKUP, OCELLUS_DRAFT_OFF};
 
 ocellus_limits draft_limits(int32_t rows) {
-  ocellus_limits limits = board_limits(1, 200);
+  ocellus_limits limits = known_board_limits(1, 200);
   limits.draft_rows = rows;
   limits.batch_invariant = 1;  // as drafts are: those without give the same answers
   return limits;
