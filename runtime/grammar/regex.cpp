@@ -63,7 +63,11 @@ bool take_group_name(TextCursor* text) {
 class RegexReader {
  public:
   RegexReader(std::string_view pattern, const RegexOptions& options, Grammar* grammar)
-      : options_(options), grammar_(*grammar), text_(pattern), literal_(options.in_json_string, grammar) {}
+      : options_(options),
+        grammar_(*grammar),
+        text_(pattern),
+        escape_(options.categories != nullptr ? options.categories : &categories_),
+        literal_(options.in_json_string, grammar) {}
 
   Status read(Expression* out) {
     *out = read_edges({});
@@ -302,6 +306,7 @@ class RegexReader {
   Grammar& grammar_;
   TextCursor text_;
   Status status_;
+  int categories_ = 0;  // counts those of a pattern that stands alone
   RegexEscape escape_;
   CharacterSet set_;
   int groups_ = 0;         // open ones

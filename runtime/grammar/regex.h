@@ -20,7 +20,7 @@ inline constexpr size_t kMaxRegexBytes = 65536;
 inline constexpr int32_t kMaxRegexRepeat = 100000;
 /// Groups nest at most this deep.
 inline constexpr int kMaxRegexGroups = 100;
-/// Maximum of \p{...} in a pattern, each of which looks at all of Unicode.
+/// Maximum of \p{...} in a pattern, or in all those of a schema, each of which looks at all of Unicode.
 inline constexpr int kMaxRegexCategories = 16;
 
 struct RegexOptions {
@@ -29,6 +29,8 @@ struct RegexOptions {
   bool in_json_string = false;
   /// A match anywhere in the text is enough, as for JSON Schema's `pattern`; else the whole text must match.
   bool searches = false;
+  /// Number of \p{...} in the patterns before, to which this one's are added; null if it stands alone.
+  int* categories = nullptr;
 };
 
 /// Adds the pattern to the grammar. kBadArgument for what is no regular expression, kUnsupported for what cannot be

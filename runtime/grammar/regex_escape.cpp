@@ -153,7 +153,7 @@ bool RegexEscape::read_number(TextCursor* text, char letter) {
 }
 
 bool RegexEscape::count_category() {
-  return ++categories_ <= kMaxRegexCategories || refuse("the pattern has more than 16 of \\p, \\P, \\D and \\W");
+  return ++categories_ <= kMaxRegexCategories || refuse("there are more than 16 of \\p, \\P, \\D and \\W");
 }
 
 bool RegexEscape::read_category(TextCursor* text, bool is_negated, CharacterSet* set) {

@@ -14,6 +14,8 @@ enum class EscapePlace : uint8_t { kAlone, kClass, kNegatedClass };
 
 class RegexEscape {
  public:
+  /// Counts categories to *categories, which are bounded.
+  explicit RegexEscape(int* categories) : categories_(*categories) {}
   /// Reads from the backslash on: a character, or a class whose characters are added to the set. False if it is
   /// refused.
   bool read(TextCursor* text, EscapePlace place, CharacterSet* set);
@@ -40,7 +42,7 @@ class RegexEscape {
   uint32_t character_ = 0;
   bool is_set_ = false;
   uint32_t shorthands_ = 0;  // seen in the class: \d \w \s in bits 0 to 2, \D \W \S in 8 to 10
-  int categories_ = 0;       // so far, of the whole pattern
+  int& categories_;
   Code code_ = Code::kOk;
   const char* sentence_ = "";
 };

@@ -8,8 +8,8 @@
 namespace ocellus {
 namespace {
 
-/// Maximum of comparisons of values of two lists.
-constexpr int64_t kMaxComparisons = int64_t{1} << 24;
+/// Maximum of keywords and values that values of enum and const are compared with.
+constexpr int64_t kMaxSteps = int64_t{1} << 24;
 
 bool are_equal_numbers(std::string_view a, std::string_view b) {
   Decimal x, y;
@@ -17,17 +17,21 @@ bool are_equal_numbers(std::string_view a, std::string_view b) {
   return x == y;
 }
 
-/// As JSON Schema compares: numbers by value, objects in any order.
-bool are_equal(const JsonDocument& document, int32_t a, int32_t b) {
+/// Long numbers take as long as many short ones.
+int64_t steps_of(std::string_view text) { return static_cast<int64_t>(text.size() / 16); }
+
+/// As JSON Schema compares: numbers by value, objects in any order. Counts the values that it looks at to *steps.
+bool are_equal(const JsonDocument& document, int32_t a, int32_t b, int64_t* steps) {
   const JsonNode& x = document.node(a);
   const JsonNode& y = document.node(b);
+  *steps += 1 + steps_of(x.text) + steps_of(y.text);
   if (x.kind != y.kind || x.count != y.count) return false;
   if (x.kind == JsonKind::kNumber) return are_equal_numbers(x.text, y.text);
   if (x.kind == JsonKind::kString) return x.text == y.text;
   int32_t other = y.first;
   for (int32_t item = x.first; item != kNoJson; item = document.node(item).next) {
     if (x.kind == JsonKind::kObject) other = document.find(b, document.node(item).name);
-    if (other == kNoJson || !are_equal(document, item, other)) return false;
+    if (other == kNoJson || !are_equal(document, item, other, steps)) return false;
     other = document.node(other).next;
   }
   return true;
@@ -65,9 +69,11 @@ class ConstantFilter {
   }
 
   Status check(int32_t value, bool* holds) {
+    OCELLUS_TRY(reader_.spend(value, 1 + steps_of(reader_.node(value).text)));
     const uint8_t type = type_of(reader_.node(value));
     *holds = (type & types_) != 0;
     for (const SchemaPart& part : parts_) {
+      OCELLUS_TRY(reader_.spend(part.node, reader_.node(part.node).count));
       for (int32_t m = reader_.node(part.node).first; m != kNoJson && *holds; m = reader_.node(m).next)
         OCELLUS_TRY(check_keyword(m, value, type, holds));
     }
@@ -79,7 +85,7 @@ class ConstantFilter {
     const JsonNode& node = reader_.node(keyword);
     const Keyword known = find_keyword(node.name);
     if (known.role != KeywordRole::kRule || (known.types & type) == 0 || known.name == "type") return {};
-    if (known.name == "const") return *holds = are_equal(reader_.document(), keyword, value), Status();
+    if (known.name == "const") return compare_values(keyword, keyword, value, holds);
     if (known.name == "enum") return find_equal(keyword, value, holds);
     if (known.types == kNumberTypes) return check_number(value, holds);
     if (known.name != "minLength" && known.name != "maxLength")
@@ -91,11 +97,15 @@ class ConstantFilter {
 
   Status find_equal(int32_t list, int32_t value, bool* holds) {
     *holds = reader_.node(value).parent == list;
-    comparisons_ += *holds ? 0 : reader_.node(list).count;
-    if (comparisons_ > kMaxComparisons) return reader_.refuse(list, "too many values to compare");
     for (int32_t item = reader_.node(list).first; item != kNoJson && !*holds; item = reader_.node(item).next)
-      *holds = are_equal(reader_.document(), item, value);
+      OCELLUS_TRY(compare_values(list, item, value, holds));
     return {};
+  }
+
+  Status compare_values(int32_t keyword, int32_t item, int32_t value, bool* holds) {
+    int64_t steps = 0;
+    *holds = are_equal(reader_.document(), item, value, &steps);
+    return reader_.spend(keyword, steps);
   }
 
   Status check_number(int32_t value, bool* holds) const {
@@ -114,7 +124,6 @@ class ConstantFilter {
   NumberRange range_;
   int32_t bound_ = kNoJson;
   CountRange lengths_;
-  int64_t comparisons_ = 0;
 };
 
 struct BoundKeyword {
@@ -157,6 +166,11 @@ Status read_number_range(SchemaReader& reader, const SchemaParts& parts, NumberR
     }
   }
   return {};
+}
+
+Status SchemaReader::spend(int32_t place, int64_t steps) {
+  steps_ += steps;
+  return steps_ > kMaxSteps ? refuse(place, "too many values to compare") : Status();
 }
 
 Status SchemaReader::add_constant(int32_t index, Expression* out) {

@@ -83,6 +83,10 @@ class SchemaReader {
   Grammar& grammar() { return grammar_; }
   JsonGrammar& json() { return json_; }
   SchemaMemory& memory() { return memory_; }
+  /// Number of the patterns' \p{...} so far.
+  int* categories() { return &categories_; }
+  /// kUnsupported once the values of enum and const took too many steps to compare, those at all places together.
+  Status spend(int32_t place, int64_t steps);
   bool is_false(int32_t index) const { return node(index).kind == JsonKind::kFalse; }
 
   /// kUnsupported and kBadArgument, "PLACE: WHAT".
@@ -120,7 +124,8 @@ class SchemaReader {
   Place** table_ = nullptr;
   Place* building_ = nullptr;
   Place *all_ = nullptr, *waiting_ = nullptr;
-  int depth_ = 0;
+  int depth_ = 0, categories_ = 0;
+  int64_t steps_ = 0;
   bool is_empty_ = false;
 };
 

@@ -107,8 +107,8 @@ Status add_string_type(SchemaReader& reader, const SchemaParts& parts, Expressio
     return reader.refuse(place, "this cannot be combined with minLength and maxLength");
   Expression e = kNoExpression;
   const std::string_view text = reader.node(place).text;
-  const Status status = pattern != kNoJson ? read_regex(text, {.in_json_string = true, .searches = true}, &g, &e)
-                                           : add_format(text, &g, &e);
+  const RegexOptions options = {.in_json_string = true, .searches = true, .categories = reader.categories()};
+  const Status status = pattern != kNoJson ? read_regex(text, options, &g, &e) : add_format(text, &g, &e);
   if (!status.ok()) return prefix_failure(status, reader.document().path(place).text);
   *out = g.sequence(g.text("\""), g.sequence(e, g.text("\"")));
   return g.status();

@@ -1,3 +1,4 @@
+#include "runtime/grammar/regex.h"
 #include "tests/support/schema_checks.h"
 
 namespace ocellus::test {
@@ -308,6 +309,26 @@ TEST_CASE("schemas that grow without end are refused") {
     product += std::string(i > 0 ? "," : "") + "{\"anyOf\":[{\"maximum\":" + std::to_string(i) +
                "},{\"minimum\":" + std::to_string(-i) + "}]}";
   CHECK(Schema(product + "]}").code() == Code::kFull);
+}
+
+TEST_CASE("schemas that take long to read are refused, whatever is left of them") {
+  std::string patterns = "{\"properties\":{";
+  for (int i = 0; i <= kMaxRegexCategories; ++i)
+    patterns += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"pattern":"\\p{Zl}{)" + std::to_string(i) + "}\"}";
+  check_refused(
+      patterns + "}}",
+      "#/properties/16/pattern: the regular expression at byte 0: there are more than 16 of \\p, \\P, \\D and "
+      "\\W");
+  std::string lists[2], branches = "{\"type\":\"null\"}";
+  for (int i = 0; i < 1000; ++i) {
+    lists[0] += (i > 0 ? "," : "") + std::to_string(i);
+    lists[1] += (i > 0 ? "," : "") + std::to_string(1000 + i);
+  }
+  for (int i = 0; i < 20; ++i)
+    branches += R"(,{"$ref":"#/$defs/a","allOf":[{"$ref":"#/$defs/b"}],"maxLength":)" + std::to_string(i) + "}";
+  check_refused(
+      R"({"$defs":{"a":{"enum":[)" + lists[0] + R"(]},"b":{"enum":[)" + lists[1] + R"(]}},"anyOf":[)" + branches + "]}",
+      "#/$defs/b/enum: too many values to compare");
 }
 
 }  // namespace

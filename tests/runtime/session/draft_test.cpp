@@ -14,8 +14,8 @@ namespace ocellus {
 namespace {
 
 using test::Answer;
-using test::known_board_limits;
 using test::golden;
+using test::known_board_limits;
 using test::open_session;
 
 constexpr std::array kKinds = {OCELLUS_DRAFT_AUTO, OCELLUS_DRAFT_LAST, OCELLUS_DRAFT_LOOKUP, OCELLUS_DRAFT_OFF};
