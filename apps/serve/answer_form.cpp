@@ -31,13 +31,12 @@ std::optional<AnswerForm> parse_response_format(const RequestJson& format) {
 
 // One of the given texts, as it is.
 AnswerForm choice_form(const RequestJson& choices, const std::string& param) {
-  std::string grammar = "root ::= ";
-  for (const RequestJson& choice : choices) {
-    if (grammar.back() == '"') grammar += " | ";
-    grammar += RequestJson(expect_string(choice, param)).dump();
-  }
   if (!choices.is_array() || choices.empty()) {
     throw RequestError(400, param + " must be an array of one text or more.", param);
+  }
+  std::string grammar;
+  for (const RequestJson& choice : choices) {
+    grammar += (grammar.empty() ? "root ::= " : " | ") + RequestJson(expect_string(choice, param)).dump();
   }
   return {OCELLUS_CONSTRAINT_GRAMMAR, grammar, param};
 }

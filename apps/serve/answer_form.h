@@ -14,7 +14,6 @@ struct AnswerForm {
   int32_t kind = 0;   // ocellus_constraint_kind
   std::string text;   // the schema, grammar or expression
   std::string param;  // the request's field that has it
-  bool operator==(const AnswerForm&) const = default;
 };
 
 // Reads response_format, structured_outputs and grammar; nullopt: any text will do. Throws a RequestError, also where

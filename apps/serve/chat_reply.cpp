@@ -94,9 +94,10 @@ void ChatReply::add_calls(const std::vector<ToolCall>& calls) {
   if (style_.stream && !calls.empty()) (void)write_piece({.calls = calls});
 }
 
-void ChatReply::add_scores(std::vector<ScoredAnswer> scores) {
-  const auto best = std::max_element(
-      scores.begin(), scores.end(), [](const ScoredAnswer& a, const ScoredAnswer& b) { return a.logprob < b.logprob; });
+void ChatReply::add_scores(std::vector<Choice> scores) {
+  const auto best = std::max_element(scores.begin(), scores.end(), [](const Choice& a, const Choice& b) {
+    return a.log_probability < b.log_probability;
+  });
   choice_.text = best->text;
   choice_.scores = std::move(scores);
 }

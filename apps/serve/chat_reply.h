@@ -36,7 +36,7 @@ class ChatReply {
   // Adds calls of tools after the text.
   void add_calls(const std::vector<ToolCall>& calls);
   // Adds given answers; the most probable one becomes the text.
-  void add_scores(std::vector<ScoredAnswer> scores);
+  void add_scores(std::vector<Choice> scores);
   // Adds a token's log-probability; in a stream it goes with the next text.
   void add_token(TokenLogprob token) { choice_.tokens.push_back(std::move(token)); }
   // The text that was added so far is not of the answer's tokens.

@@ -247,7 +247,7 @@ void ChatScheduler::advance(const Job& job) {
     if (job->answer_index + 1 == job->request.answer_count()) job->body = {};
     if (must_stop(job)) return drop(job);
     job->is_answering = true;
-    job->request.scored.empty() ? generate_first(job) : score_choices(job);
+    job->request.scored.empty() ? generate_first(job) : answer_by_choice(job);
   } catch (const RequestError& error) {
     if (was_cancelled || must_stop(job)) return drop(job);
     const bool is_late = error.status() == 504 && job->usage.completion_tokens > 0;  // other answers are there
@@ -304,12 +304,9 @@ void ChatScheduler::generate_first(const Job& job) {
 }
 
 // Answers with the most probable of the given texts, and with the probability of each.
-void ChatScheduler::score_choices(const Job& job) {
-  std::vector<ocellus_choice> choices;
-  for (const std::string& text : job->request.scored) choices.push_back({text.data(), std::ssize(text), 0, 0, 0});
-  const auto count = static_cast<int32_t>(choices.size());
-  if (const ocellus_status status = ocellus_session_score_choices(job->session, choices.data(), count);
-      status != OCELLUS_OK) {
+void ChatScheduler::answer_by_choice(const Job& job) {
+  std::vector<Choice> scores;
+  if (const ocellus_status status = score_choices(job->session, job->request.scored, &scores); status != OCELLUS_OK) {
     throw library_error(status, "score_choices");
   }
   ocellus_generate_params params = job->params(0);
@@ -318,12 +315,7 @@ void ChatScheduler::score_choices(const Job& job) {
   if (ocellus_session_generate(job->session, &params, &stats) == OCELLUS_OK) {
     job->usage.prompt_tokens += stats.prompt_tokens;
   }
-  std::vector<ScoredAnswer> scores;
-  for (int32_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    scores.push_back({job->request.scored[at], choices[at].token_count, choices[at].log_probability});
-    job->usage.completion_tokens += choices[at].token_count;
-  }
+  for (const Choice& one : scores) job->usage.completion_tokens += one.tokens;
   job->reply.add_scores(std::move(scores));
   finish(job, "stop");
 }

@@ -57,7 +57,7 @@ class ChatScheduler {
   void read_prompt(const Job& job, bool* was_cancelled);
   size_t go_to_beginning(const Job& job, const std::vector<PromptStep>& steps);
   void generate_first(const Job& job);
-  void score_choices(const Job& job);
+  void answer_by_choice(const Job& job);
   void do_work(const Job& job);
   void link_asked(const Job& job);
   bool must_stop(const Job& job);

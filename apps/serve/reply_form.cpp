@@ -1,10 +1,7 @@
 #include "apps/serve/reply_form.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 #include <random>
 
 namespace ocellus::app {
@@ -28,16 +25,12 @@ Json calls_json(const std::vector<ToolCall>& calls, bool is_piece) {
   return list;
 }
 
-// Probabilities are those among the given answers.
-Json scores_json(const std::vector<ScoredAnswer>& scores) {
-  double best = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (const ScoredAnswer& one : scores) best = std::max(best, one.logprob);
-  for (const ScoredAnswer& one : scores) sum += std::exp(one.logprob - best);
+Json scores_json(const std::vector<Choice>& scores) {
   Json list = Json::array();
-  for (const ScoredAnswer& one : scores) {
+  for (const Choice& one : scores) {
     list.push_back({{"text", one.text},
-                    {"probability", std::exp(one.logprob - best) / sum},
-                    {"logprob", one.logprob},
+                    {"probability", one.probability},
+                    {"logprob", one.log_probability},
                     {"tokens", one.tokens}});
   }
   return list;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/base/choices.h"
 #include "apps/serve/token_logprobs.h"
 #include "apps/serve/tools.h"
 
@@ -13,21 +14,14 @@ namespace ocellus::app {
 
 enum class ReplyForm { kChat, kCompletion };
 
-// A given answer, and how probable it is.
-struct ScoredAnswer {
-  std::string text;
-  int32_t tokens = 0;
-  double logprob = 0;
-};
-
 // One answer of a request.
 struct ReplyChoice {
   std::string text, thought;
   std::vector<ToolCall> calls;
   std::vector<TokenLogprob> tokens;  // if they were asked for
   int64_t offset = 0;                // place of the first token in the text
-  std::vector<ScoredAnswer> scores;
-  const char* reason = nullptr;  // "stop", "length" or "tool_calls"
+  std::vector<Choice> scores;        // given answers
+  const char* reason = nullptr;      // "stop", "length" or "tool_calls"
 };
 
 // A piece of a stream. Each is a text, calls or the end.

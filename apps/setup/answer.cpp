@@ -159,22 +159,12 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   return OCELLUS_OK;
 }
 
-// Returns OCELLUS_OK or OCELLUS_CANCELLED.
-ocellus_status score_choices(ocellus_session* session, const std::vector<std::string>& texts,
-                             std::vector<Choice>* out) {
-  std::vector<ocellus_choice> choices;
-  for (const std::string& text : texts) choices.push_back({text.data(), std::ssize(text), 0, 0, 0});
-  const auto count = static_cast<int32_t>(choices.size());
-  const ocellus_status status = ocellus_session_score_choices(session, choices.data(), count);
-  if (status == OCELLUS_CANCELLED) return status;
-  check(status);
-  for (const ocellus_choice& choice : choices) out->push_back({choice.text, choice.log_probability});
+// The most probable choice comes first. Returns OCELLUS_OK or OCELLUS_CANCELLED.
+ocellus_status rank_choices(ocellus_session* session, const std::vector<std::string>& texts, std::vector<Choice>* out) {
+  const ocellus_status status = score_choices(session, texts, out);
+  if (status != OCELLUS_CANCELLED) check(status);
   std::stable_sort(out->begin(), out->end(),
                    [](const Choice& a, const Choice& b) { return a.log_probability > b.log_probability; });
-  double total = 0;
-  for (Choice& choice : *out)
-    total += choice.probability = std::exp(choice.log_probability - out->front().log_probability);
-  for (Choice& choice : *out) choice.probability /= total;
   return status;
 }
 
@@ -211,7 +201,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   ocellus_status status =
       add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
   progress.set("reading the prompt ...");
-  if (status == OCELLUS_OK && !choices.empty()) status = score_choices(session, choices, &answer.choices);
+  if (status == OCELLUS_OK && !choices.empty()) status = rank_choices(session, choices, &answer.choices);
   if (status == OCELLUS_OK) {
     ocellus_generate_params params = generate_params(options);
     params.on_text = AnswerStream::receive;

@@ -6,19 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/base/choices.h"
 #include "apps/setup/options.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
-
-// A given answer, and the model's log-probability that it says this and ends.
-struct Choice {
-  std::string text;
-  double log_probability = 0;
-  double probability = 0;  // among the choices
-};
 
 struct Answer {
   std::string text;               // without white space at both ends
