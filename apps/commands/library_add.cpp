@@ -39,7 +39,8 @@ struct Labels {
     keep.only_there = 1;
     keep.pinned = options.pinned || (item != nullptr && item->pinned != 0) ? 1 : 0;
     keep.expires = item != nullptr ? item->expires : 0;
-    if (options.lifetime_s) keep.expires = *options.lifetime_s > 0 ? std::time(nullptr) + *options.lifetime_s : 0;
+    if (options.lifetime_s && item != nullptr)  // a new entry lives from when it is written, to the end of that second
+      keep.expires = *options.lifetime_s > 0 ? std::time(nullptr) + *options.lifetime_s + 1 : 0;
     keep.caption = options.caption ? options.caption->c_str() : item != nullptr ? item->caption : nullptr;
     keep.tags = tags.data();
     keep.tag_count = static_cast<int32_t>(tags.size());
@@ -92,9 +93,8 @@ bool add_to_library(const Running& running, const ImageFile& image, AddOptions o
   check(ocellus_session_get_library_image(session, &added), image.path);
   const std::string& owner = options.common.cache.owner;
   ocellus_library_item item = describe_item(library, owner, added.key);
-  const bool says_more =
-      options.describes ||
-      (added.stored == 0 && (!options.tags.empty() || options.lifetime_s || options.caption || options.pinned));
+  const bool says_more = options.describes || options.lifetime_s ||
+                         (added.stored == 0 && (!options.tags.empty() || options.caption || options.pinned));
   if (says_more) {
     const Labels labels(options, &item);
     int32_t found = 0;
