@@ -33,7 +33,6 @@ GgufBuilder first_layers(const std::string& path, const char* count) {
 }
 
 const Model& any_model() {
-  if (!is_slow_run()) return bundled_model();
   static const std::unique_ptr<Model> model = [] {
     const TemporaryFile text(first_layers(bundled_pair().model, "llama.block_count"));
     const TemporaryFile vision(first_layers(bundled_pair().mmproj, "clip.vision.block_count"));

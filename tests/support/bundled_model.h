@@ -1,4 +1,4 @@
-// The bundled model and, for slow runs, its first layers.
+// The bundled model and its first layers.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ const Model& bundled_model();
 /// The first two layers of a bundled file, whose key `count` says how many there are.
 GgufBuilder first_layers(const std::string& path, const char* count);
 
-/// The model for tests that do not ask what it knows: the bundled one or, in slow runs, its first layers.
+/// The model for tests that do not ask what it knows: the first layers of the bundled one.
 const Model& any_model();
 
 }  // namespace ocellus::test

@@ -66,7 +66,7 @@ void use_everything(Engine& engine) {
 void check_high_water(const std::string& what, const ocellus_limits& limits) {
   CAPTURE(what);
   const ocellus_plan plan = plan_of(limits);
-  const std::unique_ptr<Engine> engine = test::make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   CHECK(stats_of(*engine).arena_bytes == plan.total_bytes);
   CHECK(plan.total_bytes == plan.weights_bytes + plan.session_bytes + plan.scratch_bytes + plan.staging_bytes);
   use_everything(*engine);
@@ -237,7 +237,7 @@ TEST_CASE("a run that uses everything reaches the plan within one percent, in ev
   ocellus_limits text_only = board_limits(0, 900);
   CHECK(largest_phase(text_only) != "image");
   const ocellus_plan plan = plan_of(text_only);
-  const std::unique_ptr<Engine> engine = test::make_engine(text_only);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(text_only);
   Session& session = test::open_session(*engine);
   const std::vector<TokenId> tokens(900, 297);
   REQUIRE(session.add_tokens(tokens.data(), 900).ok());

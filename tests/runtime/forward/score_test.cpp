@@ -343,7 +343,7 @@ TEST_CASE("a forced answer reads the compressed cache" * doctest::test_suite("lo
     limits.cache.keep = keep;
     test::set_text(limits.cache.evict, "snapkv");
     limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     double sum = 0;
     int64_t count = 0;

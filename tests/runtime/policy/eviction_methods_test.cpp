@@ -302,7 +302,7 @@ TEST_CASE("a long prompt takes exactly the scratch that is planned for its metho
     ocellus_limits limits = evicting_limits(0, 900, method, 0.2f);
     ocellus_plan plan;
     REQUIRE(plan_memory(test::bundled_model(), limits, &plan).ok());
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     const std::vector<TokenId> tokens(850, 297);
     REQUIRE(session.add_tokens(tokens.data(), std::ssize(tokens)).ok());

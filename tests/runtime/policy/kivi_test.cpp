@@ -67,7 +67,7 @@ TEST_CASE("KIVI's cache takes the bytes of its formula, to the byte" * doctest::
   for (const auto& [bits, window] : {std::pair{8, 1}, {4, 32}, {2, 0}, {2, 100}, {1, 32}}) {
     CAPTURE(bits);
     CAPTURE(window);
-    const std::unique_ptr<Engine> engine = make_engine(kivi_limits(4, 200, bits, window));
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(kivi_limits(4, 200, bits, window));
     Session& session = open_session(*engine);
     for (const int id : {1, 12, 13}) {
       session.reset();
@@ -122,10 +122,10 @@ TEST_CASE("KIVI with eight bits answers over what an eviction method leaves as f
     ocellus_limits limits = board_limits(8, 300);
     test::set_text(limits.cache.evict, method);
     limits.cache.keep = 0.6f;
-    const std::unique_ptr<Engine> plain_engine = make_engine(limits);
+    const std::unique_ptr<Engine> plain_engine = test::make_bundled_engine(limits);
     limits.cache.kv_bits = 8;
     test::set_text(limits.cache.kv_scheme, "kivi:residual=8");
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session &plain = open_session(*plain_engine), &session = open_session(*engine);
     for (const int id : {0, 12}) {
       CAPTURE(id);
@@ -145,7 +145,7 @@ TEST_CASE("KIVI takes the bits that each layer is given" * doctest::test_suite("
     limits.cache.layer_bits_count = by_layer ? kLayers : 0;
     std::fill_n(limits.cache.layer_bits, kLayers, 8);
     limits.cache.layer_bits[2] = 1;
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     const Answer answer = answer_golden(session, 12);
     CHECK(answer.status.ok());
@@ -216,7 +216,7 @@ TEST_CASE("KIVI packs an answer, 32 tokens at a time, as they leave the window" 
   for (const int32_t bits : {8, 4, 2, 1}) {
     CAPTURE(bits);
     constexpr int64_t kWindow = 40;
-    const std::unique_ptr<Engine> engine = make_engine(kivi_limits(0, 400, bits, kWindow));
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(kivi_limits(0, 400, bits, kWindow));
     const FreeBlocks all(*engine);
     Session& session = open_session(*engine);
     test::add(session, prompt);

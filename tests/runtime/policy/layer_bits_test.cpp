@@ -32,11 +32,11 @@ TEST_CASE("bits by layer that are all equal give the answers of equal bits, bit 
       CAPTURE(bits);
       CAPTURE(evict);
       ocellus_limits limits = evicting_limits(4, 200, evict, evict == "none" ? 1.0f : 0.5f, bits, when);
-      const Answer expected = answer_golden(open_session(*make_engine(limits)), 12);
+      const Answer expected = answer_golden(open_session(*test::make_bundled_engine(limits)), 12);
       limits.cache.kv_bits = 16;  // the list says it all
       limits.cache.layer_bits_count = kLayers;
       std::fill_n(limits.cache.layer_bits, kLayers, static_cast<uint8_t>(bits));
-      const Answer listed = answer_golden(open_session(*make_engine(limits)), 12);
+      const Answer listed = answer_golden(open_session(*test::make_bundled_engine(limits)), 12);
       check_equal(listed, expected);
       CHECK(listed.stats.kv_bytes == expected.stats.kv_bytes);
       CHECK(listed.stats.kv_block_elements == expected.stats.kv_block_elements);
@@ -53,7 +53,7 @@ TEST_CASE("images by layer and with small scales take the bytes of the formulas,
       ocellus_limits limits = evicting_limits(4, 200, keep < 1 ? "value-window" : "none", keep, 2);
       if (block_slots > 0) test::add_option(limits.cache.kv_scheme, "block=" + std::to_string(block_slots));
       test::set_layer_bits(&limits.cache);
-      const std::unique_ptr<Engine> engine = make_engine(limits);
+      const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
       Session& session = open_session(*engine);
       const Answer answer = answer_golden(session, 12);
       REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
@@ -104,7 +104,7 @@ TEST_CASE("with 4-bit keys and 2-bit values an answer's cache is theirs, with ki
     ocellus_limits limits = packed_limits(4, 200, 4);
     limits.cache.kv_value_bits = 2;
     test::set_text(limits.cache.kv_scheme, scheme);
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     const Answer answer = answer_golden(open_session(*engine), 12);
     REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
     CHECK(answer.stats.kv_block_elements >= 4 * kImageSlots * 2 * kHeads * kDim * kLayers);

@@ -56,7 +56,7 @@ TEST_CASE("NCAR stands where the readings of DAVID's switch say" * doctest::test
       const std::string value = std::to_string(threshold);
       test::add_option(limits.cache.evict, at_layer ? "switch=" + value : "switch=" + std::string(reading));
       if (!at_layer) test::add_option(limits.cache.evict, "threshold=" + value);
-      const std::unique_ptr<Engine> engine = make_engine(limits);
+      const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
       Session& session = open_session(*engine);
       ask(session);
       const Seen seen = seen_by(session);

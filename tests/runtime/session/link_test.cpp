@@ -65,7 +65,7 @@ TEST_CASE("linked images take the bytes of their slots, and rows in place those 
   for (const auto& [rows, bits] : {std::pair{0, 16}, {16, 16}, {0, 2}, {10, 4}, {64, 8}}) {
     CAPTURE(rows);
     CAPTURE(bits);
-    const std::unique_ptr<Engine> engine = make_engine(linking_limits(4, 200, rows, bits));
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(linking_limits(4, 200, rows, bits));
     Session& session = open_session(*engine);
     for (const int id : {1, 12}) {
       session.reset();
@@ -88,7 +88,7 @@ TEST_CASE("of all images of a prompt together the planned percentage of rows is 
     CAPTURE(percent);
     ocellus_limits limits = linking_limits(4, 200, percent);
     limits.reuse = OCELLUS_REUSE_BLEND;
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     const FreeBlocks all(*engine);
     Session& session = open_session(*engine);
     const ocellus_generate_stats stats = answer_golden(session, 13).stats;

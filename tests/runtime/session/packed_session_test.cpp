@@ -110,7 +110,7 @@ TEST_CASE("packed images take the bytes of the formulas, to the byte" * doctest:
       ocellus_limits limits = packed_limits(4, 200, bits);
       if (calibrate) test::add_option(limits.cache.kv_scheme, "tau-high=3");
       if (block_slots > 0) test::add_option(limits.cache.kv_scheme, "block=" + std::to_string(block_slots));
-      const std::unique_ptr<Engine> engine = make_engine(limits);
+      const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
       Session& session = open_session(*engine);
       const int64_t blocks = block_slots == 0 ? 1 : 4;
       for (const int id : {1, 12}) {
@@ -168,7 +168,8 @@ TEST_CASE("every head keeps floor(keep n) slots of a prompt, whichever they are"
       CAPTURE(e.method);
       CAPTURE(e.keep);
       CAPTURE(e.bits);
-      const std::unique_ptr<Engine> engine = make_engine(evicting_limits(4, 200, e.method, e.keep, e.bits, at));
+      const std::unique_ptr<Engine> engine =
+          test::make_bundled_engine(evicting_limits(4, 200, e.method, e.keep, e.bits, at));
       Session& session = open_session(*engine);
       for (const int id : {1, 12}) {
         session.reset();
@@ -203,7 +204,7 @@ TEST_CASE("every head keeps floor(keep n) slots of an image that is compressed o
     CAPTURE(e.keep);
     CAPTURE(e.bits);
     const std::unique_ptr<Engine> engine =
-        make_engine(evicting_limits(4, 200, e.method, e.keep, e.bits, OCELLUS_COMPRESS_IMAGE_END));
+        test::make_bundled_engine(evicting_limits(4, 200, e.method, e.keep, e.bits, OCELLUS_COMPRESS_IMAGE_END));
     Session& session = open_session(*engine);
     const ocellus_generate_stats stats = answer_golden(session, 12).stats;
     const auto kept = static_cast<int64_t>(std::floor(static_cast<double>(e.keep) * kImageSlots));
@@ -254,7 +255,7 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
     limits.max_prompt_rows = chunk_rows;
     if (pack_window == 0) test::add_option(limits.cache.kv_scheme, "window=f16");
     if (pack_window == 0) test::add_option(limits.cache.evict, "window=40");
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     const FreeBlocks all(*engine);
     Session& session = open_session(*engine);
     // All in one turn.

@@ -99,9 +99,14 @@ struct Marks {
 
 }  // namespace
 
+/// As deep as thinking_model.
+std::unique_ptr<Engine> make_plain_engine() {
+  return make_engine(test::is_slow_run() ? test::any_model() : test::bundled_model(), board_limits(1, 200));
+}
+
 TEST_CASE("a thought of the maximum length is closed, and the answer follows as after that prompt") {
   const auto engine = make_engine(test::thinking_model(), board_limits(1, 200));
-  const auto plain = make_engine(board_limits(1, 200));
+  const auto plain = make_plain_engine();
   Session& session = open_session(*engine);
   Session& other = open_session(*plain);
   const Marks marks(*engine);
@@ -120,7 +125,7 @@ TEST_CASE("a thought of the maximum length is closed, and the answer follows as 
 
 TEST_CASE("with 0 tokens a thought is closed at once, and the prompt is the one of Qwen's templates") {
   const auto engine = make_engine(test::thinking_model(), board_limits(1, 200));
-  const auto plain = make_engine(board_limits(1, 200));
+  const auto plain = make_plain_engine();
   Session& session = open_session(*engine);
   Session& other = open_session(*plain);
   const Marks marks(*engine);
