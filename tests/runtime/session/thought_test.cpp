@@ -97,12 +97,12 @@ struct Marks {
   TokenId begin, end, line, gap;
 };
 
-}  // namespace
-
 /// As deep as thinking_model.
 std::unique_ptr<Engine> make_plain_engine() {
   return make_engine(test::is_slow_run() ? test::any_model() : test::bundled_model(), board_limits(1, 200));
 }
+
+}  // namespace
 
 TEST_CASE("a thought of the maximum length is closed, and the answer follows as after that prompt") {
   const auto engine = make_engine(test::thinking_model(), board_limits(1, 200));
