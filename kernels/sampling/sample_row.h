@@ -47,6 +47,9 @@ constexpr bool has_token(const uint32_t* mask, int64_t token) {
 constexpr void add_token(uint32_t* mask, int64_t token) {
   mask[token / kMaskTokens] |= uint32_t{1} << (token % kMaskTokens);
 }
+constexpr void remove_token(uint32_t* mask, int64_t token) {
+  mask[token / kMaskTokens] &= ~(uint32_t{1} << (token % kMaskTokens));
+}
 
 /// Advances a StepRow's or StepPlace's place after a step; `capacity` of its new tile.
 template <class Row>

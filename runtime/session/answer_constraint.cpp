@@ -92,6 +92,16 @@ Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, co
   return {};
 }
 
+void AnswerConstraint::write_thought_mask(uint32_t* mask, int64_t words) const {
+  const TokenTrie& tokens = memory().tokens();
+  std::fill(mask, mask + words, 0);  // vocabularies may be padded
+  const int64_t count = tokens.tokenizer().token_count();
+  const int64_t whole = count / kMaskTokens;
+  std::fill(mask, mask + whole, ~uint32_t{0});
+  for (int64_t token = whole * kMaskTokens; token < count; ++token) add_token(mask, token);
+  for (int64_t i = 0; i < tokens.ends().cols; ++i) remove_token(mask, tokens.ends().data[i]);
+}
+
 void AnswerConstraint::move(TokenId token) {
   memory().matcher().advance(memory().tokens().tokenizer().piece(token, false));
   ForcedTokens& forced = memory().forced();

@@ -25,6 +25,8 @@ class AnswerConstraint {
   /// token that may come besides, with which a thought begins; kNoToken: none.
   Status write_masks(int32_t own, const GuessedRows& guesses, const TokenId* tokens, TokenId thought,
                      HostView<uint32_t> masks);
+  /// Writes the mask of a token of a thought, which is free but may not end the answer.
+  void write_thought_mask(uint32_t* mask, int64_t words) const;
   /// Moves the answer by the token that was sampled.
   Status accept(TokenId token);
   /// True if nothing may follow the newest token.

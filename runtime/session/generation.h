@@ -48,7 +48,6 @@ class Generation {
     bool active = false;     // still receives tokens
     bool on_device = false;  // its row takes part in launched steps
     bool goes_on = false;    // its answer was cut: step 0 reads the token before the cut
-    bool is_masked = false;  // the device expects a mask of its next token
     bool unsettled = false;  // the newest accepted token has no slot of its own yet
     int32_t row = kNoRow;    // from step `moved_at` on; kNoRow: it was never placed, or its row was given up
     int32_t row_before = kNoRow;

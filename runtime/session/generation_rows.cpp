@@ -69,8 +69,7 @@ Status Generation::place_row(int32_t i) {
   list_runs(i);
   row.active = 1;
   row.forced = forced_ != nullptr ? 1 : 0;
-  part.is_masked = part.constraint.is_on() && !part.thought.is_open();
-  row.masked = part.is_masked ? 1 : 0;
+  row.masked = part.constraint.is_on() ? 1 : 0;
   if (part.goes_on) row.token = state.unread_token;
   row.position = part.next.position = static_cast<int32_t>(state.next_position);
   if (s.local_tiles.host.cols > 0) list_ring(cache.ring(), part.row, s);
@@ -191,10 +190,11 @@ void Generation::write_masks() {
   for (int32_t i = 0; i < count_ && is_constrained_; ++i) {
     Part& part = parts_[i];
     if (!part.on_device || !part.active || !part.constraint.is_on()) continue;
-    const bool masked = !part.thought.is_open();
-    if (masked != part.is_masked) set_step_flag(&scratch_.steps.device.data[part.row].masked, masked, engine_.queue());
-    part.is_masked = masked;
-    if (!masked || part.thought.next() != kNoToken) continue;
+    if (part.thought.next() != kNoToken) continue;
+    if (part.thought.is_open()) {
+      part.constraint.write_thought_mask(scratch_.masks.row(part.row), scratch_.masks.cols);
+      continue;
+    }
     const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
     const Status status = part.constraint.write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.masks);
     if (status.ok()) continue;

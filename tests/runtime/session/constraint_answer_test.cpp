@@ -132,6 +132,9 @@ TEST_CASE("a thought is free, and the answer after it is constrained") {
     Session& session = open_session(*engine);
     ocellus_generate_params params = params_with(constrain(*engine, OCELLUS_CONSTRAINT_REGEX, "[0-9]{3}-x"), 1.0f);
     params.max_thought_tokens = 9;
+    const ocellus_logit_bias ends = {engine->tokenizer().find("<end_of_utterance>"), 100.0f};
+    params.logit_bias = &ends;
+    params.logit_bias_count = 1;
     std::string thought;
     params.on_thought = [](void* user, const char* text, int32_t bytes) {
       static_cast<std::string*>(user)->append(text, static_cast<size_t>(bytes));
