@@ -284,9 +284,9 @@ Status Engine::run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillS
   return prefill_rows(text_, memory_.chunk.hidden.slice_rows(0, rows), plan, scratch, stop, queue_);
 }
 
-Status Engine::run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop) {
+Status Engine::run_forward(const StepShape& step, const StepScratch& scratch, const StopSignal* stop) {
   if (cuda_ != nullptr) return step_graphs_.launch(step, scratch, queue_);
-  return enqueue_decode_step(text_, step, scratch, stop, queue_);
+  return enqueue_forward(text_, step, scratch, stop, queue_);
 }
 
 Status Engine::take_slot(int32_t* slot) {

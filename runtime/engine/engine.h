@@ -66,8 +66,8 @@ class Engine : public SetUpObject {
   /// here.
   Status run_prefill(int64_t rows, const PrefillPlan& plan, const PrefillScratch& scratch, const StopSignal* stop);
 
-  /// Launches one decode step; see enqueue_decode_step.
-  Status run_step(const StepShape& step, const StepScratch& scratch, const StopSignal* stop);
+  /// Launches one decode step, of which sample_step() launches what is left; see enqueue_forward.
+  Status run_forward(const StepShape& step, const StepScratch& scratch, const StopSignal* stop);
 
  private:
   Engine() : queue_(pool_) {}

@@ -32,9 +32,8 @@ class InvariantOps {
   Queue& queue_;
 };
 
-/// Enqueues logits of the rows and the tokens sampled from them.
-void enqueue_tokens(const TextModel& m, int64_t rows, bool advance, const StepScratch& s, Queue& q) {
-  enqueue_logits(m, rows, s, q);
+/// Samples from the logits. Without `advance` the rows stay where they are.
+void sample_rows(int64_t rows, bool advance, const StepScratch& s, Queue& q) {
   const TraceRange range(s.trace, "sample");
   const DeviceView<float> logits = s.logits.slice_rows(0, rows);
   if (s.notes.data != nullptr)
@@ -214,8 +213,8 @@ void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queu
   if (m.config.logit_cap > 0) cap_rows({.values = s.logits.slice_rows(0, rows), .cap = m.config.logit_cap}, q);
 }
 
-Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
-                           Queue& q) {
+Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
+                       Queue& q) {
   const InvariantOps invariant(q, s.batch_invariant);
   const TextConfig& c = m.config;
   const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
@@ -269,8 +268,17 @@ Status enqueue_decode_step(const TextModel& m, const StepShape& shape, const Ste
     add_mlp(c, w, rows, hidden, q);
     if (s.inputs.on()) add_layer_input(c, w, s.inputs.of_layer(c, layer, 0, shape.rows), rows, hidden, q);
   }
-  enqueue_tokens(m, shape.rows, true, s, q);
+  enqueue_logits(m, shape.rows, s, q);
   return q.status();
+}
+
+Status enqueue_sampling(int64_t rows, const StepScratch& s, Queue& q) {
+  sample_rows(rows, true, s, q);
+  return q.status();
+}
+
+Status sample_step(int64_t rows, const StepScratch& s, Queue& q) {
+  return q.on_cuda() && !s.samples_apart() ? q.status() : enqueue_sampling(rows, s, q);
 }
 
 Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepScratch& s, Queue& q) {
@@ -285,7 +293,8 @@ Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepSc
 
 Status enqueue_first_token(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
   const InvariantOps invariant(q, s.batch_invariant);
-  enqueue_tokens(m, rows, false, s, q);
+  enqueue_logits(m, rows, s, q);
+  sample_rows(rows, false, s, q);
   return q.status();
 }
 

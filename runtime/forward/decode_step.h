@@ -88,6 +88,8 @@ struct StepScratch {
   KvCalibration calibration;
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
+  /// True if a recorded step ends with its logits: its masks come later.
+  bool samples_apart() const { return masks.data != nullptr; }
   /// The buffers of a layer for the first `rows` rows. Keys and values that layers share have a place of their own.
   LayerRows rows_of(const TextConfig& config, int32_t layer, int64_t rows) const;
 };
@@ -102,11 +104,16 @@ void set_step_flag(int32_t* flag, bool value, Queue& queue);
 /// Copies all that the device keeps of a row to another one, after the steps so far.
 void move_step_row(const StepScratch& scratch, int64_t from, int64_t to, Queue& queue);
 
-/// Enqueues the step for rows 0 .. shape.rows - 1: reads each active row's token, writes its keys and values to the
-/// row's new slot, samples the next token, and advances the row. All values that differ from step to step are in
-/// scratch.steps. Stops between layers with kCancelled or kDeadline.
-Status enqueue_decode_step(const TextModel& model, const StepShape& shape, const StepScratch& scratch,
-                           const StopSignal* stop, Queue& queue);
+/// Enqueues the step for rows 0 .. shape.rows - 1 up to its logits: reads each active row's token, and writes its keys
+/// and values to the row's new slot. All values that differ from step to step are in scratch.steps. Stops between
+/// layers with kCancelled or kDeadline.
+Status enqueue_forward(const TextModel& model, const StepShape& shape, const StepScratch& scratch,
+                       const StopSignal* stop, Queue& queue);
+/// Enqueues the rest of it: samples the next token of each active row and advances the row. Masks are read here, so
+/// that they may be written while the forward pass runs.
+Status enqueue_sampling(int64_t rows, const StepScratch& scratch, Queue& queue);
+/// The same, unless the recorded step has sampled.
+Status sample_step(int64_t rows, const StepScratch& scratch, Queue& queue);
 
 /// Gives the newest token of every active row its slot in all layers, if the last step has dropped one for it: the
 /// beginning of the next step.

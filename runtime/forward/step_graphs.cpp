@@ -1,6 +1,14 @@
 #include "runtime/forward/step_graphs.h"
 
 namespace ocellus {
+namespace {
+
+Status enqueue_graph(const TextModel& model, const StepShape& shape, const StepScratch& scratch, Queue& queue) {
+  OCELLUS_TRY(enqueue_forward(model, shape, scratch, nullptr, queue));
+  return scratch.samples_apart() ? Status() : enqueue_sampling(shape.rows, scratch, queue);
+}
+
+}  // namespace
 
 Status StepGraphs::record(const TextModel& model, const StepShape& most, const StepScratch& scratch, Queue& queue) {
   scratch_ = scratch;
@@ -10,9 +18,9 @@ Status StepGraphs::record(const TextModel& model, const StepShape& most, const S
       if (t > 0 && kTiles[t - 1] >= most.most_tiles) break;
       const StepShape shape{rows_of(r), std::min(kTiles[t], most.most_tiles)};
       // Run once before recording: a library's choices and loads at a first call cannot be recorded.
-      OCELLUS_TRY(enqueue_decode_step(model, shape, scratch, nullptr, queue));
+      OCELLUS_TRY(enqueue_graph(model, shape, scratch, queue));
       OCELLUS_TRY(queue.begin_capture());
-      (void)enqueue_decode_step(model, shape, scratch, nullptr, queue);
+      (void)enqueue_graph(model, shape, scratch, queue);
       OCELLUS_TRY(queue.end_capture(&graphs_[r][t]));
       queue.launch(graphs_[r][t]);  // the driver allocates at the first launch
     }

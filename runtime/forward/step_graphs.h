@@ -1,5 +1,6 @@
 // StepGraphs: the decode step, recorded once for every possible shape, so that a step costs the host one call. Rows are
-// rounded up to a power of two or the most, attention's tiles to one of a few lengths.
+// rounded up to a power of two or the most, attention's tiles to one of a few lengths. A step that samples apart is
+// recorded up to its logits.
 #pragma once
 
 #include <algorithm>

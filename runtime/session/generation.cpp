@@ -57,6 +57,16 @@ bool report_token(const Tokenizer& tokenizer, const ocellus_generate_params& p, 
   return p.on_token(p.token_user, &chosen, listed, top.count) == 0;
 }
 
+/// Gives a part of an answer, or of its thought, to the caller; false if that wants no more.
+bool deliver(const Engine& engine, const ocellus_generate_params& p, AnswerThought* thought, bool is_thought,
+             std::string_view text) {
+  const ocellus_text_function receiver = is_thought ? p.on_thought : p.on_text;
+  if (!is_thought) text = thought->visible(text);
+  if (text.empty() || receiver == nullptr) return true;
+  const TraceRange range(engine.trace(), "deliver text");
+  return receiver(is_thought ? p.thought_user : p.user, text.data(), static_cast<int32_t>(text.size())) == 0;
+}
+
 }  // namespace
 
 /// If an answer was cut, and nothing was added since, its newest token is read by a decode step, as it would have
@@ -133,7 +143,10 @@ Status Generation::start_first_tokens() {
   }
   if (both) mark_those_that(true, true);
   if (both) mark_those_that(false, false);
-  if (cut > 0) OCELLUS_TRY(run_step());
+  if (cut > 0) {
+    OCELLUS_TRY(run_forward());
+    OCELLUS_TRY(sample_step(shape_.rows, scratch_, engine_.queue()));
+  }
   if (both) mark_those_that(false, true);
   engine_.queue().record_result(started_++);
   return engine_.queue().status();
@@ -175,14 +188,14 @@ void Generation::settle_newest() {
   for (int32_t i = 0; by_block && i < count_; ++i) conversation(i).cache().note_added(known);
 }
 
-/// Runs a decode step for the rows that take part in step `started_`: continued answers only, if it is step 0. It is
-/// prepared for the present tiles, not for those that the answer may need later: on a GPU that could change the order
-/// of its sums.
+/// Runs the forward pass of a decode step for the rows that take part in step `started_`: continued answers only, if it
+/// is step 0. It is prepared for the present tiles, not for those that the answer may need later: on a GPU that could
+/// change the order of its sums.
 ///
 /// A session that decodes alone on the CPU stops between layers. A batch stops between steps only, because one of its
 /// sessions must not end the step of the others, and so does a GPU, whose steps are recorded. So does a step with
 /// eviction: a skipped layer would keep slots that the others dropped.
-Status Generation::run_step() {
+Status Generation::run_forward() {
   shape_.most_tiles = 0;
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
@@ -196,11 +209,11 @@ Status Generation::run_step() {
   const bool stops = count_ == 1 && !engine_.queue().on_cuda() && !engine_.shape().kv.has_ledger;
   StepShape shape = shape_;
   shape.rows += guessed_rows_;
-  return engine_.run_step(shape, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
+  return engine_.run_forward(shape, scratch_, stops ? &sessions_[0]->stop_signal() : nullptr);
 }
 
-/// Launches the next step for all sessions that can take part; false if none can, or if it failed.
-bool Generation::start_step() {
+/// Takes sessions that have finished, or are full, out of the next step; false if none is left.
+bool Generation::leave_finished() {
   bool any = false;
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
@@ -210,12 +223,26 @@ bool Generation::start_step() {
     }
     any = any || part.on_device;
   }
-  if (!any) return false;
+  return any;
+}
+
+/// Launches the forward pass of the next step for all sessions that can take part; false if none can, or if it failed.
+bool Generation::begin_step() {
+  if (!leave_finished()) return false;
   give_up_rows();
-  force_next_tokens();
   place_guesses();
+  is_begun_ = active_count() > 0 && run_forward().ok();
+  return is_begun_;
+}
+
+/// Launches the next step, or what is left of it, likewise.
+bool Generation::start_step() {
+  if (!is_begun_ && !begin_step()) return false;
+  is_begun_ = false;
+  if (!leave_finished()) return false;
+  force_next_tokens();
   write_masks();
-  if (active_count() == 0 || !run_step().ok()) return false;
+  if (active_count() == 0 || !sample_step(shape_.rows + guessed_rows_, scratch_, engine_.queue()).ok()) return false;
   engine_.queue().record_result(started_++);
   return engine_.queue().ok();
 }
@@ -235,10 +262,12 @@ Status Generation::answer() {
     // Nor is one when the host writes the token of the next step around a thought.
     const bool may_write = std::any_of(
         parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
-    // And a constrained answer's next mask needs the token before it.
-    const bool waits = has_text_to_pack(1) || may_write || tries_drafts_ || is_constrained_;
+    // And a constrained answer's next mask needs the token before it, but not so the forward pass.
+    const bool has_to_pack = has_text_to_pack(1);
+    const bool waits = has_to_pack || may_write || tries_drafts_ || is_constrained_;
     while (active_count() > 0 && started_ - step < (queue.on_cuda() && !waits ? 2 : 1) && start_step()) {
     }
+    if (queue.on_cuda() && is_constrained_ && !has_to_pack && !tries_drafts_ && started_ > step) (void)begin_step();
     OCELLUS_TRY(queue.status());
     if (started_ <= step) break;
     queue.wait_for_result(step);
@@ -348,10 +377,10 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
                     scratch_.tops.row(at)[row]))
     finish(i, OCELLUS_STOP_CALLBACK);
   Utf8Stream& characters = own.characters();
-  if (part == ThoughtPart::kMark)
-    deliver(i, true, characters.finish());
-  else
-    deliver(i, part == ThoughtPart::kThought, characters.push(engine_.tokenizer().piece(token, false)));
+  const std::string_view text =
+      part == ThoughtPart::kMark ? characters.finish() : characters.push(engine_.tokenizer().piece(token, false));
+  const bool goes_on = deliver(engine_, p, &parts_[i].thought, part != ThoughtPart::kAnswer, text);
+  if (parts_[i].active && !goes_on) finish(i, OCELLUS_STOP_CALLBACK);
   const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
   if (parts_[i].active && constraint.is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
@@ -371,17 +400,6 @@ void Generation::accept_forced(float log_probability) {
   if (is_last) finish(0, OCELLUS_STOP_MAX_TOKENS);
 }
 
-void Generation::deliver(int32_t i, bool is_thought, std::string_view text) {
-  const ocellus_generate_params& p = params_[i];
-  const ocellus_text_function receiver = is_thought ? p.on_thought : p.on_text;
-  if (!is_thought) text = parts_[i].thought.visible(text);
-  if (text.empty() || receiver == nullptr) return;
-  const TraceRange range(engine_.trace(), "deliver text");
-  void* const user = is_thought ? p.thought_user : p.user;
-  if (receiver(user, text.data(), static_cast<int32_t>(text.size())) != 0 && parts_[i].active)
-    finish(i, OCELLUS_STOP_CALLBACK);
-}
-
 /// Ends one session's answer; the others continue. `status`: its failure.
 void Generation::finish(int32_t i, ocellus_stop stop, Status status) {
   if (result_.ok()) result_ = status;
@@ -392,7 +410,8 @@ void Generation::finish(int32_t i, ocellus_stop stop, Status status) {
     conversation(i).draft().keep_answer(state.answer_begin, state.token_count, state.unread_token);
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
-  deliver(i, parts_[i].thought.is_open(), conversation(i).characters().finish());
+  AnswerThought& thought = parts_[i].thought;
+  (void)deliver(engine_, params_[i], &thought, thought.is_open(), conversation(i).characters().finish());
 }
 
 Status Generation::run() {

@@ -66,7 +66,6 @@ class Generation {
   Status read_prompt(int32_t i);
   Status place_rows();
   Status place_row(int32_t i);
-  bool packs_text(int32_t i, int32_t more) const;
   bool has_text_to_pack(int32_t more) const;
   Status pack_text();
   void list_runs(int32_t i);
@@ -75,7 +74,9 @@ class Generation {
   void settle_newest();
   void mark_active(int32_t i, bool active);
   Status start_first_tokens();
-  Status run_step();
+  Status run_forward();
+  bool leave_finished();
+  bool begin_step();
   bool start_step();
   void place_guesses();
   void write_masks();
@@ -86,7 +87,6 @@ class Generation {
   void accept_token(int32_t i, TokenId token, int64_t step, int32_t row);
   void accept_forced(float log_probability);
   void force_next_tokens();
-  void deliver(int32_t i, bool is_thought, std::string_view text);
   void finish(int32_t i, ocellus_stop stop, Status status = {});
   Conversation& conversation(int32_t i) { return sessions_[i]->conversation(); }
   int64_t active_count() const {
@@ -107,8 +107,9 @@ class Generation {
   int32_t guessed_tokens_[kMostGuessingRows];  // a token a row of them
   Part parts_[kMaxSessions];
   int64_t session_deadlines_[kMaxSessions];
-  Status result_;        // the first failure of any session
-  int64_t started_ = 0;  // number of launched steps, the first token's included
+  Status result_;          // the first failure of any session
+  int64_t started_ = 0;    // number of launched steps, the first token's included
+  bool is_begun_ = false;  // the forward pass of the next one is launched, too
   int64_t timed_tokens_ = 0;
   int64_t first_token_ns_ = 0;
   int64_t last_token_ns_ = 0;

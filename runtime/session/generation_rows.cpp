@@ -35,6 +35,14 @@ Status propose(const Draft& draft, const StepTimes& times, int32_t most, int64_t
   return {};
 }
 
+/// KIVI: true if the text before the newest tokens fills a block when `more` tokens have been read. A rolling context's
+/// record of its pages does not cover blocks.
+bool packs_text(Session& session, int32_t more) {
+  const CachePolicy& policy = session.engine().shape().policy;
+  return policy.packs_oldest() && !session.room().is_rolling() &&
+         session.cache().has_text_to_pack(policy.residual - more);
+}
+
 }  // namespace
 
 /// Fills session i's row of the step: its position, its limits, its sampler.
@@ -100,17 +108,9 @@ void Generation::list_runs(int32_t i) {
   row.new_slot = next.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
 }
 
-/// KIVI: true if the text before the newest tokens fills a block when `more` tokens have been read. A rolling context's
-/// record of its pages does not cover blocks.
-bool Generation::packs_text(int32_t i, int32_t more) const {
-  const CachePolicy& policy = engine_.shape().policy;
-  return policy.packs_oldest() && parts_[i].active && !sessions_[i]->room().is_rolling() &&
-         sessions_[i]->cache().has_text_to_pack(policy.residual - more);
-}
-
 bool Generation::has_text_to_pack(int32_t more) const {
   for (int32_t i = 0; i < count_; ++i)
-    if (packs_text(i, more)) return true;
+    if (parts_[i].active && packs_text(*sessions_[i], more)) return true;
   return false;
 }
 
@@ -120,7 +120,7 @@ Status Generation::pack_text() {
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i) {
-    if (!packs_text(i, 0)) continue;
+    if (!parts_[i].active || !packs_text(*sessions_[i], 0)) continue;
     OCELLUS_TRY(pack_oldest_text(engine_.text(), engine_.shape().policy, s.packing, sessions_[i]->cache(), queue));
     const int32_t row = parts_[i].row;
     list_runs(i);
@@ -210,6 +210,7 @@ void Generation::place_guesses() {
   guessed_rows_ = 0;
   for (int32_t i = 0; i < count_; ++i) parts_[i].guesses = {};
   if (!tries_drafts_) return;
+  force_next_tokens();  // a guess's row is a copy of its session's
   const EngineShape& shape = engine_.shape();
   const int64_t share = std::min((shape.guessing_rows - shape_.rows) / active_count(), shape.draft_rows - 1);
   GuessRowsArgs args = guess_args(scratch_, shape_.rows);

@@ -94,7 +94,8 @@ inline std::vector<float> decode(Session& session, TokenId token, int64_t positi
   queue.upload(step.steps, 1);
   queue.upload(step.tiles, tiles);
   if (queue.on_cuda()) REQUIRE(queue.cuda()->fill(step.attend_scratch.data, 0, step.attend_scratch.cols).ok());
-  REQUIRE_MESSAGE(engine.run_step({1, tiles}, step, nullptr).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(engine.run_forward({1, tiles}, step, nullptr).ok(), last_failure().sentence);
+  REQUIRE(sample_step(1, step, queue).ok());
   const std::vector<float> logits = download(step.logits.slice_rows(0, 1), queue);
   cache.commit_text(1);
   if (cache.shape().local.window > 0) cache.ring().commit_token();
