@@ -230,6 +230,7 @@ bool Generation::leave_finished() {
 bool Generation::begin_step() {
   if (!leave_finished()) return false;
   give_up_rows();
+  force_next_tokens();
   place_guesses();
   is_begun_ = active_count() > 0 && run_forward().ok();
   return is_begun_;
@@ -237,10 +238,12 @@ bool Generation::begin_step() {
 
 /// Launches the next step, or what is left of it, likewise.
 bool Generation::start_step() {
-  if (!is_begun_ && !begin_step()) return false;
+  if (is_begun_)
+    force_next_tokens();  // as the result since then has it
+  else if (!begin_step())
+    return false;
   is_begun_ = false;
   if (!leave_finished()) return false;
-  force_next_tokens();
   write_masks();
   if (active_count() == 0 || !sample_step(shape_.rows + guessed_rows_, scratch_, engine_.queue()).ok()) return false;
   engine_.queue().record_result(started_++);

@@ -210,7 +210,6 @@ void Generation::place_guesses() {
   guessed_rows_ = 0;
   for (int32_t i = 0; i < count_; ++i) parts_[i].guesses = {};
   if (!tries_drafts_) return;
-  force_next_tokens();  // a guess's row is a copy of its session's
   const EngineShape& shape = engine_.shape();
   const int64_t share = std::min((shape.guessing_rows - shape_.rows) / active_count(), shape.draft_rows - 1);
   GuessRowsArgs args = guess_args(scratch_, shape_.rows);

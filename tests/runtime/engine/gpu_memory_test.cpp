@@ -84,7 +84,7 @@ TEST_CASE("a GPU gives the same answers with memory of its own, with shared memo
     limits.gpu_memory = memory;
     ocellus_plan plan;
     REQUIRE(plan_memory(test::bundled_model(), limits, &plan).ok());
-    const std::unique_ptr<Engine> engine = test::make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     CHECK(engine->arena().capacity_bytes() == plan.total_bytes);
     CHECK(engine->arena().capacity_bytes(Place::kHost) == plan.staging_bytes);
     CHECK(engine->queue().traits().shares_memory == (memory != OCELLUS_GPU_MEMORY_DEVICE));

@@ -56,7 +56,7 @@ class Camera {
       REQUIRE(facts.height == kSide);
       boards_.emplace_back(image.pixels, image.pixels + kBytes);
     }
-    REQUIRE(boards_.size() > 20);
+    REQUIRE(boards_.size() >= 20);
     pixels_.resize(static_cast<size_t>(kBytes));
   }
 

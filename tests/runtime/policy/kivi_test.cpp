@@ -295,7 +295,7 @@ TEST_CASE("KIVI's answers in a batch and on any number of threads are those alon
   check_equal(by_threads[0], by_threads[1]);
   ocellus_limits limits = kivi_limits(1, 150, 4, 20);
   limits.max_sessions = 3;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
   std::vector<Answer> alone;
   for (const int id : {0, 1, 5}) {

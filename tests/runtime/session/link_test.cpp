@@ -224,7 +224,7 @@ TEST_CASE("pictures of a session that links none are read as without reuse, bit 
 TEST_CASE("sessions with linked images are decoded together as they are alone") {
   ocellus_limits limits = linking_limits(1, 150, 8, 8);
   limits.max_sessions = 3;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   const std::array ids = {0, 1, 5};
   const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
   std::vector<Answer> alone;

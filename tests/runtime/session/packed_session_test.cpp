@@ -342,7 +342,7 @@ TEST_CASE("sessions with compressed caches are decoded together as they are alon
     ocellus_limits limits = evicting_limits(1, 150, e.method, e.keep, e.bits);
     limits.max_sessions = 3;
     test::add_option(limits.cache.kv_scheme, "tau-low=0");
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
     const std::vector<int> ids = {0, 1, 5};
     std::vector<Answer> alone;

@@ -69,7 +69,7 @@ TEST_CASE("the number of threads changes no bit") {
 TEST_CASE("sessions that are decoded together answer as they do alone") {
   ocellus_limits limits = board_limits(1, 120);
   limits.max_sessions = 3;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine), &open_session(*engine)};
   const std::vector<int> ids = {0, 1, 5};
   std::vector<Answer> alone;
@@ -96,7 +96,7 @@ TEST_CASE("sessions that are decoded together answer as they do alone") {
 TEST_CASE("adds of two sessions may interleave") {
   ocellus_limits limits = board_limits(1, 120);
   limits.max_sessions = 2;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session& a = open_session(*engine);
   Session& b = open_session(*engine);
   const std::string alone_a = answer_golden(a, 1).text;
