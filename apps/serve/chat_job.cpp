@@ -26,11 +26,11 @@ void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
                    .has_logprobs = request.top_logprobs.has_value()});
 }
 
-// White space at the ends of a completion belongs to the text that goes on.
+// White space at the ends of a completion belongs to the text that goes on, that of a form to the form.
 void ChatJob::begin_answer(const ServeOptions& options) {
   asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
   calls = CallReader(&request.tools);
-  filter = AnswerFilter(request.stops, request.prompts.empty());
+  filter = AnswerFilter(request.stops, request.prompts.empty() && !request.form);
   thought = AnswerFilter({});
   answer_tokens = written_tokens = 0;
   last_token_ns = 0;

@@ -20,11 +20,15 @@
 namespace ocellus::app {
 namespace {
 
-// Collects the answer and passes it on without the white space at both ends.
+// Collects the answer and passes it on, without the white space at both ends if it is free.
 class AnswerStream {
  public:
-  AnswerStream(Streaming streaming, std::string label, Progress* progress, bool shows_thoughts)
-      : streaming_(streaming), label_(std::move(label)), progress_(progress), shows_thoughts_(shows_thoughts) {}
+  AnswerStream(Streaming streaming, std::string label, Progress* progress, const CommonOptions& options)
+      : streaming_(streaming),
+        label_(std::move(label)),
+        progress_(progress),
+        shows_thoughts_(options.shows_thoughts),
+        answer_(options.constraint == nullptr) {}
 
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
@@ -196,7 +200,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
                    Streaming streaming, const std::string& label, const std::vector<std::string>& choices) {
   const InterruptScope interruptible(session);
   Progress progress(options.quiet, "reading the prompt ...");
-  AnswerStream stream(streaming, label, &progress, options.shows_thoughts);
+  AnswerStream stream(streaming, label, &progress, options);
   Answer answer;
   ocellus_status status =
       add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);

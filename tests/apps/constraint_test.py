@@ -33,6 +33,8 @@ class Constrained(ConstraintTest):
         pattern = "(red|blue)(,(red|blue)){0,5}"
         for flags in (["--grammar", grammar], ["--regex", pattern]):
             self.assertRegex(self.answer(*ASK, *flags).strip(), rf"\A{pattern}\Z")
+        (answer,) = self.objects(*ASK, "--regex", " [ab]\n\n")
+        self.assertRegex(answer["answer"], r"\A [ab]\n\n\Z")  # white space at its ends is its own
 
     def test_a_json_answer_is_an_object(self):
         (answer,) = self.objects(*ASK, "--json-answer")

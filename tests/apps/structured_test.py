@@ -60,6 +60,7 @@ class Forms(StructuredTest):
     def test_json_objects_regular_expressions_grammars_and_choices(self):
         self.assertTrue(self.choice({"response_format": {"type": "json_object"}, **FREE})["message"]["content"].startswith("{"))
         for fields, pattern in [({"structured_outputs": {"regex": "[ab]{3}"}}, "[ab]{3}"),
+                                ({"structured_outputs": {"regex": " [ab]\n\n"}}, " [ab]\n\n"),
                                 ({"structured_outputs": {"choice": ["yes", 'say "no"']}}, 'yes|say "no"'),
                                 ({"structured_outputs": {"grammar": 'root ::= "x" [0-9]'}}, "x[0-9]"),
                                 ({"grammar": 'root ::= "x" [0-9]', "structured_outputs": None}, "x[0-9]"),
