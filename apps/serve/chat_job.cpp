@@ -30,7 +30,8 @@ void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
 void ChatJob::begin_answer(const ServeOptions& options) {
   asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
   calls = CallReader(&request.tools);
-  filter = AnswerFilter(request.stops, request.prompts.empty() && !request.form);
+  const bool is_free = !request.form || !request.tools.tools.empty();  // calls are taken out of it
+  filter = AnswerFilter(request.stops, request.prompts.empty() && is_free);
   thought = AnswerFilter({});
   answer_tokens = written_tokens = 0;
   last_token_ns = 0;
