@@ -434,6 +434,8 @@ OCELLUS_API ocellus_status ocellus_session_count_tokens(ocellus_session* session
 #define OCELLUS_TEXT_START 2u         /* begins with the beginning-of-text token, if the model has one */
 #define OCELLUS_TEXT_ANSWER 4u /* an answer after end_turn: with the space before it and the end token after it */
 
+#define OCELLUS_IMAGE_OVERVIEW 8u /* without tiles, where the model has them: fewer rows and less detail */
+
 /* Adds the system prompt in the model's chat template: once, and before the first turn. On failure part of it may be in
  * the session. */
 OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes);
@@ -464,7 +466,7 @@ typedef enum ocellus_part_kind {
 } ocellus_part_kind;
 typedef struct ocellus_part {
   int32_t kind;      /* ocellus_part_kind */
-  uint32_t flags;    /* text: OCELLUS_TEXT_PARSE_SPECIAL */
+  uint32_t flags;    /* text: OCELLUS_TEXT_PARSE_SPECIAL; pictures, frames: OCELLUS_IMAGE_OVERVIEW */
   const void* bytes; /* text and encoded pictures */
   int64_t byte_count;
   const ocellus_frame* frame;      /* frames */

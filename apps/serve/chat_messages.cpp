@@ -10,13 +10,22 @@
 namespace ocellus::app {
 namespace {
 
+// OpenAI's names of how closely to look; true for an overview only. A model without tiles always looks as it does.
+bool wants_overview(const RequestJson& image, const std::string& param) {
+  const RequestJson* const detail = find_field(image, "detail");
+  if (detail == nullptr) return false;
+  const std::string name = expect_string(*detail, param);
+  if (name == "low") return true;
+  if (name == "auto" || name == "high" || name == "original") return false;
+  throw RequestError(400, param + " must be low, high, original or auto, not " + name + ".", param);
+}
+
 ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
   const RequestJson* url = &image;
+  bool is_overview = false;
   if (!image.is_string()) {
     expect_object(image, at);
-    if (const RequestJson* detail = find_field(image, "detail")) {
-      (void)expect_string(*detail, at + ".detail");  // the model has one resolution
-    }
+    is_overview = wants_overview(image, at + ".detail");
     url = find_field(image, "url");
     at += ".url";
     if (url == nullptr) throw RequestError(400, at + " is missing.", at);
@@ -30,7 +39,7 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
             .key = std::string(text.substr(kLibrary.size())) + (text == kLibrary ? "-" : ""),
             .param = at};
   }
-  return {.is_image = true, .picture = decode_picture_url(given, at), .param = at};
+  return {.is_image = true, .picture = decode_picture_url(given, at), .is_overview = is_overview, .param = at};
 }
 
 // A video in the form of vLLM: frames as JPEG or PNG in one URL, and how many of them are a second.

@@ -72,7 +72,7 @@ void add_parts(ocellus_session* session, std::span<const PromptStep> steps, bool
   std::vector<ocellus_part> parts;
   for (const PromptStep& step : steps) {
     parts.push_back({.kind = step.kind == StepKind::kPicture ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
-                     .flags = 0,
+                     .flags = step.is_overview ? OCELLUS_IMAGE_OVERVIEW : 0,
                      .bytes = step.content.data(),
                      .byte_count = std::ssize(step.content),
                      .frame = nullptr,

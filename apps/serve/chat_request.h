@@ -21,6 +21,7 @@ struct ChatPart {
   bool is_image = false;  // a picture or a video
   std::string text = {};
   std::string_view picture = {};              // bytes, in the body of the request
+  bool is_overview = false;                   // the picture is seen without tiles
   std::string key = {};                       // in place of them: an entry of the user's image library
   std::string param = {};                     // its field in the request
   std::vector<std::string_view> frames = {};  // a video's: pictures in the body of the request

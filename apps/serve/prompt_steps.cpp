@@ -11,7 +11,8 @@ namespace {
 
 Beginning::Digest digest_of(const PromptStep& step) {
   const double rate = step.clip == nullptr ? 0 : step.clip->frames_per_second;
-  const auto seed = std::bit_cast<XXH64_hash_t>(rate) ^ static_cast<XXH64_hash_t>(step.kind);
+  const auto seed =
+      std::bit_cast<XXH64_hash_t>(rate) ^ static_cast<XXH64_hash_t>(step.kind) ^ (step.is_overview ? 256 : 0);
   const XXH128_hash_t hash = XXH3_128bits_withSeed(step.content.data(), step.content.size(), seed);
   return {hash.high64, hash.low64};
 }
@@ -35,7 +36,7 @@ PromptStep part_step(const ChatPart& part) {
     const char* const end = part.frames.back().data() + part.frames.back().size();
     return {StepKind::kClip, {begin, static_cast<size_t>(end - begin)}, part.param, &part};
   }
-  return {part.is_image ? StepKind::kPicture : StepKind::kText, part.content(), part.param};
+  return {part.is_image ? StepKind::kPicture : StepKind::kText, part.content(), part.param, nullptr, part.is_overview};
 }
 
 }  // namespace

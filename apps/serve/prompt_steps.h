@@ -19,6 +19,7 @@ struct PromptStep {
   std::string_view content = {};  // text, bytes of a picture, key of a library's entry, or tokens
   std::string_view param = "messages";
   const ChatPart* clip = nullptr;
+  bool is_overview = false;  // a picture's
 };
 
 // Lists the steps of the index-th of the request's prompts, or of its conversation. They point into the request.

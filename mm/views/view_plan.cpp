@@ -61,6 +61,12 @@ Status check_preprocess(const PreprocessConfig& config) {
   return {};
 }
 
+PreprocessConfig of_overview(const PreprocessConfig& config) {
+  PreprocessConfig changed = config;
+  if (config.rules->drop_tiles != nullptr) config.rules->drop_tiles(&changed);
+  return changed;
+}
+
 ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
   ViewBounds bounds = config.rules->bounds(config, limits);
   if (config.row_side == 0) bounds.view_pixels = int64_t{config.image_size} * config.image_size;

@@ -151,12 +151,15 @@ struct ViewRules {
   /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
   /// Views of any size have their own view_rows.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
+  void (*drop_tiles)(PreprocessConfig* config) = nullptr;  // leaves the overview only; null: pictures have no tiles
   /// view_pixels: of views of any size.
   ViewBounds (*bounds)(const PreprocessConfig& config, const ImageLimits& limits) = nullptr;
 };
 
-/// Bounds of the plans of all pictures within the limits.
+/// Bounds of the plans of all pictures within the limits, with their tiles or without.
 ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits);
+/// The config of pictures that are seen as their overviews only.
+PreprocessConfig of_overview(const PreprocessConfig& config);
 
 inline int64_t ViewPlan::row_count() const {
   return rules->has_map ? view_rows + map.rows() : int64_t{view_count()} * view_rows;

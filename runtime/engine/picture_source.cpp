@@ -15,6 +15,11 @@ int64_t PictureSource::upload_bytes(const PictureShape& shape) {
   return shape.host_resizes_large() ? std::max(whole, ViewMaker::result_bytes(shape.preprocess, shape.limits)) : whole;
 }
 
+PreprocessConfig preprocess_of(const PictureShape& shape, const Picture& picture) {
+  const PreprocessConfig config = picture.is_of_clip ? of_clip(shape.preprocess) : shape.preprocess;
+  return picture.is_overview ? of_overview(config) : config;
+}
+
 Status PictureSource::open(const Picture& picture) {
   return queue_.on_cuda() ? open_on_device(picture) : prepare_on_host(picture, &prepared_);
 }
@@ -25,7 +30,8 @@ Status PictureSource::feed(const Picture& picture, Extent scratch, RowConsumer& 
 }
 
 Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
-  ImageHasher hasher(shape_.preprocess, picture.width, picture.height, picture.orientation);
+  ImageHasher hasher(picture.is_overview ? of_overview(shape_.preprocess) : shape_.preprocess, picture.width,
+                     picture.height, picture.orientation);
   queue_.wait_for_copies();
   OCELLUS_TRY(feed(picture, {scratch_.picture.host.data, scratch_.picture.host.cols}, hasher));
   *hash = hasher.finish();

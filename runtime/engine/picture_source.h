@@ -24,11 +24,14 @@ struct Picture {
   int32_t width = 0;
   int32_t height = 0;
   bool is_of_clip = false;
+  bool is_overview = false;       // without tiles
   TimePlace time = {};            // a clip's group in its block
   const Picture* next = nullptr;  // the second of a pair of a clip's frames, whose size is the same
 
   int32_t frame_count() const { return next == nullptr ? 1 : 2; }
 };
+
+PreprocessConfig preprocess_of(const PictureShape& shape, const Picture& picture);
 
 /// Wraps encoded bytes that probe_image has accepted.
 inline Picture encoded_picture(const uint8_t* bytes, int64_t byte_count, const ImageFacts& facts) {

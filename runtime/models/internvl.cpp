@@ -88,6 +88,7 @@ ViewBounds internvl_bounds(const PreprocessConfig& config, const ImageLimits& li
 constexpr ViewRules kViews = {.name = "internvl",
                               .marks = {.before = "<img>", .after = "</img>"},
                               .plan = plan_internvl,
+                              .drop_tiles = [](PreprocessConfig* config) { config->max_tiles = 1; },
                               .bounds = internvl_bounds};
 
 /// The 6B tower's layers use RMS norms, and norms of queries and keys; the files do not say so.

@@ -126,6 +126,7 @@ constexpr ViewRules kNextViews = {.name = "llava-next",
                                   .overview_first = true,
                                   .has_map = true,
                                   .plan = plan_llava_next,
+                                  .drop_tiles = [](PreprocessConfig* config) { config->tiled_size_count = 0; },
                                   .bounds = llava_next_bounds};
 
 constexpr const char* kMergeKey = "clip.vision.mm_patch_merge_type";

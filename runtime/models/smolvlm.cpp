@@ -90,9 +90,8 @@ ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& lim
   bounds.tiled_pixels = bounds.tiles * view * view;
   const int64_t tiled = bounds.tiles > 0 ? per_side * view : view;
   const int64_t step = resized_side(config) + int64_t{1};  // made even
-  const int64_t least_step = config.max_tiles > 0 ? view : step;
   const int64_t together =
-      resize_bound_bytes(longest_side(limits), least_step, step) + resize_bound_bytes(step, tiled, tiled);
+      resize_bound_bytes(longest_side(limits), view, step) + resize_bound_bytes(step, tiled, tiled);
   bounds.resize_bytes = std::max(together, resize_bound_bytes(tiled, view, view));
   bounds.stages = 2;
   bounds.stage_pixels = std::max({step * step, tiled * tiled, narrowed_pixels(limits, step)});
@@ -106,6 +105,7 @@ constexpr ViewRules kViews = {.name = "idefics3",
                                         .before_overview = "\n\n<fake_token_around_image><global-img>",
                                         .after = "<fake_token_around_image>"},
                               .plan = plan_smolvlm,
+                              .drop_tiles = [](PreprocessConfig* config) { config->longest_edge = 0; },
                               .bounds = smolvlm_bounds};
 
 /// Makes rules for frames of a video, which have no tiles, and no line ends before them.

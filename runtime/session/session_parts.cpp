@@ -59,12 +59,13 @@ Status to_picture(const ocellus_part& part, const ImageLimits& limits, Frame* fr
   if (part.kind == OCELLUS_PART_FRAME) {
     OCELLUS_TRY(to_frame(*part.frame, frame));
     *out = {.frame = frame, .width = frame->width, .height = frame->height};
-    return {};
+  } else {
+    ImageFacts facts;
+    const auto* const bytes = static_cast<const uint8_t*>(part.bytes);
+    OCELLUS_TRY(probe_image(bytes, part.byte_count, limits, &facts));
+    *out = encoded_picture(bytes, part.byte_count, facts);
   }
-  ImageFacts facts;
-  const auto* const bytes = static_cast<const uint8_t*>(part.bytes);
-  OCELLUS_TRY(probe_image(bytes, part.byte_count, limits, &facts));
-  *out = encoded_picture(bytes, part.byte_count, facts);
+  out->is_overview = (part.flags & OCELLUS_IMAGE_OVERVIEW) != 0;
   return {};
 }
 

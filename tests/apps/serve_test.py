@@ -197,6 +197,21 @@ class Answers(ServeTest):
                                                    "max_tokens": 2})
                 self.assertEqual(status, 200, answer)
 
+    def test_low_detail_is_a_picture_without_its_tiles(self):
+        def asked(detail):
+            url = picture_url(pathlib.Path(board("113")).read_bytes())
+            return {"messages": [user("Hello.", {"type": "image_url", "image_url": {"url": url, "detail": detail}})], "max_tokens": 2}
+        tiny = SOURCE / "tests" / "data" / "families" / "smolvlm"
+        tiled = Server("--model", tiny / "model.gguf", "--mmproj", tiny / "mmproj.gguf")
+        self.addCleanup(tiled.process.kill)
+        for server, has_tiles in ((tiled, True), (self.server, False)):
+            high, low, again = (server.post(asked(detail))[1]["usage"] for detail in ("high", "low", "auto"))
+            self.assertEqual(high["prompt_tokens"], again["prompt_tokens"])
+            self.assertEqual(low["prompt_tokens"] < high["prompt_tokens"], has_tiles)
+        self.assertEqual(tiled.stop()[0], OK)
+        status, answer = self.server.post(asked("sharp"))
+        self.assertEqual((status, answer["error"]["param"]), (400, "messages[0].content[1].image_url.detail"))
+
     def test_urls_escaped_as_other_makers_of_json_do_it_are_read(self):
         plain = json.dumps({"messages": caption_of("113")})
         for escaped in [plain.replace("/", "\\/"), plain.replace("+", "\\u002b").replace("/", "\\u002F"),
