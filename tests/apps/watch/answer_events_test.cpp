@@ -2,6 +2,8 @@
 #include "apps/watch/answer_events.h"
 
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <unistd.h>
 
 namespace ocellus::app {
 namespace {
@@ -63,4 +65,15 @@ TEST_CASE("an event is the beginning of a condition, and what comes during an er
 }
 
 }  // namespace
+TEST_CASE("a command that hangs is killed with its children" * doctest::test_suite("long")) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);  // every process of the command holds the second end
+  CHECK(make_command("sleep 300 | cat")({}) == "killed after 10 s or at the stop");
+  close(ends[1]);
+  pollfd end = {.fd = ends[0], .events = POLLIN, .revents = 0};
+  CHECK(poll(&end, 1, 1000) == 1);
+  CHECK((end.revents & POLLHUP) != 0);
+  close(ends[0]);
+}
+
 }  // namespace ocellus::app
