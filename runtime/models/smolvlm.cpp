@@ -90,8 +90,9 @@ ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& lim
   bounds.tiled_pixels = bounds.tiles * view * view;
   const int64_t tiled = bounds.tiles > 0 ? per_side * view : view;
   const int64_t step = resized_side(config) + int64_t{1};  // made even
+  const int64_t least_step = per_side > 1 ? view : step;   // without tiles, or with fewer
   const int64_t together =
-      resize_bound_bytes(longest_side(limits), view, step) + resize_bound_bytes(step, tiled, tiled);
+      resize_bound_bytes(longest_side(limits), least_step, step) + resize_bound_bytes(step, tiled, tiled);
   bounds.resize_bytes = std::max(together, resize_bound_bytes(tiled, view, view));
   bounds.stages = 2;
   bounds.stage_pixels = std::max({step * step, tiled * tiled, narrowed_pixels(limits, step)});
