@@ -16,8 +16,7 @@ int64_t PictureSource::upload_bytes(const PictureShape& shape) {
 }
 
 PreprocessConfig preprocess_of(const PictureShape& shape, const Picture& picture) {
-  const PreprocessConfig config = picture.is_of_clip ? of_clip(shape.preprocess) : shape.preprocess;
-  return picture.is_overview ? of_overview(config) : config;
+  return picture.is_overview ? of_overview(shape.preprocess) : shape.preprocess;
 }
 
 Status PictureSource::open(const Picture& picture) {
@@ -30,8 +29,7 @@ Status PictureSource::feed(const Picture& picture, Extent scratch, RowConsumer& 
 }
 
 Status PictureSource::identify(const Picture& picture, ImageHash* hash) {
-  ImageHasher hasher(picture.is_overview ? of_overview(shape_.preprocess) : shape_.preprocess, picture.width,
-                     picture.height, picture.orientation);
+  ImageHasher hasher(preprocess_of(shape_, picture), picture.width, picture.height, picture.orientation);
   queue_.wait_for_copies();
   OCELLUS_TRY(feed(picture, {scratch_.picture.host.data, scratch_.picture.host.cols}, hasher));
   *hash = hasher.finish();

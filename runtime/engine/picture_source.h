@@ -31,6 +31,7 @@ struct Picture {
   int32_t frame_count() const { return next == nullptr ? 1 : 2; }
 };
 
+/// The config that tells the picture from others, and that it is planned by unless it is of a clip.
 PreprocessConfig preprocess_of(const PictureShape& shape, const Picture& picture);
 
 /// Wraps encoded bytes that probe_image has accepted.

@@ -37,7 +37,8 @@ Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan*
   if (shape.reduction.planned() && shape.reduction.rule->needs.clips && !picture.is_of_clip)
     return OCELLUS_FAIL(Code::kUnsupported, "the reduction %s reads frames of clips only, no single pictures",
                         shape.reduction.rule->method.name);
-  OCELLUS_TRY(plan_views(preprocess_of(shape, picture), picture.width, picture.height, plan));
+  const PreprocessConfig config = preprocess_of(shape, picture);
+  OCELLUS_TRY(plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan));
   if (picture.time.count > 1) place_in_time(picture.time, plan);
   return {};
 }

@@ -51,17 +51,22 @@ def fault_of(answer, schema):
     return error and error.message[:500]
 
 
+def ask_command(arguments, model, *constraint):
+    """`ask` without a picture, sampled on one thread, but for its seed. `model`: a family's folder; None: the bundled pair."""
+    command = [arguments.program, "ask", "--prompt", "Say something.", *constraint, "--json", "--quiet", "--device", "cpu",
+               "--threads", "1", "--temp", str(TEMPERATURE), "-n", str(arguments.tokens)]
+    if model is not None:
+        folder = FAMILIES / model
+        command += ["--model", str(folder / "model.gguf"), "--mmproj", str(folder / "mmproj.gguf")]
+    return command
+
+
 class Runner:
     """Answers of one model."""
 
     def __init__(self, arguments, model, schema_path):
         self.schema_path = schema_path
-        self.command = [arguments.program, "ask", "--prompt", "Say something.", "--schema", str(schema_path), "--json",
-                        "--quiet", "--device", "cpu", "--threads", "1", "--temp", str(TEMPERATURE), "-n",
-                        str(arguments.tokens)]
-        if model is not None:
-            folder = FAMILIES / model
-            self.command += ["--model", str(folder / "model.gguf"), "--mmproj", str(folder / "mmproj.gguf")]
+        self.command = ask_command(arguments, model, "--schema", str(schema_path))
         self.counts = Counter()
         self.cases = []
         self.next = arguments.first
@@ -115,13 +120,11 @@ def check_formats():
         raise Refused(f"the jsonschema package cannot check {', '.join(sorted(missing))}: install requirements.txt.")
 
 
-def describe(arguments):
+def describe(arguments, command):
     try:
         said = subprocess.run([arguments.program, "devices", "--json"], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise Refused(f"{arguments.program} cannot be run: {error}.") from error
-    command = f"tools/eval/constrained_answers.py OCELLUS --count {arguments.count} --first {arguments.first} --seed " \
-              f"{arguments.seed} --depth {arguments.depth} --answers {arguments.answers} --tokens {arguments.tokens}"
     return {"device": device_name(json.loads(said)["devices"], "cpu"), "date": datetime.date.today().isoformat(),
             "commit": commit(), "command": command, "temperature": TEMPERATURE}
 
@@ -133,7 +136,9 @@ def save(path, report):
 
 
 def run(arguments, folder):
-    report = {**describe(arguments), "models": {}}
+    command = f"tools/eval/constrained_answers.py OCELLUS --count {arguments.count} --first {arguments.first} --seed " \
+              f"{arguments.seed} --depth {arguments.depth} --answers {arguments.answers} --tokens {arguments.tokens}"
+    report = {**describe(arguments, command), "models": {}}
     if arguments.out and arguments.out.exists():
         if not arguments.resume:
             raise Refused(f"{arguments.out} is there already: add --resume to go on with it.")

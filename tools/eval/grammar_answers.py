@@ -9,7 +9,6 @@ are to be sentences of the grammar, and those that are cut to be beginnings of o
 not so, or a grammar is refused. Needs requirements.txt.
 """
 import argparse
-import datetime
 import json
 import subprocess
 import sys
@@ -20,8 +19,7 @@ import llguidance
 import xgrammar
 from llguidance.gbnf_to_lark import any_to_lark
 
-from constrained_answers import FAMILIES, LIMIT_S, MODELS, TEMPERATURE
-from results import commit, device_name
+from constrained_answers import LIMIT_S, MODELS, Refused, ask_command, describe
 
 
 class XGrammarReading:
@@ -67,11 +65,7 @@ def read_grammar(path):
 
 
 def ask(arguments, model, grammar, seed):
-    command = [arguments.program, "ask", "--prompt", "Say something.", "--grammar", str(grammar), "--json", "--quiet",
-               "--device", "cpu", "--threads", "1", "--temp", str(TEMPERATURE), "-n", str(arguments.tokens), "--seed",
-               str(seed)]
-    if model is not None:
-        command += ["--model", str(FAMILIES / model / "model.gguf"), "--mmproj", str(FAMILIES / model / "mmproj.gguf")]
+    command = [*ask_command(arguments, model, "--grammar", str(grammar)), "--seed", str(seed)]
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False)
 
 
@@ -113,13 +107,13 @@ def main():
     paths = sorted(arguments.grammars.glob("*.gbnf"))
     if not paths:
         sys.exit(f"grammar_answers.py: {arguments.grammars} has no *.gbnf.")
-    devices = json.loads(subprocess.run([arguments.program, "devices", "--json"], capture_output=True, check=True).stdout)
-    report = {"what": "answers of each model under each grammar, checked by other readers of it",
-              "device": device_name(devices["devices"], "cpu"), "date": datetime.date.today().isoformat(),
-              "commit": commit(),
-              "command": f"tools/eval/grammar_answers.py OCELLUS GRAMMARS --answers {arguments.answers} "
-                         f"--tokens {arguments.tokens}",
-              "models": arguments.models, "grammars": {path.name: check_grammar(arguments, path) for path in paths}}
+    command = f"tools/eval/grammar_answers.py OCELLUS GRAMMARS --answers {arguments.answers} --tokens {arguments.tokens}"
+    try:
+        report = {"what": "answers of each model under each grammar, checked by other readers of it",
+                  **describe(arguments, command), "models": arguments.models,
+                  "grammars": {path.name: check_grammar(arguments, path) for path in paths}}
+    except Refused as refusal:
+        sys.exit(f"grammar_answers.py: {refusal}")
     print(json.dumps(report, indent=1, ensure_ascii=False))
     return any(counts["invalid"] or counts["failed"] for counts in report["grammars"].values())
 

@@ -28,10 +28,7 @@ Answer ask(Session& session, const test::TestPicture& picture, uint32_t flags) {
   return answer;
 }
 
-bool has_tiles(const Model& model) {
-  const auto engine = test::make_engine(model, test::family_limits());
-  return max_view_count(engine->shape().pictures.preprocess) > 1;
-}
+bool has_tiles(const Engine& engine) { return max_view_count(engine.shape().pictures.preprocess) > 1; }
 
 }  // namespace
 
@@ -40,7 +37,7 @@ TEST_CASE("an overview is the picture under a bound of one tile, and other model
   test::for_each_tiny_family([&](const Model& model) {
     ocellus_limits limits = test::family_limits();
     const auto engine = test::make_engine(model, limits);
-    limits.max_tiles = has_tiles(model) ? 1 : 0;
+    limits.max_tiles = has_tiles(*engine) ? 1 : 0;
     const auto bounded = test::make_engine(model, limits);
     Session& session = test::open_session(*engine);
     Session& other = test::open_session(*bounded);
@@ -48,7 +45,7 @@ TEST_CASE("an overview is the picture under a bound of one tile, and other model
       CAPTURE(picture.width);
       const Answer whole = ask(session, picture, 0), overview = ask(session, picture, OCELLUS_IMAGE_OVERVIEW);
       test::check_equal(overview, ask(other, picture, 0));
-      if (!has_tiles(model)) test::check_equal(overview, whole);
+      if (!has_tiles(*engine)) test::check_equal(overview, whole);
       if (overview.stats.prompt_tokens < whole.stats.prompt_tokens) ++families;
     }
   });
@@ -57,11 +54,11 @@ TEST_CASE("an overview is the picture under a bound of one tile, and other model
 
 TEST_CASE("a library tells overviews from pictures with tiles") {
   test::for_each_tiny_family([](const Model& model) {
-    if (!has_tiles(model)) return;
     test::Shelf shelf;
     ocellus_limits limits = test::linking_limits(OCELLUS_REUSE_MPIC, 3);
     limits.library = 1;
     const auto engine = test::make_engine(model, limits);
+    if (!has_tiles(*engine)) return;
     Session& session = test::open_with(*engine, shelf, "ann");
     for (const uint32_t flags : {0u, OCELLUS_IMAGE_OVERVIEW}) {
       CAPTURE(flags);
