@@ -83,6 +83,13 @@ typedef enum ocellus_thinking {
   OCELLUS_THINKS_ALWAYS = 2   /* its chat template opens a thought in every answer, as Qwen3-VL-Thinking's does */
 } ocellus_thinking;
 
+/* The form in which a model's chat template lists tools, and in which answers call them. */
+typedef enum ocellus_tool_calls {
+  OCELLUS_TOOLS_NONE = 0,
+  OCELLUS_TOOLS_JSON = 1,  /* <tools>, and JSON in <tool_call>: Qwen3-VL's */
+  OCELLUS_TOOLS_GEMMA4 = 2 /* <|tool>, and <|tool_call>call:NAME{...}<tool_call|> */
+} ocellus_tool_calls;
+
 typedef struct ocellus_model_facts {
   char name[64];
   char architecture[32];  /* general.architecture: "llama", "qwen2", ... */
@@ -111,7 +118,7 @@ typedef struct ocellus_model_facts {
   int32_t thinking;       /* ocellus_thinking */
   int32_t thought_tokens; /* standard maximum of a thought: 1024 if it always thinks, else 0 */
   int32_t clip_group;     /* consecutive frames of a clip that are one picture, 1 or 2 */
-  int32_t calls_tools;    /* 1: the chat template lists tools in <tools>, and answers call them in <tool_call> */
+  int32_t calls_tools;    /* ocellus_tool_calls */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the

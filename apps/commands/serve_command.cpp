@@ -157,7 +157,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.params = generate_params(command.common);
   options.vocabulary = model.facts.vocabulary_size;
   options.thinks = model.facts.thinking != OCELLUS_THINKS_NEVER;
-  options.calls_tools = model.facts.calls_tools != 0;
+  options.calls_tools = model.facts.calls_tools;
   options.forms = running.limits.max_constraints;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };

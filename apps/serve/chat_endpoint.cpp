@@ -15,7 +15,7 @@ void check_request(const ServeContext& context, const ChatRequest& request) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
   }
-  if (request.tools.choice == ToolChoice::kAuto && !context.options.calls_tools) {
+  if (request.tools.choice == ToolChoice::kAuto && context.options.calls_tools == OCELLUS_TOOLS_NONE) {
     throw RequestError(400, "This model's chat template has no tools: set tool_choice to required, a function or none.",
                        "tools", "unsupported_parameter");
   }
@@ -83,7 +83,7 @@ void check_videos(const ServeContext& context, const ChatRequest& request) {
 
 void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
   ChatRequest& request = job->request;
-  request = parse_chat_request(&job->body.bytes, context.options.params);
+  request = parse_chat_request(&job->body.bytes, context.options.params, tool_syntax(context.options.calls_tools));
   check_request(context, request);
   context.files.fill_in(&request, job->user, context.options.images);
   check_videos(context, request);

@@ -98,15 +98,11 @@ std::string join_texts(const std::vector<ChatPart>& parts) {
   return text;
 }
 
-std::string show_calls_of(const RequestJson& message, const std::string& param) {
-  const RequestJson* calls = find_field(message, "tool_calls");
-  return calls == nullptr ? "" : show_calls(*calls, param + ".tool_calls");
-}
-
 // Joins consecutive messages of one role.
 class ConversationReader {
  public:
-  ConversationReader(CutText* cut, ChatRequest* request) : cut_(cut), request_(request) {}
+  ConversationReader(CutText* cut, const ToolSyntax& syntax, ChatRequest* request)
+      : cut_(cut), syntax_(syntax), request_(request) {}
 
   void read(const RequestJson& message, const std::string& param) {
     expect_object(message, param);
@@ -123,8 +119,8 @@ class ConversationReader {
     // An assistant message that called a tool, or refused, has no content.
     const bool is_silent = role == "assistant" && find_field(message, "content") == nullptr;
     const auto text = [&] { return is_silent ? "" : join_texts(parse_content(message, param, /*cut=*/nullptr)); };
-    if (role == "assistant") return add_answer(text(), show_calls_of(message, param), param);
-    if (role == "tool") return add_result(text(), param);
+    if (role == "assistant") return add_answer(text(), message, param);
+    if (role == "tool") return add_result(text(), message, param);
     if (role != "system" && role != "developer") {
       throw RequestError(400, param + ".role must be system, user, assistant or tool.", param + ".role");
     }
@@ -132,12 +128,14 @@ class ConversationReader {
   }
 
   void finish() const {
-    if (request_->turns.empty() || is_answered_) {
+    if (last_ == Last::kNothing || last_ == Last::kAnswer) {
       throw RequestError(400, "The last of the messages must be the user's.", "messages");
     }
   }
 
  private:
+  enum class Last : char { kNothing, kUser, kAnswer, kResult };
+
   void add_system(const std::string& text, const std::string& param) {
     if (!request_->turns.empty()) {
       throw RequestError(400, "A system message must come before all others.", param + ".role");
@@ -146,44 +144,71 @@ class ConversationReader {
   }
 
   void add_user(std::vector<ChatPart> parts) {
-    if (request_->turns.empty() || is_answered_) request_->turns.emplace_back();
-    is_answered_ = is_result_ = false;
+    const bool goes_on = last_ == Last::kUser || (last_ == Last::kResult && !syntax_.keeps_turn);
+    if (!goes_on) request_->turns.emplace_back();
+    last_ = Last::kUser;
     std::vector<ChatPart>& all = request_->turns.back().parts;
     all.insert(all.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
   }
 
-  void add_answer(const std::string& text, const std::string& calls, const std::string& param) {
+  void add_answer(const std::string& text, const RequestJson& message, const std::string& param) {
     if (request_->turns.empty()) {
       throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");
     }
     std::string& answer = request_->turns.back().answer;
-    answer += (is_answered_ ? "\n" : "") + text + (text.empty() || calls.empty() ? "" : "\n") + calls;
-    is_answered_ = true;
+    answer += (last_ == Last::kAnswer ? "\n" : "") + text;
+    last_ = Last::kAnswer;
+    const RequestJson* calls = find_field(message, "tool_calls");
+    if (calls == nullptr) return;
+    calls_ = parse_calls(*calls, param + ".tool_calls");
+    for (const EarlierCall& one : calls_) {
+      if (!answer.empty()) answer += syntax_.call_gap;
+      answer += syntax_.show_call(one.call);
+    }
   }
 
-  // The results of tools are read as the user's next turn.
-  void add_result(const std::string& text, const std::string& param) {
-    if (request_->turns.empty() || (!is_answered_ && !is_result_)) {
+  void add_result(const std::string& text, const RequestJson& message, const std::string& param) {
+    if (last_ != Last::kAnswer && last_ != Last::kResult) {
       throw RequestError(400, "A tool message must follow an assistant's calls.", param + ".role");
     }
-    add_user({{.text = show_result(text), .param = param + ".content"}});
-    is_result_ = true;
+    const std::string shown = syntax_.show_result(name_of_tool(message), text);
+    if (syntax_.keeps_turn) {
+      request_->turns.back().answer += shown;
+    } else {
+      add_user({{.text = shown, .param = param + ".content"}});
+    }
+    last_ = Last::kResult;
+  }
+
+  // The tool whose result a message is, by the call's identifier, or by the name that the message states.
+  std::string name_of_tool(const RequestJson& message) const {
+    const auto field = [&](const char* name) {
+      const RequestJson* value = find_field(message, name);
+      return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+    };
+    for (const EarlierCall& one : calls_) {
+      if (!one.id.empty() && one.id == field("tool_call_id")) return one.call.name;
+    }
+    const std::string name = field("name");
+    return name.empty() ? "unknown" : name;
   }
 
   CutText* cut_;
+  const ToolSyntax& syntax_;
   ChatRequest* request_;
-  bool is_answered_ = false, is_result_ = false;  // the last message is an answer, or a tool's
+  Last last_ = Last::kNothing;
+  std::vector<EarlierCall> calls_;  // the newest answer's
 };
 
 }  // namespace
 
-void parse_messages(const RequestJson& body, CutText* cut, ChatRequest* request) {
+void parse_messages(const RequestJson& body, const ToolSyntax& syntax, CutText* cut, ChatRequest* request) {
   const RequestJson* messages = find_field(body, "messages");
   if (messages == nullptr) throw RequestError(400, "messages is missing.", "messages");
   if (!messages->is_array() || messages->empty()) {
     throw RequestError(400, "messages must be an array of one message or more.", "messages");
   }
-  ConversationReader reader(cut, request);
+  ConversationReader reader(cut, syntax, request);
   for (size_t i = 0; i < messages->size(); ++i) reader.read((*messages)[i], "messages[" + std::to_string(i) + "]");
   reader.finish();
 }

@@ -15,6 +15,6 @@ struct CutText;  // apps/serve/data_url.h
 ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
 
 // Reads the field messages into the system message and the turns. Consecutive messages of one role are joined.
-void parse_messages(const RequestJson& body, CutText* cut, ChatRequest* request);
+void parse_messages(const RequestJson& body, const ToolSyntax& syntax, CutText* cut, ChatRequest* request);
 
 }  // namespace ocellus::app

@@ -237,11 +237,11 @@ void parse_answer_fields(const RequestJson& body, const std::set<std::string>& o
 
 namespace {
 
-void parse_called_tools(const RequestJson& body, ChatRequest* request) {
-  request->tools = parse_tools(body);
-  const std::string described = describe_tools(request->tools);
-  if (described.empty()) return;
-  request->system += (request->system.empty() ? "" : "\n\n") + described;
+void parse_called_tools(const RequestJson& body, const ToolSyntax& syntax, ChatRequest* request) {
+  request->tools = parse_tools(body, syntax);
+  if (request->tools.choice == ToolChoice::kNone) return;
+  if (!request->system.empty()) request->system += syntax.system_gap;
+  request->system += syntax.describe(request->tools.tools);
   std::optional<AnswerForm> form = call_form(request->tools);
   if (!form) return;
   if (request->form) {
@@ -275,15 +275,15 @@ void parse_scored(const RequestJson& body, ChatRequest* request) {
 
 }  // namespace
 
-ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults) {
+ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const ToolSyntax& syntax) {
   CutText cut = cut_picture_urls(body);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
   parse_answer_fields(
       json, {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "score_choices"}, &request);
-  parse_messages(json, &cut, &request);
-  parse_called_tools(json, &request);
+  parse_messages(json, syntax, &cut, &request);
+  parse_called_tools(json, syntax, &request);
   parse_top_logprobs(json, &request);
   parse_scored(json, &request);
   return request;

@@ -30,7 +30,7 @@ struct ChatPart {
   bool is_picture() const { return is_image && frames.empty(); }
 };
 
-// The user's message and the model's answer; the answer is empty in the last turn.
+// The user's message and the model's answer; the last turn's is empty, or what it goes on from: calls and results.
 struct ChatTurn {
   std::vector<ChatPart> parts;
   std::string answer;
@@ -79,7 +79,7 @@ inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
 
 // Absent fields have the values of `defaults`. Pictures are decoded in place: *body is changed, must not move, and must
 // outlive them. Throws a RequestError.
-ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults);
+ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const ToolSyntax& syntax);
 
 // Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
 // these and `own` are unknown or refused.

@@ -49,7 +49,7 @@ std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
     steps.push_back({StepKind::kBeginTurn});
     for (const ChatPart& part : turn.parts) steps.push_back(part_step(part));
     steps.push_back({StepKind::kEndTurn});
-    if (&turn != &request.turns.back()) steps.push_back({StepKind::kAnswer, turn.answer});
+    if (&turn != &request.turns.back() || !turn.answer.empty()) steps.push_back({StepKind::kAnswer, turn.answer});
   }
   return steps;
 }

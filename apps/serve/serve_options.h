@@ -26,7 +26,7 @@ struct ServeOptions {
   ocellus_generate_params params;                // defaults of requests
   int32_t vocabulary = 0;                        // number of tokens
   bool thinks = false;                           // the model's answers may begin with a thought
-  bool calls_tools = false;                      // the model's chat template has tools
+  int32_t calls_tools = OCELLUS_TOOLS_NONE;      // the form of tools in the model's chat template
   int32_t forms = 0;                             // forms of answers that are compiled at once; 0: none
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device

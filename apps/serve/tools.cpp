@@ -11,7 +11,6 @@ namespace ocellus::app {
 namespace {
 
 constexpr size_t kMaxTools = 128, kMaxNameBytes = 64;
-constexpr std::string_view kCall = "<tool_call>", kCallEnd = "</tool_call>";
 
 [[noreturn]] void refuse(const std::string& param, const std::string& what) {
   throw RequestError(400, param + " " + what, param);
@@ -44,18 +43,6 @@ std::string expect_name(const RequestJson& function, const std::string& at) {
   return name;
 }
 
-// As Python's json.dumps writes it, and with it chat templates.
-std::string spaced_text(const RequestJson& value) {
-  if (!value.is_structured()) return value.dump();
-  std::string text;
-  for (const auto& [name, one] : value.items()) {
-    if (!text.empty()) text += ", ";
-    if (value.is_object()) text += RequestJson(name).dump() + ": ";
-    text += spaced_text(one);
-  }
-  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
-}
-
 Tool parse_tool(const RequestJson& value, const std::string& at) {
   const RequestJson& function = expect_function(value, at);
   const std::string param = at + ".function";
@@ -65,7 +52,7 @@ Tool parse_tool(const RequestJson& value, const std::string& at) {
   const RequestJson* parameters = find_field(function, "parameters");
   tool.parameters = parameters != nullptr ? *parameters : RequestJson{{"type", "object"}};
   expect_object(tool.parameters, tool.param);
-  tool.shown = spaced_text(value);
+  tool.shown = value;
   return tool;
 }
 
@@ -105,15 +92,11 @@ RequestJson call_schema(const Tool& tool, const std::string& place) {
           {"additionalProperties", false}};
 }
 
-std::string call_text(const std::string& name, const std::string& arguments) {
-  return std::string(kCall) + "\n{\"name\": " + RequestJson(name).dump() + ", \"arguments\": " + arguments + "}\n" +
-         std::string(kCallEnd);
-}
-
 }  // namespace
 
-Tools parse_tools(const RequestJson& body) {
+Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax) {
   Tools tools;
+  tools.syntax = &syntax;
   if (const RequestJson* list = find_field(body, "tools")) {
     if (!list->is_array() || list->size() > kMaxTools) {
       refuse("tools", "must be an array of at most " + std::to_string(kMaxTools) + ".");
@@ -135,18 +118,6 @@ Tools parse_tools(const RequestJson& body) {
   return tools;
 }
 
-std::string describe_tools(const Tools& tools) {
-  if (tools.choice == ToolChoice::kNone) return "";
-  std::string text =
-      "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
-      "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n";
-  for (const Tool& tool : tools.tools) text += tool.shown + "\n";
-  return text +
-         "</tools>\n\nFor each function call, return a json object with function name and arguments within "
-         "<tool_call></tool_call> XML tags:\n<tool_call>\n"
-         "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>";
-}
-
 std::optional<AnswerForm> call_form(const Tools& tools) {
   if (tools.choice == ToolChoice::kNamed) {
     return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, tools.tools[0].parameters.dump(), tools.tools[0].param};
@@ -159,26 +130,25 @@ std::optional<AnswerForm> call_form(const Tools& tools) {
   return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, RequestJson{{"anyOf", std::move(calls)}}.dump(), "tools"};
 }
 
-std::string show_calls(const RequestJson& calls, const std::string& param) {
+std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param) {
   if (!calls.is_array()) refuse(param, "must be an array.");
-  std::string text;
+  std::vector<EarlierCall> parsed;
   for (size_t i = 0; i < calls.size(); ++i) {
     const std::string at = param + "[" + std::to_string(i) + "]";
     const RequestJson& function = expect_function(calls[i], at);
     const RequestJson& arguments = expect_field(function, "arguments", at + ".function");
-    text += (text.empty() ? "" : "\n") +
-            call_text(expect_name(function, at + ".function"), expect_string(arguments, at + ".function.arguments"));
+    const RequestJson* id = find_field(calls[i], "id");
+    parsed.push_back({id == nullptr ? "" : expect_string(*id, at + ".id"),
+                      {expect_name(function, at + ".function"), expect_string(arguments, at + ".function.arguments")}});
   }
-  return text;
+  return parsed;
 }
-
-std::string show_result(const std::string& result) { return "<tool_response>\n" + result + "\n</tool_response>"; }
 
 std::string CallReader::push(std::string_view piece) {
   if (tools_ == nullptr || tools_->choice == ToolChoice::kNone) return std::string(piece);
   held_ += piece;
   const bool is_call = tools_->choice != ToolChoice::kAuto;
-  const size_t shown = is_call ? 0 : find_beginning(held_, kCall);
+  const size_t shown = is_call ? 0 : find_beginning(held_, tools_->syntax->call_begin);
   std::string text = held_.substr(0, shown);
   held_.erase(0, shown);
   return text;
@@ -190,7 +160,7 @@ std::string CallReader::finish() {
     calls_.push_back({tools_->tools[0].name, trim(std::exchange(held_, ""))});
     return "";
   }
-  if (tools_->choice == ToolChoice::kAny ? read_call(held_) : read_calls()) {
+  if (tools_->choice == ToolChoice::kAny ? keep(read_json_call(held_)) : read_calls()) {
     held_.clear();
     if (!tools_->is_parallel) calls_.resize(1);
   } else {
@@ -202,23 +172,17 @@ std::string CallReader::finish() {
 // Reads calls one after the other; true if there is nothing else.
 bool CallReader::read_calls() {
   std::string_view rest = held_;
-  while (rest.starts_with(kCall)) {
-    const size_t end = std::min(rest.find(kCallEnd), rest.size());
-    if (!read_call(rest.substr(kCall.size(), end - kCall.size()))) return false;
-    rest.remove_prefix(std::min(end + kCallEnd.size(), rest.size()));
-    rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
+  while (!rest.empty()) {
+    if (!keep(tools_->syntax->take_call(&rest))) return false;
   }
-  return rest.empty();
+  return true;
 }
 
-bool CallReader::read_call(std::string_view text) {
-  const RequestJson call = RequestJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!call.is_object() || !call.contains("name") || !call.contains("arguments")) return false;
-  const bool is_known = std::any_of(tools_->tools.begin(), tools_->tools.end(),
-                                    [&](const Tool& tool) { return call["name"] == tool.name; });
-  if (!is_known || !call["arguments"].is_object()) return false;
-  calls_.push_back({call["name"].get<std::string>(), call["arguments"].dump()});
-  return true;
+bool CallReader::keep(std::optional<ToolCall> call) {
+  const bool is_known = call && std::any_of(tools_->tools.begin(), tools_->tools.end(),
+                                            [&](const Tool& tool) { return call->name == tool.name; });
+  if (is_known) calls_.push_back(std::move(*call));
+  return is_known;
 }
 
 }  // namespace ocellus::app

@@ -1,8 +1,6 @@
-// Tools that an answer may call: how the model is told of them, and how its calls are found in its answer. The texts
-// are those of Qwen's chat templates, which models of other families also read.
+// Tools that an answer may call: which of them a request names, and its calls in the answer.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +8,7 @@
 
 #include "apps/serve/answer_form.h"
 #include "apps/serve/json_fields.h"
+#include "apps/serve/tool_syntax.h"
 
 namespace ocellus::app {
 
@@ -20,36 +19,25 @@ enum class ToolChoice : char {
   kNamed  // the answer has the arguments of a call of the first tool
 };
 
-struct Tool {
-  std::string name;
-  std::string shown;       // as the model reads it, JSON
-  RequestJson parameters;  // the schema of its arguments
-  std::string param;       // the request's field of that
-};
-
 struct Tools {
   std::vector<Tool> tools;
   ToolChoice choice = ToolChoice::kNone;
   bool is_parallel = true;  // false: of several calls the first one counts
-};
-
-struct ToolCall {
-  std::string name;
-  std::string arguments;  // JSON
+  const ToolSyntax* syntax = &kJsonTools;
 };
 
 // Reads the fields tools and tool_choice. Throws a RequestError.
-Tools parse_tools(const RequestJson& body);
-
-// Returns the part of a system message that lists the tools; empty if answers are text.
-std::string describe_tools(const Tools& tools);
+Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax);
 
 // Returns the form of an answer that must be a call; nullopt: any text will do.
 std::optional<AnswerForm> call_form(const Tools& tools);
 
-// Returns the calls of an earlier answer, and what a tool gave back, as the model reads them.
-std::string show_calls(const RequestJson& calls, const std::string& param);
-std::string show_result(const std::string& result);
+struct EarlierCall {
+  std::string id;
+  ToolCall call;
+};
+// Reads the calls of an earlier answer. Throws a RequestError.
+std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param);
 
 // Takes calls out of an answer. Text from the first call on is held back until finish().
 class CallReader {
@@ -63,7 +51,7 @@ class CallReader {
 
  private:
   bool read_calls();
-  bool read_call(std::string_view text);
+  bool keep(std::optional<ToolCall> call);
 
   const Tools* tools_;
   std::string held_;

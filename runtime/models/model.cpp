@@ -114,7 +114,7 @@ Status Model::read_text() {
   OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
   chat_template_ = detect_chat_template(jinja, tokenizer_);
   if (chat_template_ == ChatTemplate::kChatMl) default_system_ = default_system_prompt(jinja);
-  calls_tools_ = calls_tools(jinja);
+  tool_calls_ = find_tool_calls(jinja);
   return thought_marks_.read(jinja, tokenizer_);
 }
 
@@ -219,7 +219,7 @@ void Model::describe(ocellus_model_facts* out) const {
   out->context_length = text_.context_length;
   out->thinking = static_cast<int32_t>(thought_marks_.thinking());
   out->thought_tokens = thought_marks_.standard_tokens();
-  out->calls_tools = calls_tools_ ? 1 : 0;
+  out->calls_tools = static_cast<int32_t>(tool_calls_);
   if (!has_vision_) return;
   ocellus_limits limits;
   ocellus_limits_init(&limits);

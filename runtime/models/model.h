@@ -73,7 +73,7 @@ class Model {
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
-  bool calls_tools_ = false;
+  ToolCalls tool_calls_ = ToolCalls::kNone;
   std::string_view default_system_;  // in the file's header
   ThoughtMarks thought_marks_;
   int64_t tile_tokens_ = 0;       // maximum text tokens before a tile

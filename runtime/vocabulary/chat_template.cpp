@@ -82,8 +82,10 @@ std::string_view default_system_prompt(std::string_view jinja) {
   return {};
 }
 
-bool calls_tools(std::string_view jinja) {
-  return jinja.find("<tools>") != jinja.npos && jinja.find("<tool_call>") != jinja.npos;
+ToolCalls find_tool_calls(std::string_view jinja) {
+  const auto says = [&](std::string_view text) { return jinja.find(text) != jinja.npos; };
+  if (says("<tools>") && says("<tool_call>")) return ToolCalls::kJson;
+  return says("<|tool>") && says("<|tool_call>call:") ? ToolCalls::kGemma4 : ToolCalls::kNone;
 }
 
 const TurnText& turn_text(ChatTemplate chat_template) { return kTurnTexts[static_cast<int>(chat_template)]; }

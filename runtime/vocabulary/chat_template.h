@@ -21,8 +21,9 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
 /// it writes none.
 std::string_view default_system_prompt(std::string_view jinja);
 
-/// True if the template lists tools in <tools> and has them called in <tool_call>, as Qwen3-VL's does.
-bool calls_tools(std::string_view jinja);
+/// The form in which a template lists tools and has them called: ocellus_tool_calls.
+enum class ToolCalls : uint8_t { kNone, kJson, kGemma4 };
+ToolCalls find_tool_calls(std::string_view jinja);
 
 /// A conversation is
 ///   [system_open system system_close user_after_system | user_first] content user_close answer answer_end

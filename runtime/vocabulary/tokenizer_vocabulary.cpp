@@ -1,5 +1,6 @@
 #include "runtime/vocabulary/tokenizer_vocabulary.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "platform/hex_digit.h"
@@ -13,15 +14,31 @@ constexpr std::string_view kNulSpelling = "\xf0\x9f\x90\x89";  // U+1F409
 
 // Names of end-of-answer tokens in public model families.
 constexpr std::string_view kEndNames[] = {
-    "</s>",          "<|end_of_text|>",    "<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
-    "<end_of_turn>", "<end_of_utterance>", "<|eos|>",       "<eos>",      "<EOT>",      "<|return|>", "<turn|>",
+    "</s>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<end_of_utterance>",
+    "<|eos|>",
+    "<eos>",
+    "<EOT>",
+    "<|return|>",
+    "<turn|>",
+    "<|tool_response>",  // after its calls a model waits for what they give back
 };
 
-bool is_end_name(std::string_view spelling) {
-  for (const std::string_view name : kEndNames) {
-    if (spelling == name) return true;
-  }
-  return false;
+// Marks around Gemma 4's tools, which files hold as control tokens or not: answers show them, and texts write them.
+constexpr std::string_view kToolMarks[] = {
+    "<|tool>", "<tool|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", "<|\"|>",
+};
+
+template <size_t kCount>
+bool is_one_of(std::string_view spelling, const std::string_view (&names)[kCount]) {
+  return std::find(names, names + kCount, spelling) != names + kCount;
 }
 
 // True if byte-level BPE spells the byte as itself: printable Latin-1; the other 68 bytes are spelled, in order, as
@@ -71,8 +88,11 @@ SpelledToken SpelledTokens::next() {
   }
   if (facts_.renames_nul && token.kind() == TokenKind::kNormal && token.spelling == kNulSpelling)
     token.spelling = std::string_view("\0", 1);
+  const bool is_control = token.kind() == TokenKind::kControl;
+  if (is_control && facts_.kind == VocabularyKind::kSpacedPair && is_one_of(token.spelling, kToolMarks))
+    token.kind_number = static_cast<int32_t>(TokenKind::kUserDefined);
   token.ends_generation = id == facts_.eos || id == facts_.eot || id == facts_.eom ||
-                          (is_special_kind(token.kind()) && is_end_name(token.spelling));
+                          (is_special_kind(token.kind()) && is_one_of(token.spelling, kEndNames));
   return token;
 }
 
@@ -84,7 +104,7 @@ int32_t SpelledTokens::guess_kind(TokenId id, std::string_view spelling) const {
     kind = TokenKind::kUnknown;
   } else if (facts_.kind != VocabularyKind::kBytePair && decode_byte_token(spelling) >= 0) {
     kind = TokenKind::kByte;
-  } else if (is_end_name(spelling)) {
+  } else if (is_one_of(spelling, kEndNames)) {
     kind = TokenKind::kControl;
   }
   return static_cast<int32_t>(kind);

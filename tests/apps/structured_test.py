@@ -114,8 +114,9 @@ class Forms(StructuredTest):
         self.assert_refused(["serve", "--schema-size", "1K"], 2, "--schema-size 1K: write a size between 64K and 1G")
 
 
-class Tools(StructuredTest):
+class ToolServer(StructuredTest):
     """The bundled model with a template that says how tools are called."""
+    marks = b""
 
     @classmethod
     def setUpClass(cls):
@@ -125,7 +126,7 @@ class Tools(StructuredTest):
         content = MODEL.read_bytes()
         start = content.index(b"<|im_start|>{% for message")
         length = struct.unpack("<Q", content[start - 8:start])[0]
-        marks = b"<|im_start|><end_of_utterance>{# <tools><tool_call> #}"
+        marks = b"<|im_start|><end_of_utterance>{# " + cls.marks + b" #}"
         path.write_bytes(content[:start] + marks.ljust(length) + content[start + length:])
         cls.server = Server("-m", path, "--mmproj", MMPROJ, "--text-tokens", 3000)
 
@@ -133,6 +134,16 @@ class Tools(StructuredTest):
         """The choice of an answer that is the given text."""
         pattern = "".join(c if c.isalnum() or c in ' "\n<>_:,/' else "\\" + c for c in text)
         return {"structured_outputs": {"regex": pattern}, "max_tokens": 300, **fields}
+
+    def usage(self, messages, **fields):
+        status, answer = self.server.post({"messages": messages, "max_tokens": 1, **fields})
+        self.assertEqual(status, 200, answer)
+        return answer["usage"]["prompt_tokens"]
+
+
+class JsonTools(ToolServer):
+    """Qwen3-VL's form of tools."""
+    marks = b"<tools><tool_call>"
 
     def test_calls_are_taken_out_of_the_text(self):
         call = '<tool_call>\n{"name": "look", "arguments": {"what": "star", "count": 2}}\n</tool_call>'
@@ -177,10 +188,29 @@ class Tools(StructuredTest):
                                  "messages[1].tool_calls[0].function.arguments")]:
             self.assert_refused_field({"messages": messages}, param)
 
-    def usage(self, messages, **fields):
-        status, answer = self.server.post({"messages": messages, "max_tokens": 1, **fields})
-        self.assertEqual(status, 200, answer)
-        return answer["usage"]["prompt_tokens"]
+
+class Gemma4Tools(ToolServer):
+    """Gemma 4's form of tools; its prompts are compared to its own template in tests/apps/serve."""
+    marks = b"<|tool><|tool_call>call:"
+
+    def test_calls_are_taken_out_of_the_text(self):
+        call = '<|tool_call>call:look{what:<|"|>star<|"|>,count:2}<tool_call|>'
+        choice = self.choice(self.said("I look. " + call + call, tools=[tool()]))
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", "I look."))
+        arguments = [json.loads(one["function"]["arguments"]) for one in choice["message"]["tool_calls"]]
+        self.assertEqual(arguments, [{"what": "star", "count": 2}] * 2)
+        choice = self.choice(self.said("<|tool_call>call:look{", tools=[tool()]))
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("stop", "<|tool_call>call:look{"))
+
+    def test_an_answer_goes_on_after_the_result_in_the_same_turn(self):
+        called = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"what": "star"}'}}
+        asked = [user("Look."), {"role": "assistant", "content": None, "tool_calls": [called]}]
+        answered = [*asked, {"role": "tool", "tool_call_id": "call_1", "content": "2"}]
+        one_turn = self.usage(answered)
+        self.assertEqual(self.choice({"messages": answered, "structured_outputs": {"regex": "Two"}})["message"]["content"], "Two")
+        self.assertGreater(self.usage([*answered, user("So?")]), one_turn)
+        self.assertGreater(self.usage([*answered, {"role": "assistant", "content": "Two."}, user("So?")]), one_turn)
+        self.assert_refused_field({"messages": [*answered, {"role": "assistant", "content": "Two."}]}, "messages")
 
 
 class DemandedCalls(StructuredTest):

@@ -43,7 +43,8 @@ bool run(const uint8_t* data, size_t size) {
   ocellus_generate_params_init(&defaults);
   std::string body(data, data + size);
   try {
-    const app::ChatRequest request = app::parse_chat_request(&body, defaults);
+    const app::ToolSyntax& syntax = size % 2 == 0 ? app::kJsonTools : app::kGemma4Tools;
+    const app::ChatRequest request = app::parse_chat_request(&body, defaults, syntax);
     require(!request.turns.empty(), "a request that is accepted says something");
     require(request.params.temperature >= 0 && request.params.top_p > 0 && request.params.top_p <= 1,
             "sampling is within its ranges");

@@ -106,10 +106,12 @@ TEST_CASE("every template has a name") {
 }
 
 TEST_CASE("a template has tools if it lists them and shows how they are called") {
-  CHECK(calls_tools("{%- if tools %}{{- '<tools>' }}{%- endif %}{{- '\\n<tool_call>\\n{\"name\": \"' }}"));
-  CHECK(!calls_tools("{{- '<tools>' }}"));
-  CHECK(!calls_tools("{{- '<tool_call>' }}"));
-  CHECK(!calls_tools(""));
+  CHECK(find_tool_calls("{%- if tools %}{{- '<tools>' }}{%- endif %}{{- '\\n<tool_call>\\n{\"name\": \"' }}") ==
+        ToolCalls::kJson);
+  CHECK(find_tool_calls("{{- '<|tool>' }}{{- '<|tool_call>call:' + function['name'] + '{' -}}") == ToolCalls::kGemma4);
+  for (const char* const none :
+       {"{{- '<tools>' }}", "{{- '<tool_call>' }}", "{{- '<|tool_call>call:' }}", "{{- '<|tool>' }}", ""})
+    CHECK(find_tool_calls(none) == ToolCalls::kNone);
 }
 
 TEST_CASE("a template's own system prompt is read, whatever else it writes") {

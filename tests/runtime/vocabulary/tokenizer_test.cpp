@@ -181,6 +181,25 @@ TEST_CASE("what internlm2 files spell as a dragon is the byte 0, and answers end
   }
 }
 
+TEST_CASE("marks around Gemma 4's tools are text, whatever their kind, and the one before a result ends an answer") {
+  for (const int32_t kind : {3, 4}) {  // control, and user-defined as llama.cpp's converter has it
+    test::GgufBuilder file;
+    file.add_string("tokenizer.ggml.model", "gemma4");
+    file.add_string_array("tokenizer.ggml.tokens", {"a", "b", "<|tool>", "<|tool_call>", "<|\"|>", "<|tool_response>",
+                                                    "<|turn>", "<turn|>", "ab"});
+    file.add_i32_array("tokenizer.ggml.token_type", {1, 1, kind, kind, kind, kind, 3, 3, 1});
+    file.add_string_array("tokenizer.ggml.merges", {"a b"});
+    LoadedTokenizer loaded;
+    parse(file, &loaded);
+    const std::string text = "<|tool>a<|tool_call><|\"|>b<|\"|>";
+    CHECK(loaded.encode(text, false) == Ids{2, 0, 3, 4, 1, 4});
+    CHECK(loaded.decode({2, 0, 3, 4, 1, 4, 6}, false) == text);
+    CHECK(loaded.tokenizer.is_end_of_generation(5));
+    CHECK(loaded.tokenizer.is_end_of_generation(7));
+    CHECK_FALSE(loaded.tokenizer.is_end_of_generation(3));
+  }
+}
+
 TEST_CASE("a text that is any bytes comes back unchanged") {
   test::Random random(7);
   for (const std::string& name : kVocabularies) {
