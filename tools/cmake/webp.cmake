@@ -11,9 +11,9 @@ if(OCELLUS_WEBP STREQUAL "OFF")
 endif()
 find_path(OCELLUS_WEBP_INCLUDE webp/decode.h)
 find_library(OCELLUS_WEBP_ARCHIVE NAMES libwebp.a libwebpdecoder.a)
-if(NOT OCELLUS_WEBP_INCLUDE OR NOT OCELLUS_WEBP_ARCHIVE OR NOT CMAKE_LINKER OR NOT CMAKE_OBJCOPY)
+if(NOT OCELLUS_WEBP_INCLUDE OR NOT OCELLUS_WEBP_ARCHIVE OR NOT CMAKE_OBJCOPY)
   if(OCELLUS_WEBP STREQUAL "ON")
-    message(FATAL_ERROR "OCELLUS_WEBP is ON, but libwebp.a with its headers, ld and objcopy were not found: install libwebp-dev")
+    message(FATAL_ERROR "OCELLUS_WEBP is ON, but libwebp.a with its headers and objcopy were not found: install libwebp-dev")
   endif()
   message(STATUS "Without libwebp.a: WebP is refused by its name")
   return()
@@ -25,19 +25,21 @@ set(ocellus_webp_whole ${CMAKE_BINARY_DIR}/webp_whole.o)
 set(ocellus_webp_names WebPDecode=ocellus_webp_decode WebPInitDecoderConfigInternal=ocellus_webp_init_config)
 set(ocellus_webp_wanted "")
 set(ocellus_webp_renamed "")
+set(ocellus_webp_kept "")
 foreach(name ${ocellus_webp_names} malloc=ocellus_webp_malloc calloc=ocellus_webp_calloc free=ocellus_webp_free)
   list(APPEND ocellus_webp_renamed --redefine-sym=${name})
 endforeach()
 foreach(name ${ocellus_webp_names})
   string(REGEX REPLACE "=.*" "" before ${name})
   string(REGEX REPLACE ".*=" "" after ${name})
-  list(APPEND ocellus_webp_wanted -u ${before})
-  list(APPEND ocellus_webp_renamed --keep-global-symbol=${after})
+  list(APPEND ocellus_webp_wanted -Wl,-u,${before})
+  list(APPEND ocellus_webp_kept --keep-global-symbol=${after})
 endforeach()
 add_custom_command(
   OUTPUT ${ocellus_webp_object}
-  COMMAND ${CMAKE_LINKER} -r ${ocellus_webp_wanted} ${OCELLUS_WEBP_ARCHIVE} -o ${ocellus_webp_whole}
-  COMMAND ${CMAKE_OBJCOPY} ${ocellus_webp_renamed} ${ocellus_webp_whole} ${ocellus_webp_object}
+  COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib ${ocellus_webp_wanted} ${OCELLUS_WEBP_ARCHIVE} -o ${ocellus_webp_whole}
+  COMMAND ${CMAKE_OBJCOPY} ${ocellus_webp_renamed} ${ocellus_webp_whole}  # in one call LLVM's keeps names from before
+  COMMAND ${CMAKE_OBJCOPY} ${ocellus_webp_kept} ${ocellus_webp_whole} ${ocellus_webp_object}
   DEPENDS ${OCELLUS_WEBP_ARCHIVE} COMMENT "Cutting the decoder out of ${OCELLUS_WEBP_ARCHIVE}" VERBATIM)
 set_source_files_properties(${ocellus_webp_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_custom_target(ocellus_webp_object DEPENDS ${ocellus_webp_object})  # made once, whoever needs it first
