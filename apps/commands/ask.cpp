@@ -79,8 +79,11 @@ void prepare_choices(AskOptions* options) {
 }
 
 int run_ask_since(const AskOptions& options) {
-  if (!options.image_paths.empty() || !options.clip.path.empty() || options.boxes)
-    throw Failure(kExitUsage, "--since asks about frames in a library: leave out pictures, --clip and --boxes.");
+  if (!options.image_paths.empty() || !options.clip.path.empty() || options.boxes ||
+      options.common.constraint != nullptr)
+    throw Failure(kExitUsage,
+                  "--since asks about frames in a library, and answers in words: leave out pictures, --clip, --boxes, "
+                  "--schema and the like.");
   return run_ask_day(options.common, options.prompt, options.day);
 }
 

@@ -67,7 +67,10 @@ ocellus_plan Narrator::plan(const Model& model, const NarratorOptions& options, 
 }
 
 Narrator::Narrator(const Model& model, const NarratorOptions& options, const WatchSettings& settings)
-    : common_(apply(options, settings)), running_(start(model, common_, needs_of(options, settings))) {
+    : common_(apply(options, settings)),
+      question_options_(common_),
+      running_(start(model, common_, needs_of(options, settings))) {
+  question_options_.constraint = nullptr;
   others_ = open_more_sessions(running_, common_.cache.owner, *common_.sessions - 1);
   if (options.memory == MemoryKind::kLibrary) {
     // Captions are those of frames that are read where they stand; what is linked loses a little.

@@ -35,11 +35,13 @@ class Narrator {
   std::vector<ocellus_session*> questions() const;
   const Running& running() const { return running_; }
   const CommonOptions& options() const { return common_; }
+  // The form of captions, as --schema gives it, is not that of answers to questions.
+  const CommonOptions& question_options() const { return question_options_; }
 
  private:
   ocellus_status begin_turn(std::vector<TurnPart>* parts);
 
-  CommonOptions common_;
+  CommonOptions common_, question_options_;
   Running running_;
   Sessions others_;  // besides that of captions
   std::unique_ptr<FrameMemory> memory_;

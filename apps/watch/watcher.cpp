@@ -154,7 +154,10 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
     if (day_) {
       answer_from_day(question.text, tell, &answer);
     } else {
-      narrator.memory().ask(question.text, narrator.options(), tell, log_.records(0, WatchLog::kMaxRecords), &answer);
+      // Captions of a form are no descriptions.
+      const bool describes = options_.narrator.common.constraint == nullptr;
+      narrator.memory().ask(question.text, narrator.question_options(), tell,
+                            log_.records(0, describes ? WatchLog::kMaxRecords : 0), &answer);
     }
   } catch (const Failure& failure) {
     answer.error = failure.what();
@@ -166,7 +169,7 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
 void Watcher::answer_from_day(const std::string& question, const TextSink& sink, QuestionAnswer* answer) {
   const int64_t start_ns = monotonic_ns();
   const Narrator& narrator = engine_.narrator();
-  DayAnswerer answerer(narrator.questions(), day_->frames(), narrator.options(), engine_.settings().frames);
+  DayAnswerer answerer(narrator.questions(), day_->frames(), narrator.question_options(), engine_.settings().frames);
   DayAnswer found;
   answerer.ask(question, now_ms(), sink, &found);
   answer->text = found.text;

@@ -28,6 +28,18 @@ class AnswerEvents(ConstraintTest):
         self.assertEqual(self.lines(frames=1)[0]["answer"], ANSWER)
         self.assertNotIn("answer", self.lines("-n", 8, frames=1)[0])
 
+    def test_questions_are_answered_in_words(self):
+        with Watching(*self.watch) as watch:
+            watch.wait_for(lambda: watch.of_kind("caption", id=2))
+            for question in ("Describe image 1.", "When did the green star appear?", "What changed?"):
+                watch.type(question)
+            answers = watch.wait_for(lambda: watch.of_kind("answer") if len(watch.of_kind("answer")) == 3 else None)
+            watch.type("/quit")
+            self.assertEqual(watch.finish(), OK)
+        for answer in answers:
+            self.assertEqual(answer["error"], "")
+            self.assertRegex(answer["text"], r"\A[A-Z][^{}]*\.\Z")
+
     def test_ready_schemas_are_found_by_name(self):
         for name in ("count", "objects", "yes_no"):
             self.assertIsInstance(json.loads(self.answer("ask", "--prompt", "?", "--schema", name)), dict)

@@ -147,6 +147,7 @@ class DayTest(FolderTest):
                 (("watch", "synthetic", "--memory", "library", *library, "--reuse", "prefix"), USAGE, "at any place"),
                 (("ask", "--since", "1h", "--prompt", "What changed?"), USAGE, "add --library DIR"),
                 (("ask", *library, "--since", "1h", "--prompt", "x", board("006")), USAGE, "leave out pictures"),
+                (("ask", *library, "--since", "1h", "--prompt", "x", "--schema", "count"), USAGE, "answers in words"),
                 (("ask", *library, "--since", "breakfast", "--prompt", "x"), USAGE, "--since breakfast: write a time"),
                 (("ask", *library, "--since", "1h", "--until", "x", "--prompt", "x"), USAGE, "--until x: write a time"),
                 (("ask", *library, "--owner", "nobody", "--since", "1h", "--prompt", "x"), USAGE, "no frames there"),
