@@ -8,8 +8,6 @@ namespace {
 constexpr int kPlaces = 18;
 constexpr int64_t kMaxExponent = 1'000'000'000;  // no text has that number of digits
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 uint64_t power_of_ten(int64_t exponent) {
   uint64_t power = 1;
   for (; exponent > 0; --exponent) power *= 10;

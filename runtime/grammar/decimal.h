@@ -6,6 +6,8 @@
 
 namespace ocellus {
 
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 struct Decimal {
   bool is_negative = false;
   uint64_t whole = 0;     // below 10^18

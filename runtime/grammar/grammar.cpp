@@ -36,6 +36,8 @@ int32_t Grammar::put(const T& value) {
   return static_cast<int32_t>(index);
 }
 
+Expression Grammar::add(const Node& node) { return put(node); }
+
 uint8_t Grammar::depth_over(Expression e) {
   const int depth = e == kNoExpression ? 1 : node(e).depth + 1;
   if (depth > kMaxExpressionDepth)

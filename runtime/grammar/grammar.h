@@ -102,7 +102,7 @@ class Grammar {
   }
   template <class T>
   int32_t put(const T& value);
-  Expression add(const Node& node) { return put(node); }
+  Expression add(const Node& node);
   Expression add_list(ExpressionKind kind, const ExpressionList& list);
   Expression add_encoded(const CharacterRange& range);
   uint8_t depth_over(Expression e);

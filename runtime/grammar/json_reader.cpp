@@ -7,13 +7,12 @@
 #include "platform/hex_digit.h"
 #include "platform/utf8.h"
 #include "quant/name_table.h"
+#include "runtime/grammar/decimal.h"
 #include "runtime/grammar/text_after.h"
 #include "runtime/grammar/text_cursor.h"
 
 namespace ocellus {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// The value of four hexadecimal digits, -1 if they are not.
 int32_t read_hex(std::string_view text) {

@@ -14,7 +14,7 @@
 namespace ocellus {
 namespace {
 
-constexpr uint64_t kMagic = 0x0031'5245'4E57'4F4Full;  // "OOWNER1" and a zero
+constexpr uint64_t kOwnersMagic = 0x0031'5245'4E57'4F4Full;  // "OOWNER1" and a zero
 constexpr int64_t kRecordBytes = 256;
 constexpr int64_t kChecked = kRecordBytes - 8;  // then the checksum
 
@@ -55,7 +55,7 @@ Status draw_secret(OwnerSecret* out) {
 Status write_owner(LibraryFiles& files, const LibraryPath& folder, const OwnerRecord& record) {
   std::byte bytes[kRecordBytes] = {};
   OwnerRecord copy = record;
-  uint64_t magic = kMagic;
+  uint64_t magic = kOwnersMagic;
   FieldWalk walk = FieldWalk::writing(bytes, kChecked);
   walk_record(walk, magic, copy);
   uint64_t checksum = library_checksum(bytes, kChecked);
@@ -79,7 +79,7 @@ bool read_owner(LibraryFiles& files, const LibraryPath& folder, const char* file
   FieldWalk walk = FieldWalk::reading(bytes, kChecked);
   walk_record(walk, magic, *out);
   const bool is_named = is_owner_name(out->name.view()) || out->name.view() == kSharedName;
-  return walk.is_sound() && magic == kMagic && checksum == library_checksum(bytes, kChecked) && is_named &&
+  return walk.is_sound() && magic == kOwnersMagic && checksum == library_checksum(bytes, kChecked) && is_named &&
          std::strcmp(file_name, OwnerFileName(out->name.view()).text) == 0;
 }
 

@@ -200,7 +200,7 @@ constexpr ocellus_method_option kCoverOptions[] = {
 constexpr ocellus_method_option kConditionalOptions[] = {
     {"sign", nullptr, -1, 1, 1, "-1",
      "-1: rows unlike the text are relevant, as published for CLIP; 1: those like it."}};
-constexpr ocellus_method_option kRandomOptions[] = {{"seed", nullptr, 0, 1e9, 1, "0", "Seed of the choice."}};
+constexpr ocellus_method_option kRandomRowsOptions[] = {{"seed", nullptr, 0, 1e9, 1, "0", "Seed of the choice."}};
 
 constexpr ocellus_method_option kLayerOptions[] = {
     {"layer", nullptr, 1, 1000, 1, "2",
@@ -245,7 +245,7 @@ constexpr ReductionRule kRules[] = {
     {describe_method("pool-rows", "baseline", "Neighbours averaged, as if the picture were smaller."),
      {.places = true, .merges = true},
      pool_rows},
-    {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomOptions), {}, choose_at_random}};
+    {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomRowsOptions), {}, choose_at_random}};
 
 }  // namespace
 
