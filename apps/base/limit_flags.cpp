@@ -31,6 +31,7 @@ constexpr LimitFlag kFlags[] = {{"(lean)", "(--lean)"},
                                 {"(view_change)", "(--view-change)"},
                                 {"(kept_views)", "(--kept-views)"},
                                 {"(max_text_tokens)", "(--text-tokens)"},
+                                {"plan more text tokens", "plan more text tokens (--text-tokens)"},
                                 {"(max_image_pixels)", "(--image-pixels)"},
                                 {"(max_whole_pixels)", "(--whole-pixels)"},
                                 {"(max_prompt_rows)", "(--prompt-rows)"}};

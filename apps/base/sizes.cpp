@@ -3,6 +3,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 
 namespace ocellus::app {
@@ -69,7 +70,8 @@ std::optional<int64_t> parse_seconds(const std::string& text) {
 std::string format_number(double value, int decimals) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
+  const bool is_zero = std::strspn(text + 1, "0.") == std::strlen(text + 1);
+  return text[0] == '-' && is_zero ? text + 1 : text;
 }
 
 std::string format_mib(int64_t bytes) { return format_number(static_cast<double>(bytes) / (1024.0 * 1024.0), 1); }

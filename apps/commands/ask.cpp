@@ -1,6 +1,7 @@
 // ocellus ask --prompt TEXT IMAGE...
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <set>
 
@@ -50,6 +51,16 @@ void remark_on_cut_boxes(const Answer& answer, const AskOptions& options) {
   if (!options.boxes || options.common.quiet || answer.stats.stop != OCELLUS_STOP_MAX_TOKENS) return;
   print_note("The answer was cut after " + format_count(options.common.answer_tokens, "token") +
              ", and with it the boxes that follow; see -n.");
+}
+
+// Choices share what is left when all else is ruled out, however improbable they are.
+void remark_on_choices(const Answer& answer, const CommonOptions& common) {
+  double sum = 0;
+  for (const Choice& choice : answer.choices) sum += std::exp(choice.log_probability);
+  if (common.quiet || answer.choices.empty() || sum >= 0.01) return;
+  print_note(
+      "The model is unlikely to answer with any of these: it spells its answers otherwise, perhaps with a capital "
+      "letter or a full stop. Ask without --choices to see one.");
 }
 
 nlohmann::ordered_json clip_json(const Clip& clip) {
@@ -132,6 +143,7 @@ int run_ask(AskOptions options) {
     if (retrieves) object["retrieved"] = retrieved_json(taken);
     if (!answer.thought.empty()) object["thought"] = answer.thought;
     object.update(stats_json(answer.stats));
+    if (!answer.choices.empty()) object.erase("stop");  // nothing was generated
     object["arena_bytes"] = running.plan.total_bytes;
     object["policy"] = policy_json(running.limits);
     print(json_line(object));
@@ -140,6 +152,7 @@ int run_ask(AskOptions options) {
   }
   if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
   remark_on_cut_boxes(answer, options);
+  remark_on_choices(answer, options.common);
   remark_on_end(answer, model, options.common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }

@@ -205,9 +205,12 @@ std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRe
   }
   if (is_cross_site(request)) return refuse_origin();
   if (is_open || is_open_path) return std::nullopt;
-  if (!rules.keys.empty())
-    return request.user.empty() ? std::optional(refuse_unknown("An API key is needed: as 'Authorization: Bearer KEY'."))
-                                : std::nullopt;
+  if (!rules.keys.empty()) {
+    if (!request.user.empty()) return std::nullopt;
+    const bool has_key = !bearer_token(request.header("authorization")).empty();
+    return refuse_unknown(has_key ? "This API key is none of the server's."
+                                  : "An API key is needed: as 'Authorization: Bearer KEY'.");
+  }
   if (is_equal_in_constant_time(bearer_token(request.header("authorization")), rules.token)) return std::nullopt;
   if (is_equal_in_constant_time(cookie_value(request.header("cookie"), rules.cookie_name), rules.token)) {
     if (request.argument("token").empty() || !is_read_only(request)) return std::nullopt;

@@ -61,6 +61,7 @@ std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
       throw RequestError(400, param + " is not supported by this server.", param, "unsupported_parameter");
     }
   }
+  if (!form) throw RequestError(400, at + " must have one of json, regex, choice and grammar.", at);
   return form;
 }
 

@@ -122,7 +122,7 @@ class ConversationReader {
     if (role == "assistant") return add_answer(text(), message, param);
     if (role == "tool") return add_result(text(), message, param);
     if (role != "system" && role != "developer") {
-      throw RequestError(400, param + ".role must be system, user, assistant or tool.", param + ".role");
+      throw RequestError(400, param + ".role must be system, developer, user, assistant or tool.", param + ".role");
     }
     add_system(text(), param);
   }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -58,28 +59,64 @@ bool is_empty_or_zero(const RequestJson& value) {
          (value.is_boolean() && !value.get<bool>());
 }
 
-// Returns true if a known but unsupported field of OpenAI's API has a value that requests nothing.
+// Fields of OpenAI's API, of vLLM and of llama.cpp's server that would change an answer, with the field to use instead.
+const std::map<std::string, std::string> kUnserved = {{"tools", ""},
+                                                      {"tool_choice", ""},
+                                                      {"functions", "tools"},
+                                                      {"function_call", "tool_choice"},
+                                                      {"top_logprobs", ""},
+                                                      {"store", ""},
+                                                      {"audio", ""},
+                                                      {"modalities", ""},
+                                                      {"prediction", ""},
+                                                      {"reasoning_effort", "thinking_token_budget"},
+                                                      {"verbosity", ""},
+                                                      {"web_search_options", ""},
+                                                      {"guided_json", "structured_outputs"},
+                                                      {"guided_regex", "structured_outputs"},
+                                                      {"guided_choice", "structured_outputs"},
+                                                      {"guided_grammar", "structured_outputs"},
+                                                      {"json_schema", "response_format"},
+                                                      {"n_predict", "max_tokens"},
+                                                      {"repeat_penalty", "repetition_penalty"},
+                                                      {"repeat_last_n", ""},
+                                                      {"dry_penalty_last_n", ""},
+                                                      {"dry_sequence_breakers", ""},
+                                                      {"dynatemp_range", ""},
+                                                      {"mirostat", ""},
+                                                      {"xtc_probability", ""},
+                                                      {"samplers", ""},
+                                                      {"min_tokens", ""},
+                                                      {"stop_token_ids", "stop"},
+                                                      {"bad_words", "logit_bias"},
+                                                      {"allowed_token_ids", "logit_bias"},
+                                                      {"length_penalty", ""},
+                                                      {"use_beam_search", ""},
+                                                      {"prompt_logprobs", ""},
+                                                      {"n_probs", "top_logprobs"},
+                                                      {"chat_template", ""},
+                                                      {"continue_final_message", ""},
+                                                      {"suffix", ""}};
+
+// Returns true if an unsupported field has a value that requests nothing.
 bool asks_for_nothing(const std::string& name, const RequestJson& value) {
   if (name == "modalities") return value == RequestJson::array({"text"});
   if (name == "function_call") return value == "none" || value == "auto";
-  static const std::set<std::string> kUnserved = {"tools", "functions", "top_logprobs", "store"};
-  return kUnserved.count(name) != 0 && is_empty_or_zero(value);
+  if (name == "length_penalty") return value == 1;
+  return name != "tool_choice" && is_empty_or_zero(value);
 }
 
 // Adds unknown fields to `unknown`; refuses known but unsupported ones.
 void check_fields(const RequestJson& body, const std::set<std::string>& own, std::vector<std::string>* unknown) {
   for (const auto& [name, value] : body.items()) {
-    if (value.is_null() || kKnown.count(name) != 0 || own.count(name) != 0 || kIgnored.count(name) != 0 ||
-        asks_for_nothing(name, value)) {
-      continue;
+    if (value.is_null() || kKnown.count(name) != 0 || own.count(name) != 0 || kIgnored.count(name) != 0) continue;
+    const auto unserved = kUnserved.find(name);
+    if (unserved == kUnserved.end()) {
+      unknown->push_back(name);
+    } else if (!asks_for_nothing(name, value)) {
+      const std::string instead = unserved->second.empty() ? "." : ": use " + unserved->second + ".";
+      throw RequestError(400, name + " is not supported by this server" + instead, name, "unsupported_parameter");
     }
-    static const std::set<std::string> kUnserved = {
-        "tools", "tool_choice", "functions",  "function_call",    "top_logprobs", "store",
-        "audio", "modalities",  "prediction", "reasoning_effort", "verbosity",    "web_search_options"};
-    if (kUnserved.count(name) != 0) {
-      throw RequestError(400, name + " is not supported by this server.", name, "unsupported_parameter");
-    }
-    unknown->push_back(name);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "apps/serve/json_fields.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "apps/http/http_json.h"
@@ -16,6 +17,14 @@ std::string format_limit(double value) {
   return text.size() > 2 && text.substr(text.size() - 2) == ".0" ? text.substr(0, text.size() - 2) : text;
 }
 
+// The place of a character by its number, from 1.
+std::string place_text(std::string_view text, size_t byte) {
+  const std::string_view before = text.substr(0, byte > 0 ? byte - 1 : 0);
+  const size_t line_begin = before.rfind('\n') + 1;  // 0 without one
+  return ": line " + std::to_string(std::count(before.begin(), before.end(), '\n') + 1) + ", column " +
+         std::to_string(before.size() - line_begin + 1);
+}
+
 }  // namespace
 
 RequestJson parse_request_json(std::string_view body) {
@@ -24,8 +33,14 @@ RequestJson parse_request_json(std::string_view body) {
     throw RequestError(413, "The request has more than " + std::to_string(kMaxBytes) + " bytes besides its pictures.",
                        "messages", "body_too_large");
   }
-  RequestJson json = RequestJson::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) throw RequestError(400, "The body is not valid JSON in UTF-8.");
+  if (body.empty()) throw RequestError(400, "The body is empty: it must be a JSON object.");
+  RequestJson json;
+  try {
+    json = RequestJson::parse(body);
+  } catch (const RequestJson::exception& error) {
+    const auto* const place = dynamic_cast<const RequestJson::parse_error*>(&error);
+    throw RequestError(400, "The body is not valid JSON in UTF-8" + (place ? place_text(body, place->byte) : "") + ".");
+  }
   if (!json.is_object()) throw RequestError(400, "The body must be a JSON object.");
   return json;
 }

@@ -18,6 +18,13 @@ constexpr std::streamsize kMostBytes = (std::streamsize{1} << 20) + 1;
 // The library's bounds.
 constexpr int64_t kLeastTableBytes = int64_t{64} << 10, kMostTableBytes = int64_t{1} << 30;
 
+// Returns " (ready schemas: NAME, NAME)".
+std::string list_names() {
+  std::string names;
+  for (const EmbeddedFile& ready : schema_files()) names += (names.empty() ? " (ready schemas: " : ", ") + std::string(ready.path);
+  return names + ")";
+}
+
 // Reads a file, else a ready schema of that name.
 std::string read_text(const std::string& path, int32_t kind) {
   std::error_code ignored;
@@ -28,7 +35,8 @@ std::string read_text(const std::string& path, int32_t kind) {
   }
   if (std::filesystem::is_directory(path, ignored)) throw Failure(kExitBadInput, path + " is a folder, not a file.");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw file_failure(path, "cannot be opened");
+  const bool may_be_name = kind == OCELLUS_CONSTRAINT_SCHEMA && path.find('/') == std::string::npos;
+  if (!file) throw file_failure(path + (may_be_name ? list_names() : ""), "cannot be opened");
   std::string text(static_cast<size_t>(kMostBytes), '\0');
   file.read(text.data(), kMostBytes);
   if (file.bad() || file.gcount() == 0) throw Failure(kExitBadInput, path + ": there is nothing to read.");

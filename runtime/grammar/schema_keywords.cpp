@@ -19,6 +19,7 @@ constexpr Keyword kKeywords[] = {
     {"deprecated", kNote},
     {"readOnly", kNote},
     {"writeOnly", kNote},
+    {"discriminator", kNote},  // OpenAPI's: which choice it is stands in the choices
     {"$ref", kApplied},
     {"allOf", kApplied},
     {"anyOf", kChoice},
@@ -81,6 +82,7 @@ constexpr NamedType kTypes[] = {
 Keyword find_keyword(std::string_view name) {
   for (const Keyword& keyword : kKeywords)
     if (keyword.name == name) return keyword;
+  if (name.starts_with("x-")) return {name, kNote};  // an extension
   return {name};
 }
 

@@ -32,7 +32,8 @@ Status find_one(SchemaReader& reader, const SchemaParts& parts, const char* keyw
 
 Status SchemaReader::read_type(int32_t index, uint8_t* types) {
   const uint8_t type = node(index).kind == JsonKind::kString ? find_type(node(index).text) : uint8_t{kNoType};
-  if (type == kNoType) return reject(index, "this is no type");
+  if (type == kNoType)
+    return reject(index, "this is no type: write string, number, integer, boolean, null, array or object");
   *types = static_cast<uint8_t>(*types | type);
   return {};
 }
@@ -103,7 +104,8 @@ Status add_string_type(SchemaReader& reader, const SchemaParts& parts, Expressio
     return *out = reader.json().string(counts.least, counts.most), g.status();
   if (pattern != kNoJson && format != kNoJson) return reader.refuse(pattern, "this cannot be combined with a format");
   const int32_t place = pattern != kNoJson ? pattern : format;
-  if (counts.least > 0 || counts.most != kUnbounded)
+  const bool has_counts = counts.least > 0 || counts.most != kUnbounded;
+  if (has_counts && (format == kNoJson || !fits_format(reader.node(format).text, counts.least, counts.most)))
     return reader.refuse(place, "this cannot be combined with minLength and maxLength");
   Expression e = kNoExpression;
   const std::string_view text = reader.node(place).text;

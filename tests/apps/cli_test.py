@@ -76,6 +76,9 @@ class Answers(ProgramTest):
         (one,) = self.objects(*asked, "a, b", "--choices", "A large cyan star.")
         self.assertEqual([choice["choice"] for choice in one["choices"]], ["A large cyan star.", "a, b"])
         self.assertAlmostEqual(sum(choice["probability"] for choice in one["choices"]), 1)
+        self.assertNotIn("stop", one)
+        for choices, is_told in [("yes,no", True), ("no, A large cyan star.", False)]:
+            self.assertEqual("unlikely to answer with any of these" in run(*asked, choices).stderr, is_told)
 
     def test_log_probabilities_of_an_answer(self):
         asked = ["ask", "--prompt", "What is on the left?", board("115"), "--logprobs", 2]

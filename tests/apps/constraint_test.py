@@ -49,6 +49,9 @@ class Refused(ConstraintTest):
         for flags in (["--json-answer", "--regex", "a"], ["--schema", schema, "--json-answer"]):
             self.assert_refused([*ASK, *flags], USAGE, "an answer has one constraint")
 
+    def test_a_name_that_is_no_ready_schema_is_told_with_those_that_are(self):
+        self.assert_refused([*ASK, "--schema", "nope"], BAD_INPUT, r"nope \(ready schemas: count, objects, yes_no\): cannot be opened")
+
     def test_files_that_cannot_be_read_are_named(self):
         empty = self.file("empty", "")
         for flag in ("--schema", "--grammar"):

@@ -267,7 +267,7 @@ class Files(FilesTest):
         for headers in [{}, {"Authorization": "Bearer ann"}, {"Authorization": "Bearer "}, {"Authorization": "ann-key-1"}]:
             for method, path in [("GET", "/v1/files"), ("GET", "/v1/models"), ("POST", "/v1/chat/completions")]:
                 status, answer = self.call(method, path, {}, b"{}" if method == "POST" else None, headers)
-                self.assert_error((status, answer), 401, "API key is needed", None, "invalid_api_key")
+                self.assert_error((status, answer), 401, "API key", None, "invalid_api_key")
         self.assertEqual(self.call("GET", "/v1/files?token=ann-key-1", {})[0], 401)
         self.assertEqual(self.call("GET", "/healthz", {})[0], 200)
         _, out, errors = self.server.stop()

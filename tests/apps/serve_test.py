@@ -305,11 +305,20 @@ class Errors(ServeTest):
         hello = [{"role": "user", "content": "Hello."}]
         for field, value in [("n", 0), ("n", 9), ("n", "x"), ("tool_choice", "required"), ("functions", [{}]),
                              ("top_logprobs", 2), ("audio", {"voice": "x"}),
-                             ("modalities", ["audio"]), ("reasoning_effort", "low")]:
+                             ("modalities", ["audio"]), ("min_tokens", 5), ("prompt_logprobs", 1), ("chat_template", "x")]:
             with self.subTest(field=field):
                 self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} ")
+        for field, value, instead in [("guided_regex", "a", "structured_outputs"), ("json_schema", {"a": 1}, "response_format"),
+                                      ("repeat_penalty", 1.1, "repetition_penalty"), ("reasoning_effort", "low", "thinking_token_budget")]:
+            with self.subTest(field=field):
+                self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} is not supported by this server: use {instead}\\.")
+        self.server.ask(hello, min_tokens=0, functions=[], length_penalty=1.0)
 
     def test_a_body_that_is_not_json_is_refused(self):
+        for body, place in [(b"", "The body is empty"), (b'{"a":\n  tru}', "line 2, column 6"), (b'{"a": "\xff"}', "line 1, column 8")]:
+            status, answer = self.server.post(body)
+            self.assertEqual(status, 400)
+            self.assertIn(place, answer["error"]["message"])
         for body in [b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b'{"messages": "\xff"}', b'{"a": NaN}', b"{}{}",
                      b"[" * 100000, b'{"a":' * 100000, b"[" + b"1," * 3000000 + b"1]", b'{"messages": "\\ud800"}']:
             with self.subTest(body=body[:20]):

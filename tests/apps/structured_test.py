@@ -87,7 +87,7 @@ class Forms(StructuredTest):
                 ({"response_format": schema_format({"minimum": 3, "maximum": 2, "type": "integer"})}, schema),
                 ({"response_format": schema_format(5)}, schema),
                 ({"structured_outputs": {"regex": "("}}, "structured_outputs.regex"), ({"structured_outputs": []}, "structured_outputs"),
-                ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
+                ({"structured_outputs": {}}, "structured_outputs"), ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
                 ({"structured_outputs": {"choice": [1]}}, "structured_outputs.choice"),
                 ({"structured_outputs": {"lark": "x"}}, "structured_outputs.lark"),
                 ({"structured_outputs": {"regex": "a", "json": {}}}, "structured_outputs"),

@@ -68,7 +68,17 @@ TEST_CASE("formats are held") {
         {"\"\"", "\"-a\"", "\"a-\"", "\"a..b\""});
   check(R"({"type": "string", "format": "uri"})", {"\"https://example.org:80/a/b?c=d#e\"", "\"ftp://a\""},
         {"\"example.org\"", "\"http:\"", "\"http://a b\""});
-  check_refused(R"({"items": {"format": "regex"}})", "#/items/format: the format is not supported");
+  check(R"({"type": "string", "format": "duration"})",
+        {"\"P1D\"", "\"P1DT2H\"", "\"PT1M30S\"", "\"P2W\"", "\"P1Y2M3DT4H5M6S\""},
+        {"\"P\"", "\"PT\"", "\"P1DT\"", "\"P1H\"", "\"1D\"", "\"P1Y3D\"", "\"P1W1D\""});
+  check(R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})", {"\"ftp://a\""}, {"\"\""});
+  check(R"({"type": "string", "format": "date", "minLength": 10, "maxLength": 10})", {"\"1999-12-31\""}, {"\"\""});
+  for (const char* counts : {R"("minLength": 6)", R"("maxLength": 100)"})
+    check_refused(R"({"format": "uri", )" + std::string(counts) + "}",
+                  "#/format: this cannot be combined with minLength and maxLength");
+  check_refused(R"({"items": {"format": "regex"}})",
+                "#/items/format: the format is not supported: write date, time, date-time, duration, uuid, ipv4, ipv6, "
+                "email, hostname or uri");
   check_rejected(R"({"format": 1})", "#/format: this must be a string");
   check(R"({"type": "integer", "format": "int32"})", {"1"}, {});
 }

@@ -241,8 +241,10 @@ TEST_CASE("schemas that are none are rejected") {
   check_rejected("1", "#: a schema is an object, true or false");
   check_rejected("[]", "#: a schema is an object, true or false");
   check_rejected("{\"type\": }", "line 1, column 10: this is no JSON value");
-  check_rejected(R"({"type": "text"})", "#/type: this is no type");
-  check_rejected(R"({"type": ["string", 1]})", "#/type/1: this is no type");
+  check_rejected(R"({"type": "text"})",
+                 "#/type: this is no type: write string, number, integer, boolean, null, array or object");
+  check_rejected(R"({"type": ["string", 1]})",
+                 "#/type/1: this is no type: write string, number, integer, boolean, null, array or object");
   check_rejected(R"({"type": []})", "no value satisfies #: no type is left");
   check_rejected(R"({"properties": []})", "#/properties: this is no object of schemas");
   check_rejected(R"({"properties": {"a": 1}})", "#/properties/a: a schema is an object, true or false");
