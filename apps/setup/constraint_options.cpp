@@ -21,7 +21,8 @@ constexpr int64_t kLeastTableBytes = int64_t{64} << 10, kMostTableBytes = int64_
 // Returns " (ready schemas: NAME, NAME)".
 std::string list_names() {
   std::string names;
-  for (const EmbeddedFile& ready : schema_files()) names += (names.empty() ? " (ready schemas: " : ", ") + std::string(ready.path);
+  for (const EmbeddedFile& ready : schema_files())
+    names += (names.empty() ? " (ready schemas: " : ", ") + std::string(ready.path);
   return names + ")";
 }
 

@@ -2,7 +2,11 @@
 that client, below the build folder, where it is not installed; run with other tests it is skipped then."""
 
 import importlib.util
+import json
 import pathlib
+import re
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -12,6 +16,7 @@ from virtual_environment import go_on_with
 
 HAS_CLIENT = importlib.util.find_spec("openai") is not None
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 if HAS_CLIENT:
     import openai
 
@@ -29,6 +34,13 @@ class ClientTest(unittest.TestCase):
         client = openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=60)
         self.addCleanup(client.close)
         return client
+
+    def test_the_lines_of_the_readme_work(self):
+        server, _ = self.start()
+        (lines,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+        done = subprocess.run([sys.executable, "-c", lines.replace("http://127.0.0.1:8000", server.url)], cwd=ROOT, text=True,
+                              stdout=subprocess.PIPE, check=True)
+        self.assertEqual(done.stdout.strip(), json.loads((ROOT / "apps/samples/captions.json").read_text())["board_01.png"])
 
     def test_chat_pictures_and_streams_work(self):
         _, client = self.start()
