@@ -51,7 +51,8 @@ const std::set<std::string> kKnown = {"model",
                                       "structured_outputs",
                                       "grammar",
                                       "logprobs",
-                                      "thinking_token_budget"};
+                                      "thinking_token_budget",
+                                      "chat_template_kwargs"};
 
 bool is_empty_or_zero(const RequestJson& value) {
   if (value.is_number()) return value.get<double>() == 0;
@@ -149,6 +150,21 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
       request->include_usage = !value.is_null() && expect_bool(value, param);
     } else {
       request->unknown_fields.push_back(param);
+    }
+  }
+}
+
+// Options of chat templates, as in vLLM and llama.cpp's server: one that Qwen's and Gemma's know turns thoughts off.
+void parse_template_options(const RequestJson& body, ChatRequest* request) {
+  const std::string at = "chat_template_kwargs";
+  const RequestJson* options = find_field(body, at);
+  if (options == nullptr) return;
+  expect_object(*options, at);
+  for (const auto& [name, value] : options->items()) {
+    if (name != "enable_thinking") {
+      request->unknown_fields.push_back(at + "." + name);
+    } else if (!value.is_null() && !expect_bool(value, at + "." + name)) {
+      request->params.max_thought_tokens = 0;
     }
   }
 }
@@ -266,6 +282,7 @@ void parse_answer_fields(const RequestJson& body, const std::set<std::string>& o
   if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
   if (const auto choices = integer_field(body, "n", 1, kMaxChoices)) request->choices = static_cast<int32_t>(*choices);
   parse_sampling(body, &request->params);
+  parse_template_options(body, request);
   parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);

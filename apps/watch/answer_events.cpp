@@ -17,7 +17,11 @@ void AnswerEvents::take(const Record& record) {
   values_.clear();
   for (const std::string& field : options_.metrics) {
     const auto value = find_value(record.answer, field);
-    if (value && (value->is_number() || value->is_boolean())) values_[field] = value->get<double>();
+    if (value && (value->is_number() || value->is_boolean())) {
+      values_[field] = value->get<double>();
+    } else if (!record.answer.is_null()) {
+      tell_missing("--metric", "number " + field, record.id);
+    }
   }
   if (options_.condition && !record.answer.is_null()) follow_condition(record);
 }
@@ -27,9 +31,12 @@ void AnswerEvents::follow_condition(const Record& record) {
   const bool is_true = options_.condition->holds_in(record.answer, &missing);
   if (is_true && !was_true_) begin_event(record);
   was_true_ = is_true;
-  if (missing.empty() || told_missing_) return;
-  told_missing_ = true;
-  events_->note("warning", "--on: answer " + std::to_string(record.id) + " has no " + missing + ".");
+  if (!missing.empty()) tell_missing("--on", missing, record.id);
+}
+
+void AnswerEvents::tell_missing(const std::string& flag, const std::string& what, int64_t id) {
+  if (!told_.insert(flag + what).second) return;
+  events_->note("warning", flag + ": answer " + std::to_string(id) + " has no " + what + ".");
 }
 
 void AnswerEvents::begin_event(const Record& record) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "apps/base/prometheus.h"
 #include "apps/watch/condition.h"
@@ -42,11 +44,13 @@ class AnswerEvents {
   };
   void settle();  // takes the results of what has ended
   void follow_condition(const Record& record);
+  void tell_missing(const std::string& flag, const std::string& what, int64_t id);  // once
   void begin_event(const Record& record);
 
   const AnswerEventOptions& options_;
   WatchEvents* events_;
-  bool was_true_ = false, told_missing_ = false;
+  bool was_true_ = false;
+  std::set<std::string> told_;
   mutable std::mutex mutex_;  // guards the members below
   std::map<std::string, double> values_;
   int64_t count_ = 0;

@@ -54,7 +54,7 @@ class AnswerEvents(ConstraintTest):
 
     @needs_http
     def test_metrics_have_the_newest_number_and_a_stop_ends_a_command_with_its_children(self):
-        flags = ["--run", "sleep 100 | cat", "--metric", "count", "--http", "127.0.0.1:0"]
+        flags = ["--run", "sleep 100 | cat", "--metric", "count", "--metric", "what", "--http", "127.0.0.1:0"]
         with Watching(*self.watch, *ON, *flags) as watch:
             watch.wait_for(lambda: watch.of_kind("caption", id=2))
             metrics = watch.get("/metrics")[1].decode()
@@ -63,6 +63,7 @@ class AnswerEvents(ConstraintTest):
             self.assertEqual(watch.of_kind("end")[0]["events"]["run"]["failed"], 1)
         self.assertIn('ocellus_answer_value{field="count"} 5\n', metrics)
         self.assertIn("ocellus_events_total 1\n", metrics)
+        self.assertIn("--metric: answer 1 has no number what.", [note["text"] for note in watch.of_kind("note")])
 
     def test_events_are_posted_and_failures_told(self):
         taken = []

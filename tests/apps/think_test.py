@@ -134,12 +134,16 @@ class Serving(FolderTest):
     def test_a_request_has_a_bound_of_its_own(self):
         answer = self.ask(thinking_token_budget=9)
         self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": 9})
-        answer = self.ask(thinking_token_budget=0)
-        self.assertEqual(answer["usage"]["completion_tokens"], EMPTY_MARKS + 6)
-        self.assertNotIn("reasoning_content", answer["choices"][0]["message"])
+        for none in ({"thinking_token_budget": 0}, {"chat_template_kwargs": {"enable_thinking": False}}):
+            answer = self.ask(**none)
+            self.assertEqual(answer["usage"]["completion_tokens"], EMPTY_MARKS + 6)
+            self.assertNotIn("reasoning_content", answer["choices"][0]["message"])
+        self.assertIn("reasoning_content", self.ask(chat_template_kwargs={"enable_thinking": True})["choices"][0]["message"])
         for wrong in (-1, "many", 1.5):
             status, answer = self.server.post({"messages": caption_of("113"), "thinking_token_budget": wrong})
             self.assertEqual((status, answer["error"]["param"]), (400, "thinking_token_budget"), answer)
+        status, answer = self.server.post({"messages": caption_of("113"), "chat_template_kwargs": {"enable_thinking": 1}})
+        self.assertEqual((status, answer["error"]["param"]), (400, "chat_template_kwargs.enable_thinking"), answer)
 
     def test_a_thought_leaves_the_answer_its_tokens(self):
         server = Server(*thinking_model(self.folder), "--think-tokens", 9000, "--text-tokens", 100)
