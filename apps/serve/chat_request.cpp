@@ -56,7 +56,7 @@ const std::set<std::string> kKnown = {"model",
 
 bool is_empty_or_zero(const RequestJson& value) {
   if (value.is_number()) return value.get<double>() == 0;
-  return value.is_null() || ((value.is_array() || value.is_object()) && value.empty()) ||
+  return value.is_null() || value == "" || ((value.is_array() || value.is_object()) && value.empty()) ||
          (value.is_boolean() && !value.get<bool>());
 }
 

@@ -36,11 +36,7 @@ std::vector<RawPrompt> parse_prompts(const ocellus_model* model, const RequestJs
   return prompts;
 }
 
-void refuse_others(const RequestJson& body, const ChatRequest& request) {
-  const RequestJson* suffix = find_field(body, "suffix");
-  if (suffix != nullptr && *suffix != "") {
-    throw RequestError(400, "suffix is not supported by this server.", "suffix", "unsupported_parameter");
-  }
+void check_best_of(const RequestJson& body, const ChatRequest& request) {
   const RequestJson* best = find_field(body, "best_of");
   if (best != nullptr && *best != request.choices) {
     throw RequestError(400, "best_of must be n: all answers are returned.", "best_of", "unsupported_value");
@@ -55,11 +51,11 @@ void read_completion(const ServeContext& context, const HttpRequest& /*head*/, C
   ChatRequest& request = job->request;
   request.params = context.options.params;
   request.params.max_thought_tokens = 0;
-  parse_answer_fields(body, {"prompt", "echo", "suffix", "best_of"}, &request);
+  parse_answer_fields(body, {"prompt", "echo", "best_of"}, &request);
   check_model(context, request.model);
   check_choices(context, request);
   check_biases(context, request);
-  refuse_others(body, request);
+  check_best_of(body, request);
   context.unknown.take(request.unknown_fields);
   const RequestJson* prompt = find_field(body, "prompt");
   if (prompt == nullptr) throw RequestError(400, "prompt is missing.", "prompt");

@@ -34,7 +34,6 @@ class Joined {
     text_ += (text_.empty() ? "" : ",") + part;
   }
   std::string in(char open, char close) const { return open + text_ + close; }
-  const std::string& text() const { return text_; }
 
  private:
   std::string text_;

@@ -24,7 +24,7 @@ constexpr std::string_view kIpv6 =
 constexpr std::string_view kUuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 constexpr std::string_view kMailbox = "[A-Za-z0-9_%+-]{1,30}(?:\\.[A-Za-z0-9_%+-]{1,30}){0,3}@";
 constexpr std::string_view kScheme = "[A-Za-z][A-Za-z0-9+.-]{0,15}://";
-/// A path of at most 256 characters, and a fragment of 64.
+/// A path and a query of at most 128 characters each, and a fragment of 64.
 constexpr std::string_view kUriRest =
     "(?::\\d{1,5})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@/-]{0,127})?(?:\\?[A-Za-z0-9._~!$&'()*+,;=:@/?-]{0,127})?"
     "(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?-]{0,63})?";
