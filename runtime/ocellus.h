@@ -90,6 +90,14 @@ typedef enum ocellus_tool_calls {
   OCELLUS_TOOLS_GEMMA4 = 2 /* <|tool>, and <|tool_call>call:NAME{...}<tool_call|> */
 } ocellus_tool_calls;
 
+/* Pictures that are numbered in the form that a model was trained with. */
+typedef enum ocellus_image_numbers {
+  OCELLUS_NUMBERS_NONE = 0,
+  OCELLUS_NUMBERS_SEVERAL = 1, /* all of a message with several: OCELLUS_IMAGE_NUMBERED (InternVL: "Image-1: ") */
+  OCELLUS_NUMBERS_PLAIN = 2    /* the bundled model: pictures first; "Image 1:", picture, line break where a conversation
+                                  has several; line breaks between texts. All of it is the caller's text. */
+} ocellus_image_numbers;
+
 typedef struct ocellus_model_facts {
   char name[64];
   char architecture[32];  /* general.architecture: "llama", "qwen2", ... */
@@ -119,6 +127,7 @@ typedef struct ocellus_model_facts {
   int32_t thought_tokens; /* standard maximum of a thought: 1024 if it always thinks, else 0 */
   int32_t clip_group;     /* consecutive frames of a clip that are one picture, 1 or 2 */
   int32_t calls_tools;    /* ocellus_tool_calls */
+  int32_t image_numbers;  /* ocellus_image_numbers */
 } ocellus_model_facts;
 
 /* Opens and checks a pair; loads no weights. mmproj_path may be NULL (text only). The checked header is kept, and the
@@ -442,15 +451,33 @@ OCELLUS_API ocellus_status ocellus_session_count_tokens(ocellus_session* session
 #define OCELLUS_TEXT_ANSWER 4u /* an answer after end_turn: with the space before it and the end token after it */
 
 #define OCELLUS_IMAGE_OVERVIEW 8u /* without tiles, where the model has them: fewer rows and less detail */
+#define OCELLUS_IMAGE_NUMBERED 16u /* in a message: with the number before it that the model's family writes */
 
-/* Adds the system prompt in the model's chat template: once, and before the first turn. On failure part of it may be in
- * the session. */
+typedef enum ocellus_role { OCELLUS_ROLE_SYSTEM = 0, OCELLUS_ROLE_USER = 1, OCELLUS_ROLE_ASSISTANT = 2 } ocellus_role;
+
+/* Messages of a conversation in the form that the model was trained with, which its family and the chat template of its
+ * file tell: begin, then texts and pictures in their order, then end. What stands around them comes with them: roles,
+ * the template's own system message before a first message of another role (Qwen2-VL: "You are a helpful assistant."),
+ * line breaks around pictures. LLaVA's pictures come before the texts of their message, in whatever order they are
+ * added. Gemma's texts lose the white space at their ends. Texts that touch are tokenised as one; only special tokens
+ * and pictures are seams.
+ *
+ * begin_message ends a message that is open, and an answer. OCELLUS_BAD_ARGUMENT where the model's template has no place
+ * for a message of this role. open_answer comes after the last message; without it, and with an assistant's message that
+ * is open, the answer goes on from there. */
+OCELLUS_API ocellus_status ocellus_session_begin_message(ocellus_session* session, int32_t role);
+OCELLUS_API ocellus_status ocellus_session_end_message(ocellus_session* session);
+OCELLUS_API ocellus_status ocellus_session_open_answer(ocellus_session* session);
+/* The system message of a model whose chat template has its own; empty: none. Valid as long as the model. */
+OCELLUS_API const char* ocellus_model_default_system(const ocellus_model* model);
+/* Before the first message: 1 tells a model to think whose chat template does so in words (Gemma 4); without an effect on
+ * others. A reset takes it back. */
+OCELLUS_API ocellus_status ocellus_session_let_think(ocellus_session* session, int32_t thinks);
+
+/* A system message, and a user's: begin_turn begins it, end_turn ends it and opens the answer. On failure part of a
+ * system message may be in the session. Raw prompts omit begin and end and add text with OCELLUS_TEXT_PARSE_SPECIAL,
+ * the only flag with an effect here. */
 OCELLUS_API ocellus_status ocellus_session_add_system(ocellus_session* session, const char* text, int64_t text_bytes);
-/* A user turn in the model's chat template, the first one after the template's own system prompt if it has one
- * (Qwen2-VL: "You are a helpful assistant.") and none was added: begin, then text and images in any order, then end.
- * Raw prompts omit begin and end and add text with OCELLUS_TEXT_PARSE_SPECIAL, the only flag with an effect here. Each
- * call to add_text is tokenised on its own, but for line breaks at its ends in models that have some around pictures
- * (Gemma 3): these are joined as in one text. */
 OCELLUS_API ocellus_status ocellus_session_begin_turn(ocellus_session* session);
 OCELLUS_API ocellus_status ocellus_session_add_text(ocellus_session* session, const char* text, int64_t text_bytes,
                                                     uint32_t flags);
@@ -469,12 +496,14 @@ typedef enum ocellus_part_kind {
   OCELLUS_PART_TEXT = 0,
   OCELLUS_PART_IMAGE = 1, /* an encoded picture */
   OCELLUS_PART_FRAME = 2,
-  OCELLUS_PART_CLIP = 3
+  OCELLUS_PART_CLIP = 3,
+  OCELLUS_PART_ENTRY = 4 /* the key of an entry of the image library: see ocellus_session_add_library_image */
 } ocellus_part_kind;
 typedef struct ocellus_part {
   int32_t kind;      /* ocellus_part_kind */
-  uint32_t flags;    /* text: OCELLUS_TEXT_PARSE_SPECIAL; pictures, frames: OCELLUS_IMAGE_OVERVIEW */
-  const void* bytes; /* text and encoded pictures */
+  uint32_t flags;    /* text: OCELLUS_TEXT_PARSE_SPECIAL; pictures, frames: OCELLUS_IMAGE_OVERVIEW; all but text:
+                        OCELLUS_IMAGE_NUMBERED */
+  const void* bytes; /* text, encoded pictures and keys */
   int64_t byte_count;
   const ocellus_frame* frame;      /* frames */
   const struct ocellus_clip* clip; /* clips */
@@ -701,7 +730,11 @@ OCELLUS_API ocellus_status ocellus_model_tokenize(const ocellus_model* model, co
  * length. Special tokens have a text with OCELLUS_TEXT_PARSE_SPECIAL only. */
 OCELLUS_API ocellus_status ocellus_model_token_text(const ocellus_model* model, int32_t token, uint32_t flags,
                                                     char* text, int32_t capacity, int32_t* text_bytes);
-/* Counts the tokens of the chat template around the first user turn of a conversation, and around a thought. */
+/* Counts the text tokens of a first user's message with these parts, with what the chat template has around them and
+ * around a thought, without the rows of pictures and their family's marks around those (set-up time: allocates). */
+OCELLUS_API ocellus_status ocellus_model_count_turn(const ocellus_model* model, const ocellus_part* parts, int32_t count,
+                                                    int32_t* out);
+/* The same without parts. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 
 /* ---- details: picture files ------------------------------------------------------------------------------------ */

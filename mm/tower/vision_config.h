@@ -29,6 +29,7 @@ struct VisionFamily {
   /// Binds tensors other than patch embedding, positions and layers.
   Status (*bind)(const TensorBinder& binder, VisionModel* model) = nullptr;
   const ViewRules* views = nullptr;
+  const ViewRules* plain_views = nullptr;  // of files with VisionConfig::plain_prompts; null: the same
   /// Name of a matrix that files of this family hold by columns, of whole numbers of bytes; "": none. It is turned when
   /// it is loaded.
   const char* turned_matrix = "";
@@ -40,6 +41,7 @@ inline constexpr int32_t kMaxDeepStack = 8;
 
 struct VisionConfig {
   const VisionFamily* family = nullptr;
+  bool plain_prompts = false;  // trained here, with other texts around pictures than the published models
   Activation activation = Activation::kGeluTanh;
   int32_t image_size = 0;  // side of one view in pixels; nominal if views may have any size
   int32_t patch_size = 0;
@@ -85,6 +87,9 @@ struct VisionConfig {
   float image_mean[3] = {};
   float image_std[3] = {};
 
+  const ViewRules* views() const {
+    return plain_prompts && family->plain_views != nullptr ? family->plain_views : family->views;
+  }
   int32_t head_dim() const { return width / heads; }
   /// Patches of a view of this size, in the order of their rows.
   PatchGrid grid(Size view) const {

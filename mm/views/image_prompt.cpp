@@ -35,7 +35,8 @@ bool ImagePieces::next_place(ImagePiece* piece) {
       return true;
     case Place::kText:
       if (is_overview)
-        set_text(marks.before_overview);
+        set_text(plan_.tile_count() == 0 && marks.before_only_view != nullptr ? marks.before_only_view
+                                                                              : marks.before_overview);
       else
         std::snprintf(piece->text, sizeof piece->text, marks.before_tile, tile / plan_.tile_cols + 1,
                       tile % plan_.tile_cols + 1);

@@ -63,6 +63,7 @@ struct ImageMarks {
   const char* before_tile = "";     // with the tile's row and column, from 1: "<row_%d_col_%d>"
   const char* after_tile_row = "";  // not after the last
   const char* before_overview = "";
+  const char* before_only_view = nullptr;  // before an overview without tiles; null: before_overview
   const char* after = "";  // after the picture
   /// Line breaks before and after all of it. They are tokenised together with those of the texts around the picture.
   int32_t line_breaks = 0;

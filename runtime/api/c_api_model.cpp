@@ -159,23 +159,25 @@ ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t fra
   return result(ocellus::sample_clip(model->model, frame_count, duration, most, indices, count));
 }
 
-ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out) {
+ocellus_status ocellus_model_count_turn(const ocellus_model* model, const ocellus_part* parts, int32_t count,
+                                        int32_t* out) {
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(out);
-  const ocellus::TurnText& texts = ocellus::turn_text(model->model.chat_template());
-  // The beginning-of-text token, if the model has one.
-  int64_t total = 1 + model->model.thought_marks().mark_tokens();
-  const std::string_view system = model->model.default_system();
-  const bool has_system = !system.empty();
-  for (const std::string_view text : {std::string_view(has_system ? texts.system_open : ""), system,
-                                      std::string_view(has_system ? texts.system_close : ""),
-                                      std::string_view(texts.user_first), std::string_view(texts.user_close)}) {
-    int64_t count = 0;
-    if (const Status status = model->model.count_tokens(text, true, &count); !status.ok()) return result(status);
-    total += count;
-  }
-  *out = static_cast<int32_t>(total);
+  if (count < 0 || (count > 0 && parts == nullptr))
+    return result(OCELLUS_FAIL(Code::kBadArgument, "there cannot be %d parts", count));
+  int64_t total = 0;
+  if (const Status status = model->model.count_turn({parts, static_cast<size_t>(count)}, &total); !status.ok())
+    return result(status);
+  *out = static_cast<int32_t>(total) + model->model.thought_marks().mark_tokens();
   return OCELLUS_OK;
+}
+
+ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out) {
+  return ocellus_model_count_turn(model, nullptr, 0, out);
+}
+
+const char* ocellus_model_default_system(const ocellus_model* model) {
+  return model == nullptr ? "" : model->model.default_system_text();
 }
 
 void ocellus_allocator_init(ocellus_allocator* allocator) {

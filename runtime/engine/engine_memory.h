@@ -76,6 +76,7 @@ struct EngineMemory {
   // CUDA only: host memory of pictures being uploaded. Not scratch, because other phases would write to it while it is
   // still being read.
   HostView<std::byte> picture_staging;
+  HostView<std::byte> texts;    // [sessions, bytes] that wait to be tokenised: see WaitingText
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
   StepTimes step_times;         // no row
   double prompt_row_ms = 0;     // no row: a prompt's row takes this, as a running mean; 0: none was read yet

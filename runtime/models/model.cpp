@@ -75,6 +75,7 @@ WeightFormat usual_format(const GgufFile& file) {
 Status Model::open(const char* model_path, const char* mmproj_path) {
   OCELLUS_TRY(text_file_.open(model_path));
   OCELLUS_TRY(prefix_failure(read_text(), model_path));
+  OCELLUS_TRY(prefix_failure(choose_layout(), model_path));
   if (mmproj_path == nullptr) return {};
   OCELLUS_TRY(vision_file_.open(mmproj_path));
   OCELLUS_TRY(prefix_failure(read_vision(), mmproj_path));
@@ -86,6 +87,7 @@ Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
   OCELLUS_TRY(describe_text_model(shape, format, &header));
   OCELLUS_TRY(text_file_.open_header(std::move(header)));
   OCELLUS_TRY(prefix_failure(read_text(), shape.name));
+  OCELLUS_TRY(choose_layout());
   if (!shape.has_vision()) return {};
   OCELLUS_TRY(describe_vision_model(shape, format, &header));
   OCELLUS_TRY(vision_file_.open_header(std::move(header)));
@@ -113,14 +115,28 @@ Status Model::read_text() {
   std::string_view jinja;
   OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
   chat_template_ = detect_chat_template(jinja, tokenizer_);
-  if (chat_template_ == ChatTemplate::kChatMl) default_system_ = default_system_prompt(jinja);
   tool_calls_ = find_tool_calls(jinja);
   return thought_marks_.read(jinja, tokenizer_);
+}
+
+/// The family is known once its tower's file is.
+Status Model::choose_layout() {
+  const Family* const family = family_of(vision_);
+  std::string_view jinja;
+  OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
+  layout_ = &find_layout(family == nullptr ? "" : family->name, chat_template_, jinja);
+  std::string_view system = layout_->system_text;
+  if (system.empty() && chat_template_ == ChatTemplate::kChatMl) system = default_system_prompt(jinja);
+  OCELLUS_TRY(default_system_.resize(std::ssize(system) + 1));
+  *std::copy(system.begin(), system.end(), default_system_.data()) = '\0';
+  return {};
 }
 
 Status Model::read_vision() {
   VisionModel checked;
   OCELLUS_TRY(read_vision_config(vision_file_, vision_families(), &vision_));
+  OCELLUS_TRY(choose_layout());
+  vision_.plain_prompts = layout_->is_plain;
   OCELLUS_TRY(bind_vision_model(vision_file_, vision_, nullptr, &checked));
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -143,7 +159,7 @@ Status Model::read_vision() {
 
 /// Checks and counts the tokens of every delimiter text of the largest possible picture.
 Status Model::measure_delimiters() {
-  const ImageMarks& marks = vision_.family->views->marks;
+  const ImageMarks& marks = vision_.views()->marks;
   const auto count = [&](const char* text, int64_t* total) {
     int64_t tokens = 0;
     OCELLUS_TRY(check_mark(*this, text));
@@ -151,7 +167,8 @@ Status Model::measure_delimiters() {
     *total += tokens;
     return Status();
   };
-  for (const char* text : {marks.before, marks.before_overview, marks.after})
+  for (const char* text :
+       {marks.before, marks.before_overview, marks.after, layout_->picture.before, layout_->picture.after})
     OCELLUS_TRY(count(text, &picture_tokens_));
   if (marks.line_breaks > 0) {
     const ShapeText breaks("%.*s", marks.line_breaks, "\n\n\n\n");
@@ -220,6 +237,9 @@ void Model::describe(ocellus_model_facts* out) const {
   out->thinking = static_cast<int32_t>(thought_marks_.thinking());
   out->thought_tokens = thought_marks_.standard_tokens();
   out->calls_tools = static_cast<int32_t>(tool_calls_);
+  out->image_numbers = layout_->is_plain          ? OCELLUS_NUMBERS_PLAIN
+                       : layout_->numbers_several ? OCELLUS_NUMBERS_SEVERAL
+                                                  : OCELLUS_NUMBERS_NONE;
   if (!has_vision_) return;
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -238,7 +258,7 @@ void Model::describe(ocellus_model_facts* out) const {
 
 PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_limits& limits) {
   PreprocessConfig config;
-  config.rules = vision.family->views;
+  config.rules = vision.views();
   config.image_size = vision.image_size;
   config.view_rows = vision.tokens_per_view();
   if (vision.any_size) {

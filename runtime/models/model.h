@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "mm/tower/vision_model.h"
 #include "mm/views/preprocess.h"
 #include "platform/buffer.h"
 #include "quant/gguf.h"
+#include "runtime/models/prompt_layout.h"
 #include "runtime/models/text_model.h"
 #include "runtime/ocellus.h"
 #include "runtime/vocabulary/chat_template.h"
@@ -41,29 +43,34 @@ class Model {
   const TextConfig& text() const { return text_; }
   const VisionConfig& vision() const { return vision_; }
   const VocabularyFacts& vocabulary() const { return vocabulary_; }
-  ChatTemplate chat_template() const { return chat_template_; }
+  const PromptLayout& layout() const { return *layout_; }
   /// The system prompt of conversations that are given none; may be empty.
-  std::string_view default_system() const { return default_system_; }
+  std::string_view default_system() const { return default_system_text(); }
+  const char* default_system_text() const { return default_system_.size() > 0 ? default_system_.data() : ""; }
   const ThoughtMarks& thought_marks() const { return thought_marks_; }
   void describe(ocellus_model_facts* out) const;
-  /// Line breaks before and after a picture, which join those of the texts around it.
-  int32_t picture_line_breaks() const { return has_vision_ ? vision_.family->views->marks.line_breaks : 0; }
   /// Maximum text tokens around one picture.
   int64_t delimiter_tokens(const ViewBounds& bounds) const;
 
   /// Tokenises with tables of its own, to size plans before there is an engine. Allocates.
-  Status count_tokens(std::string_view text, bool parse_special, int64_t* count) const;
+  Status count_tokens(std::string_view text, bool parse_special, int64_t* count, bool continues = false) const;
+  /// Counts the text tokens of a first user's message with these parts, and of what the layout puts around it and
+  /// before the answer; rows of pictures and the marks of their family are not counted.
+  Status count_turn(std::span<const ocellus_part> parts, int64_t* count) const;
   Status tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const;
+  /// The token at the end of an answer; kNoToken: none.
+  TokenId end_of_answer() const;
   /// See Tokenizer::piece.
   std::string_view token_text(TokenId id, bool show_special) const { return tokenizer_.piece(id, show_special); }
 
  private:
   Status read_text();
   Status read_vision();
+  Status choose_layout();
   Status check_vocabulary_fits() const;
   Status build_tokenizer();
   Status measure_delimiters();
-  Status append_tokens(std::string_view text, bool parse_special, Buffer<TokenId>* out) const;
+  Status append_tokens(std::string_view text, bool parse_special, Buffer<TokenId>* out, bool continues = false) const;
   Status append_answer(std::string_view text, bool parse_special, Buffer<TokenId>* out) const;
 
   GgufFile text_file_;
@@ -73,8 +80,9 @@ class Model {
   VisionConfig vision_;
   VocabularyFacts vocabulary_;
   ChatTemplate chat_template_ = ChatTemplate::kRaw;
+  const PromptLayout* layout_ = nullptr;
   ToolCalls tool_calls_ = ToolCalls::kNone;
-  std::string_view default_system_;  // in the file's header
+  Buffer<char> default_system_;  // zero-terminated
   ThoughtMarks thought_marks_;
   int64_t tile_tokens_ = 0;       // maximum text tokens before a tile
   int64_t row_break_tokens_ = 0;  // between rows of tiles

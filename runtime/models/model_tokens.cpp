@@ -1,11 +1,75 @@
 // Tokens of texts before there is an engine: to size plans, and for given answers.
+#include <algorithm>
 #include <cstring>
 
+#include "runtime/models/message_writer.h"
 #include "runtime/models/model.h"
 
 namespace ocellus {
+namespace {
 
-Status Model::append_tokens(std::string_view text, bool parse_special, Buffer<TokenId>* out) const {
+/// Counts the tokens of texts that touch.
+class TextCounter final : public PromptSink {
+ public:
+  TextCounter(const Model& model, const Tokenizer& tokenizer) : model_(model), tokenizer_(tokenizer) {}
+
+  Status write(std::string_view text, bool parse_special) override {
+    for (size_t at = 0; parse_special;) {
+      const TokenId token = tokenizer_.find_control(text, &at);
+      if (token == kNoToken) break;
+      OCELLUS_TRY(append(text.substr(0, at)));
+      OCELLUS_TRY(add_seam());
+      ++count_;
+      continues_ = false;
+      text.remove_prefix(at + tokenizer_.piece(token, true).size());
+    }
+    return append(text);
+  }
+  Status write_head(std::string_view text) override { return insert(text); }
+  void end_head() override { place_ = text_.size(); }
+  Status add_seam() override {
+    place_ = text_.size();
+    return count_head();
+  }
+  /// Counts what stands before a picture.
+  Status count_head() {
+    int64_t tokens = 0;
+    OCELLUS_TRY(model_.count_tokens({text_.data(), static_cast<size_t>(place_)}, false, &tokens, continues_));
+    count_ += tokens;
+    continues_ = place_ > 0 || continues_;
+    std::memmove(text_.data(), text_.data() + place_, static_cast<size_t>(text_.size() - place_));
+    OCELLUS_TRY(text_.resize(text_.size() - place_));
+    place_ = 0;
+    return {};
+  }
+  void add_picture() { continues_ = false; }
+  int64_t count() const { return count_; }
+
+ private:
+  Status append(std::string_view text) {
+    for (const char c : text) OCELLUS_TRY(text_.push(c));
+    return {};
+  }
+  Status insert(std::string_view text) {
+    const int64_t size = std::ssize(text), after = text_.size() - place_;
+    OCELLUS_TRY(text_.resize(text_.size() + size));
+    std::memmove(text_.data() + place_ + size, text_.data() + place_, static_cast<size_t>(after));
+    std::copy(text.begin(), text.end(), text_.data() + place_);
+    place_ += size;
+    return {};
+  }
+
+  const Model& model_;
+  const Tokenizer& tokenizer_;
+  Buffer<char> text_;
+  int64_t place_ = 0;  // of the next picture
+  int64_t count_ = 0;
+  bool continues_ = false;
+};
+
+}  // namespace
+
+Status Model::append_tokens(std::string_view text, bool parse_special, Buffer<TokenId>* out, bool continues) const {
   const int64_t size = static_cast<int64_t>(text.size());
   const int64_t before = out->size();
   Buffer<std::byte> workspace;
@@ -14,21 +78,25 @@ Status Model::append_tokens(std::string_view text, bool parse_special, Buffer<To
   OCELLUS_TRY(out->resize(before + capacity));
   int64_t count = 0;
   OCELLUS_TRY(tokenizer_.encode(text, parse_special, workspace.data(), workspace.size(), out->data() + before, capacity,
-                                &count));
+                                &count, continues));
   return out->resize(before + count);
 }
 
+TokenId Model::end_of_answer() const {
+  size_t at = 0;
+  const TokenId end = tokenizer_.find_control(layout_->answer.after, &at);
+  return end == kNoToken ? vocabulary_.eos : end;
+}
+
 Status Model::append_answer(std::string_view text, bool parse_special, Buffer<TokenId>* out) const {
-  const TurnText& texts = turn_text(chat_template_);
-  const bool spaced = !text.empty() && begins_with_space(texts, vocabulary_.kind);
+  const bool spaced = !text.empty() && begins_with_space(*layout_, vocabulary_.kind);
   Buffer<char> answer;
   OCELLUS_TRY(answer.resize(static_cast<int64_t>(text.size()) + 1));
   answer[0] = ' ';
   std::memcpy(answer.data() + 1, text.data(), text.size());
   const std::string_view whole(answer.data(), text.size() + 1);
   OCELLUS_TRY(append_tokens(spaced ? whole : text, parse_special, out));
-  if (texts.answer_end[0] != '\0') return append_tokens(texts.answer_end, true, out);
-  return vocabulary_.eos != kNoToken ? out->push(vocabulary_.eos) : Status();
+  return end_of_answer() != kNoToken ? out->push(end_of_answer()) : Status();
 }
 
 Status Model::tokenize(std::string_view text, const TextRole& role, Buffer<TokenId>* out) const {
@@ -36,10 +104,34 @@ Status Model::tokenize(std::string_view text, const TextRole& role, Buffer<Token
   return role.answers ? append_answer(text, role.parse_special, out) : append_tokens(text, role.parse_special, out);
 }
 
-Status Model::count_tokens(std::string_view text, bool parse_special, int64_t* count) const {
+Status Model::count_tokens(std::string_view text, bool parse_special, int64_t* count, bool continues) const {
   Buffer<TokenId> tokens;
-  OCELLUS_TRY(append_tokens(text, parse_special, &tokens));
+  OCELLUS_TRY(append_tokens(text, parse_special, &tokens, continues));
   *count = tokens.size();
+  return {};
+}
+
+Status Model::count_turn(std::span<const ocellus_part> parts, int64_t* count) const {
+  TextCounter counter(*this, tokenizer_);
+  MessageState state;
+  MessageWriter writer(*layout_, state, counter);
+  OCELLUS_TRY(writer.begin(Role::kUser, default_system()));
+  for (const ocellus_part& part : parts) {
+    if (part.kind == OCELLUS_PART_TEXT) {
+      const std::string_view text(static_cast<const char*>(part.bytes), static_cast<size_t>(part.byte_count));
+      OCELLUS_TRY(writer.add_text(text, (part.flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0));
+      continue;
+    }
+    const bool is_numbered = (part.flags & OCELLUS_IMAGE_NUMBERED) != 0;
+    OCELLUS_TRY(writer.begin_picture(part.kind == OCELLUS_PART_CLIP, is_numbered));
+    OCELLUS_TRY(counter.count_head());
+    counter.add_picture();
+    OCELLUS_TRY(writer.end_picture(is_numbered));
+  }
+  OCELLUS_TRY(writer.end());
+  OCELLUS_TRY(writer.open_answer());
+  OCELLUS_TRY(counter.add_seam());
+  *count = counter.count() + (vocabulary_.start_token() == kNoToken ? 0 : 1);
   return {};
 }
 

@@ -100,14 +100,20 @@ ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& lim
   return bounds;
 }
 
-constexpr ViewRules kViews = {.name = "idefics3",
-                              .marks = {.before_tile = "<fake_token_around_image><row_%d_col_%d>",
-                                        .after_tile_row = "\n",
-                                        .before_overview = "\n\n<fake_token_around_image><global-img>",
-                                        .after = "<fake_token_around_image>"},
-                              .plan = plan_smolvlm,
-                              .drop_tiles = [](PreprocessConfig* config) { config->longest_edge = 0; },
-                              .bounds = smolvlm_bounds};
+/// `before_only_view`: line breaks are for the overview after tiles. The models that were trained here have them always.
+constexpr ViewRules views_named(const char* name, const char* before_only_view) {
+  return {.name = name,
+          .marks = {.before_tile = "<fake_token_around_image><row_%d_col_%d>",
+                    .after_tile_row = "\n",
+                    .before_overview = "\n\n<fake_token_around_image><global-img>",
+                    .before_only_view = before_only_view,
+                    .after = "<fake_token_around_image>"},
+          .plan = plan_smolvlm,
+          .drop_tiles = [](PreprocessConfig* config) { config->longest_edge = 0; },
+          .bounds = smolvlm_bounds};
+}
+constexpr ViewRules kViews = views_named("idefics3 marks", "<fake_token_around_image><global-img>");
+constexpr ViewRules kPlainViews = views_named("idefics3", nullptr);
 
 /// Makes rules for frames of a video, which have no tiles, and no line ends before them.
 PreprocessConfig without_tiles(PreprocessConfig config) {
@@ -291,6 +297,7 @@ const Family kSmolVlmFamily = {.name = "SmolVLM",
                                           .read = read_smolvlm,
                                           .bind = bind_smolvlm,
                                           .views = &kViews,
+                                          .plain_views = &kPlainViews,
                                           .output_width_from = "clip.vision.projection_dim"},
                                .describe = describe_smolvlm,
                                .picture_tokens = kTokens,

@@ -35,12 +35,18 @@ void Conversation::open(Engine& engine, int32_t slot) {
 void Conversation::reset() {
   cache().reset();
   state_ = {};
+  text_floor_ = 0;
   has_ncar_ = has_mark_ = false;
   drawn_count_ = 0;
   stats_ = {};
   characters_.finish();
   set_checkpoint();
   forget_late_cancel();
+}
+
+WaitingText Conversation::text() {
+  const HostView<std::byte>& texts = engine_->memory().texts;
+  return {reinterpret_cast<char*>(texts.row(slot_)), texts.cols, state_.text, text_floor_};
 }
 
 SessionCache& Conversation::cache() const { return engine_->memory().caches[slot_]; }
@@ -96,6 +102,9 @@ void Conversation::set_checkpoint() {
 }
 
 void Conversation::set_mark() {
+  text_floor_ = 0;
+  text().settle();
+  text_floor_ = state_.text.end;
   set_checkpoint();
   mark_ = checkpoint_;
   has_mark_ = true;
@@ -119,6 +128,7 @@ void Conversation::go_back() {
   const bool was_read = state_.next_position != checkpoint_.state.next_position;
   if (!cache().can_rewind(checkpoint_.cache)) {
     checkpoint_ = {};
+    text_floor_ = 0;
     has_mark_ = false;
   }
   cache().rewind(checkpoint_.cache);

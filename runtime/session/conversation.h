@@ -8,7 +8,9 @@
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/library/library_entry.h"
 #include "runtime/session/draft.h"
+#include "runtime/models/message_writer.h"
 #include "runtime/session/prompt_stats.h"
+#include "runtime/session/waiting_text.h"
 #include "runtime/vocabulary/thought.h"
 #include "runtime/vocabulary/tokenizer.h"
 
@@ -21,10 +23,9 @@ struct ConversationState {
   int64_t next_position = 0;
   int64_t row_count = 0;                // rows read so far, of prompts and answers, dropped ones included
   bool is_answerable = false;           // last_hidden() is the newest row's
-  bool has_turns = false;               // a turn of the chat template was begun
-  bool has_system = false;              // a system prompt was added
   bool has_text = false;                // the beginning-of-text token was added
-  int32_t line_breaks = 0;              // at the end of what was added: they wait for those that may follow
+  MessageState message;                 // place in the chat template
+  TextRange text;                       // at the end of what was added: see WaitingText
   TokenId unread_token = kNoToken;      // generated, not in the cache yet
   ThoughtState thought;                 // state of the newest answer
   int64_t recent_count = 0;             // number of tokens remembered for the repetition penalty
@@ -61,6 +62,9 @@ class Conversation {
   ConversationState& state() { return state_; }
   PromptStats& stats() { return stats_; }
   StopSignal& stop() { return stop_; }
+  WaitingText text();
+  /// Bytes of waiting text that are kept to return to.
+  int64_t& text_floor() { return text_floor_; }
   /// Incomplete UTF-8 sequences of an answer.
   Utf8Stream& characters() { return characters_; }
   /// Number of tokens sampled so far: the counter of the random numbers.
@@ -110,6 +114,7 @@ class Conversation {
   ConversationState state_;
   Checkpoint checkpoint_, mark_;
   bool has_mark_ = false;
+  int64_t text_floor_ = 0;
   bool has_prompt_ = false;  // something was added since the last answer
   bool has_ncar_ = false;
   uint64_t drawn_count_ = 0;

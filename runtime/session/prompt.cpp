@@ -289,7 +289,7 @@ Status Prompt::read_and_borrow() {
 
 Status Prompt::read_to_answer() {
   OCELLUS_TRY(start());
-  OCELLUS_TRY(add_line_breaks());
+  OCELLUS_TRY(flush());
   if (waiting().is_none()) give_back();
   return read();
 }

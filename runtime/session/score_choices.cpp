@@ -30,14 +30,13 @@ Status append(Engine& engine, const TokenId* tokens, int64_t more, int64_t* coun
 }
 
 Status append_text(Engine& engine, const ocellus_choice& choice, int64_t* count) {
-  const TurnText& texts = turn_text(engine.model().chat_template());
   char spaced[OCELLUS_MOST_CHOICE_BYTES + 1] = {' '};
   const auto bytes = static_cast<size_t>(choice.text_bytes);
   std::memcpy(spaced + 1, choice.text, bytes);
   const Tokenizer& tokenizer = engine.tokenizer();
-  const size_t from = begins_with_space(texts, tokenizer.facts().kind) ? 0 : 1;
-  OCELLUS_TRY(encode_text(engine, {spaced + from, bytes + 1 - from}, false, false, count));
-  const TokenId end = texts.answer_end[0] != '\0' ? tokenizer.find(texts.answer_end) : tokenizer.facts().eos;
+  const size_t from = begins_with_space(engine.model().layout(), tokenizer.facts().kind) ? 0 : 1;
+  OCELLUS_TRY(encode_text(engine, {spaced + from, bytes + 1 - from}, false, count));
+  const TokenId end = engine.model().end_of_answer();
   return choice.may_go_on != 0 || end == kNoToken ? Status() : append(engine, &end, 1, count);
 }
 
@@ -103,7 +102,7 @@ Status score_choices(Session& session, ocellus_choice* choices, int32_t count) {
   if (count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d choices cannot be scored: give some", count);
   if (conversation.state().unread_token != kNoToken)
     return OCELLUS_FAIL(Code::kBadArgument, "an answer has begun: choices are scored after a prompt");
-  const bool was_read = session.prompt().waiting().is_none();
+  const bool was_read = session.prompt().waiting().is_none() && conversation.text().empty();
   conversation.begin_answer();
   const Status status = session.prompt().read_to_answer();
   if (!status.ok() && !was_read) session.prompt().forget();

@@ -51,42 +51,47 @@ Status Session::acknowledge_cancel(Status status) {
 }
 
 Status Session::add_system(std::string_view text) {
-  OCELLUS_TRY(prompt_.start());
-  ConversationState& state = conversation_.state();
-  if (state.has_text || state.has_system)
+  OCELLUS_TRY(begin_message(Role::kSystem));
+  OCELLUS_TRY(prompt_.add_text(text, false));
+  return prompt_.end_message();
+}
+
+Status Session::begin_message(Role role) {
+  const ConversationState& state = conversation_.state();
+  if (role == Role::kSystem && state.has_text && !state.message.any)
     return OCELLUS_FAIL(Code::kBadArgument, "the system prompt comes before everything else: reset the session first");
-  const TurnText& texts = turn_text(engine().model().chat_template());
-  OCELLUS_TRY(add_template_text(texts.system_open, false));
-  OCELLUS_TRY(prompt_.add_text(text, false, false));
-  OCELLUS_TRY(add_template_text(texts.system_close, true));
-  state.has_system = true;
+  OCELLUS_TRY(prompt_.begin_message(role));
+  conversation_.state().thought = {};
   return {};
 }
 
-Status Session::begin_turn() {
-  OCELLUS_TRY(prompt_.start());
-  conversation_.characters().finish();
-  const TurnText& texts = turn_text(engine().model().chat_template());
-  ConversationState& state = conversation_.state();
-  const std::string_view usual = engine().model().default_system();
-  if (!usual.empty() && !state.has_turns && !state.has_text && !state.has_system) OCELLUS_TRY(add_system(usual));
-  if (state.has_turns) {
-    OCELLUS_TRY(add_template_text(texts.answer_end, true));
-    OCELLUS_TRY(add_template_text(texts.user_later, false));
-  } else {
-    OCELLUS_TRY(add_template_text(state.has_system ? texts.user_after_system : texts.user_first, state.has_system));
-  }
-  state.has_turns = true;
-  return {};
-}
-
-/// All that comes before the suffix that makes the model answer may have to be read and compressed before it.
-Status Session::end_turn() {
-  const TurnText& texts = turn_text(engine().model().chat_template());
-  const CachePolicy& policy = engine().shape().policy;
-  const bool splits = policy.compresses() && policy.when == CompressAt::kBeforeSuffix;
-  OCELLUS_TRY(splits ? prompt_.add_closing(texts.user_close, texts.suffix) : add_template_text(texts.user_close, true));
+Status Session::open_answer() {
+  OCELLUS_TRY(prompt_.open_answer());
   conversation_.state().thought = engine().model().thought_marks().begin();
+  return {};
+}
+
+/// All that comes before the text after which the model answers may have to be read and compressed before it.
+Status Session::end_turn() {
+  const CachePolicy& policy = engine().shape().policy;
+  if (!policy.compresses() || policy.when != CompressAt::kBeforeSuffix) {
+    OCELLUS_TRY(prompt_.end_message());
+    return open_answer();
+  }
+  const PromptLayout& layout = engine().model().layout();
+  const char* const text = layout.text_before_answer(conversation_.state().message.thinks);
+  if (text[0] != '\0') OCELLUS_TRY(prompt_.end_message());
+  OCELLUS_TRY(prompt_.add_closing(text[0] != '\0' ? text : layout.user.after));
+  conversation_.state().message.open_answer();
+  conversation_.state().thought = engine().model().thought_marks().begin();
+  return {};
+}
+
+Status Session::let_think(bool thinks) {
+  const ConversationState& state = conversation_.state();
+  if (state.has_text || state.message.any)
+    return OCELLUS_FAIL(Code::kBadArgument, "a model is told to think before everything else: reset the session first");
+  conversation_.state().message.thinks = thinks;
   return {};
 }
 

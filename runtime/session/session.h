@@ -15,7 +15,6 @@
 #include "runtime/ocellus.h"
 #include "runtime/session/generate.h"
 #include "runtime/session/prompt.h"
-#include "runtime/vocabulary/chat_template.h"
 
 namespace ocellus {
 
@@ -33,10 +32,15 @@ class Session : public SetUpObject {
   /// Returns to the mark; false if there is none to return to, and the conversation was cleared.
   bool rewind();
 
+  /// See ocellus_session_begin_message and those after it.
+  Status begin_message(Role role);
+  Status end_message() { return prompt_.end_message(); }
+  Status open_answer();
+  Status let_think(bool thinks);
   Status add_system(std::string_view text);
-  Status begin_turn();
+  Status begin_turn() { return begin_message(Role::kUser); }
   Status end_turn();
-  Status add_text(std::string_view text, bool parse_special) { return prompt_.add_text(text, parse_special, false); }
+  Status add_text(std::string_view text, bool parse_special) { return prompt_.add_text(text, parse_special); }
   Status add_tokens(const TokenId* tokens, int64_t count) { return prompt_.add_tokens(tokens, count); }
   Status add_frame(const Frame& frame);
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
@@ -66,9 +70,6 @@ class Session : public SetUpObject {
   Prompt& prompt() { return prompt_; }
 
  private:
-  /// `continues`: the text follows other text directly.
-  Status add_template_text(const char* text, bool continues) { return prompt_.add_text(text, true, continues); }
-
   bool open_ = false;
   Conversation conversation_;
   Room room_{conversation_};

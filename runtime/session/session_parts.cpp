@@ -42,7 +42,7 @@ Status check_clip(const ocellus_clip* clip) {
 }
 
 Status check_part(const ocellus_part& part) {
-  if (part.kind < OCELLUS_PART_TEXT || part.kind > OCELLUS_PART_CLIP)
+  if (part.kind < OCELLUS_PART_TEXT || part.kind > OCELLUS_PART_ENTRY)
     return OCELLUS_FAIL(Code::kBadArgument, "a part of kind %d does not exist", part.kind);
   if (part.kind == OCELLUS_PART_CLIP) return check_clip(part.clip);
   if (part.kind == OCELLUS_PART_FRAME) {
@@ -123,7 +123,7 @@ Status look_ahead(Session& session, const Picture& picture) {
 }
 
 Status look_ahead(Session& session, const ocellus_part& part) {
-  if (part.kind == OCELLUS_PART_TEXT || !session.reuse().looks_ahead()) return {};
+  if (part.kind == OCELLUS_PART_TEXT || part.kind == OCELLUS_PART_ENTRY || !session.reuse().looks_ahead()) return {};
   const PictureShape& pictures = session.engine().shape().pictures;
   if (part.kind == OCELLUS_PART_CLIP)
     return for_each_group(*part.clip, pictures, [&](const Picture& picture, int32_t) {
@@ -136,7 +136,7 @@ Status look_ahead(Session& session, const ocellus_part& part) {
 }
 
 /// Adds the frames as pictures, between the family's texts.
-Status add_clip(Session& session, const ocellus_clip& clip) {
+Status add_clip(Session& session, const ocellus_clip& clip, bool is_numbered) {
   const ClipRules* rules = nullptr;
   OCELLUS_TRY(clip_rules(session.engine().model(), &rules));
   const PictureShape& pictures = session.engine().shape().pictures;
@@ -145,18 +145,27 @@ Status add_clip(Session& session, const ocellus_clip& clip) {
                         clip.frame_count, clip.frame_count == 1 ? "frame" : "frames", pictures.clip_frames);
   const ClipTimes times = times_of(clip);
   const int32_t groups = rules->group_count(clip.frame_count);
+  OCELLUS_TRY(session.prompt().begin_clip(is_numbered));
   const auto add_group = [&](Picture picture, int32_t first) {
     if (rules->time_step != nullptr) picture.time = {first / rules->group, groups, rules->time_step(times)};
     if (rules->write_before != nullptr) {
       ClipText before;
       rules->write_before(times, first, &before);
-      OCELLUS_TRY(session.add_text(before.text, true));
+      OCELLUS_TRY(session.prompt().add_words(before.text));
     }
     return session.prompt().add_picture(picture);
   };
   OCELLUS_TRY(for_each_group(clip, pictures, add_group));
-  for (const char* text : rules->after) OCELLUS_TRY(session.add_text(text, true));
-  return {};
+  for (const char* text : rules->after)
+    if (text[0] != '\0') OCELLUS_TRY(session.prompt().add_words(text));
+  return session.prompt().end_clip(is_numbered);
+}
+
+Status read_key(std::string_view text, LibraryKey* key) {
+  char digits[2 * sizeof(LibraryKey) + 1] = {};
+  if (text.size() < sizeof digits) std::copy(text.begin(), text.end(), digits);
+  if (parse_key(digits, key)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "a key has 32 hexadecimal digits");
 }
 
 Status add_part(Session& session, const ocellus_part& part) {
@@ -164,11 +173,17 @@ Status add_part(Session& session, const ocellus_part& part) {
   if (part.kind == OCELLUS_PART_TEXT)
     return session.add_text({static_cast<const char*>(part.bytes), size},
                             (part.flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0);
-  if (part.kind == OCELLUS_PART_CLIP) return add_clip(session, *part.clip);
+  const bool is_numbered = (part.flags & OCELLUS_IMAGE_NUMBERED) != 0;
+  if (part.kind == OCELLUS_PART_CLIP) return add_clip(session, *part.clip, is_numbered);
+  if (part.kind == OCELLUS_PART_ENTRY) {
+    LibraryKey key;
+    OCELLUS_TRY(read_key({static_cast<const char*>(part.bytes), size}, &key));
+    return session.prompt().add_library_image(key, is_numbered);
+  }
   Frame frame;
   Picture picture;
   OCELLUS_TRY(to_picture(part, session.engine().shape().pictures.limits, &frame, &picture));
-  return session.prompt().add_picture(picture);
+  return session.prompt().add_picture(picture, is_numbered);
 }
 
 }  // namespace
@@ -181,6 +196,7 @@ Status Session::add_parts(const ocellus_part* parts, int32_t count, int32_t* fai
       return status;
     }
   OCELLUS_TRY(prompt_.start());
+  const KeptText kept(conversation_);
   const Checkpoint before = prompt_.mark();
   Status status;
   for (int32_t i = 0; i < count && status.ok(); ++i)

@@ -230,6 +230,15 @@ TokenId Tokenizer::match_special(std::string_view text, bool parse_special) cons
   return longest;
 }
 
+TokenId Tokenizer::find_control(std::string_view text, size_t* at) const {
+  for (*at = 0; *at < text.size();) {
+    const TokenId special = match_special(slice(text, *at), true);
+    if (special != kNoToken && kind_of(special) != TokenKind::kUserDefined) return special;
+    *at += special == kNoToken ? 1 : text_of(special).size();
+  }
+  return kNoToken;
+}
+
 bool Tokenizer::is_end_of_generation(TokenId id) const {
   return id >= 0 && id < facts_.token_count && (kinds_[id] & kEndsGeneration) != 0;
 }

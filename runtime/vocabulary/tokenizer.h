@@ -86,6 +86,9 @@ class Tokenizer {
   Status encode(std::string_view text, bool parse_special, std::byte* workspace, int64_t workspace_bytes, TokenId* out,
                 int64_t capacity, int64_t* count, bool continues = false) const;
 
+  /// Finds the first control token that is written out in the text, at *at; kNoToken if there is none.
+  TokenId find_control(std::string_view text, size_t* at) const;
+
   /// Returns the decoded bytes of a token: possibly part of a UTF-8 sequence, at most kMaxTokenBytes, valid as long as
   /// the tables. Empty for an id out of range and, unless show_special, for control, unknown and unused tokens.
   std::string_view piece(TokenId id, bool show_special) const;
