@@ -108,6 +108,8 @@ int run_ask(AskOptions options) {
   if (options.boxes) check_boxes(options, retrieves);
   std::vector<Retrieved> taken;
   const Model model = open_model(options.common);
+  const ImageNumbers numbers{.form = model.facts.image_numbers, .all = options.common.numbers_images};
+  parts = place_retrievals(place_images(options.prompt, images, numbers), cache);
   if (options.boxes) require_places(model, "--boxes");
   // Retrieved pictures count in the plan, so the search runs before there is an engine.
   if (retrieves) retrieve_by_words(open_existing_library(cache.library_path).get(), cache.owner, &parts, &taken);
@@ -214,6 +216,7 @@ void add_ask_command(CLI::App* program, Action* action) {
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
   add_show_thoughts_option(command, &options->common);
+  add_number_option(command, &options->common);
   add_constraint_options(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }

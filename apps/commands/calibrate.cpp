@@ -153,8 +153,8 @@ int run_calibrate(CalibrateOptions options) {
   compress_before_suffix(&options.common);
   if (options.layer_bits)
     return search_layer_bits(options.common, options.questions, {*options.layer_bits, options.apart});
-  const std::vector<Question> questions = read_questions(options.questions);
   const Model model = open_model(options.common);
+  const std::vector<Question> questions = read_questions(options.questions, model);
   if (!options.dry_run) check_calibration_file(model.path);
   const std::string path = calibration_path(model.path);
   nlohmann::ordered_json report = {{"command", "calibrate"}, {"questions", questions.size()}};

@@ -110,7 +110,9 @@ class Chat {
   }
 
   void say(const std::string& text) {
-    const std::vector<PromptPart> parts = retrieve(place_images(text, waiting_, images_seen_));
+    const std::vector<PromptPart> parts = retrieve(place_images(
+        text, waiting_,
+        {.form = model_.facts.image_numbers, .all = options_.numbers_images, .earlier = images_seen_}));
     waiting_.clear();  // a picture that fails is not tried again with the next message
     const int64_t images = count_images(parts);
     Answer answer;
@@ -231,6 +233,7 @@ void add_chat_command(CLI::App* program, Action* action) {
   add_common_options(command, &options->common);
   add_thought_options(command, &options->common);
   add_show_thoughts_option(command, &options->common);
+  add_number_option(command, &options->common);
   add_constraint_options(command, &options->common);
   command->footer(kChatHelp);
   command->callback([=] { *action = [=] { return run_chat(*options); }; });

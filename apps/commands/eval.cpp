@@ -107,8 +107,8 @@ std::string question_json(const Question& question, const Outcome& outcome) {
 
 int run_eval(EvalOptions options) {
   compress_before_suffix(&options.common);
-  std::vector<Question> questions = read_questions(options.questions);
   const Model model = open_model(options.common);
+  std::vector<Question> questions = read_questions(options.questions, model);
   if (options.perplexity) ask_for_probabilities(model, &questions);
   Needs needs = needs_of(questions, model, options.common);
   if (options.questions.rolling > 0) needs.images = std::min<int64_t>(needs.images, options.questions.rolling);

@@ -161,8 +161,8 @@ nlohmann::ordered_json search_json(const LayerBitsSearch& search, size_t questio
 }  // namespace
 
 int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions_of, const LayerBitsGoal& goal) {
-  std::vector<Question> questions = read_questions(questions_of);
   const Model model = open_model(options);
+  std::vector<Question> questions = read_questions(questions_of, model);
   if (model.facts.layer_count > OCELLUS_MOST_LAYER_BITS) {
     throw Failure(kExitUsage, "--layer-bits searches models of at most " + std::to_string(OCELLUS_MOST_LAYER_BITS) +
                                   " layers; this one has " + std::to_string(model.facts.layer_count) + ".");

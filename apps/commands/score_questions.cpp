@@ -30,8 +30,8 @@ void add_question_options(CLI::App* command, QuestionOptions* options) {
       ->check(number_between(1, 1000000));
 }
 
-std::vector<Question> read_questions(const QuestionOptions& options) {
-  return read_questions(options.path, options.images_each, options.limit);
+std::vector<Question> read_questions(const QuestionOptions& options, const Model& model) {
+  return read_questions(options.path, options.images_each, options.limit, model.facts.image_numbers);
 }
 
 void Totals::add(const Question& question, const Outcome& outcome) {

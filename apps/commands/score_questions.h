@@ -27,7 +27,7 @@ struct QuestionOptions {
   int32_t rolling = 0;  // pictures of a rolling session that reads each question; 0: the session holds all
 };
 void add_question_options(CLI::App* command, QuestionOptions* options);
-std::vector<Question> read_questions(const QuestionOptions& options);
+std::vector<Question> read_questions(const QuestionOptions& options, const Model& model);
 
 // The result of one question.
 struct Outcome {

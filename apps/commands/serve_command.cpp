@@ -158,6 +158,8 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.vocabulary = model.facts.vocabulary_size;
   options.thinks = model.facts.thinking != OCELLUS_THINKS_NEVER;
   options.calls_tools = model.facts.calls_tools;
+  options.image_numbers = model.facts.image_numbers;
+  options.default_system = ocellus_model_default_system(model.get());
   options.forms = running.limits.max_constraints;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };

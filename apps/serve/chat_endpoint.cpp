@@ -79,18 +79,27 @@ void check_videos(const ServeContext& context, const ChatRequest& request) {
                      "messages", "context_length_exceeded");
 }
 
+PromptForm prompt_form(const ServeOptions& options) {
+  PromptForm form(tool_syntax(options.calls_tools));
+  form.is_plain = options.image_numbers == OCELLUS_NUMBERS_PLAIN;
+  form.cuts_thoughts = options.thinks || options.calls_tools == OCELLUS_TOOLS_GEMMA4;
+  form.default_system = options.default_system;
+  return form;
+}
+
 }  // namespace
 
 void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
   ChatRequest& request = job->request;
-  request = parse_chat_request(&job->body.bytes, context.options.params, tool_syntax(context.options.calls_tools));
+  request = parse_chat_request(&job->body.bytes, context.options.params, prompt_form(context.options));
+  request.numbers_several = context.options.image_numbers == OCELLUS_NUMBERS_SEVERAL;
   check_request(context, request);
   context.files.fill_in(&request, job->user, context.options.images);
   check_videos(context, request);
   if (request.image_count() + request.frame_count() == 0) job->body.bytes = {};
   job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
   check_images(context, request);
-  arrange_turns(&request);
+  if (context.options.image_numbers == OCELLUS_NUMBERS_PLAIN) arrange_turns(&request);
   job->reply.note_retrieved(request.retrieved);
   job->begin_answers(context, ReplyForm::kChat);
 }

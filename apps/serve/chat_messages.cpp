@@ -1,5 +1,6 @@
 #include "apps/serve/chat_messages.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -98,11 +99,24 @@ std::string join_texts(const std::vector<ChatPart>& parts) {
   return text;
 }
 
-// Joins consecutive messages of one role.
+// Thoughts of earlier answers, which chat templates leave out.
+std::string without_thoughts(std::string text) {
+  constexpr std::string_view kEnd = "</think>", kChannel = "<|channel>", kChannelEnd = "<channel|>";
+  if (const size_t end = text.rfind(kEnd); end != text.npos) {
+    text.erase(0, end + kEnd.size());
+    text.erase(0, std::min(text.find_first_not_of('\n'), text.size()));
+  }
+  for (size_t begin = text.find(kChannel); begin != text.npos; begin = text.find(kChannel)) {
+    const size_t end = text.find(kChannelEnd, begin);
+    text.erase(begin, end == text.npos ? end : end + kChannelEnd.size() - begin);
+  }
+  return text;
+}
+
 class ConversationReader {
  public:
-  ConversationReader(CutText* cut, const ToolSyntax& syntax, ChatRequest* request)
-      : cut_(cut), syntax_(syntax), request_(request) {}
+  ConversationReader(CutText* cut, const PromptForm& form, ChatRequest* request)
+      : cut_(cut), form_(form), request_(request) {}
 
   void read(const RequestJson& message, const std::string& param) {
     expect_object(message, param);
@@ -115,67 +129,122 @@ class ConversationReader {
     const RequestJson* field = find_field(message, "role");
     if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
     const std::string role = expect_string(*field, param + ".role");
-    if (role == "user") return add_user(parse_content(message, param, cut_));
+    if (role == "user") return add_user(parse_content(message, param, cut_), param);
     // An assistant message that called a tool, or refused, has no content.
     const bool is_silent = role == "assistant" && find_field(message, "content") == nullptr;
-    const auto text = [&] { return is_silent ? "" : join_texts(parse_content(message, param, /*cut=*/nullptr)); };
-    if (role == "assistant") return add_answer(text(), message, param);
-    if (role == "tool") return add_result(text(), message, param);
+    std::vector<ChatPart> parts;
+    if (!is_silent) parts = parse_content(message, param, /*cut=*/nullptr);
+    if (role == "assistant") return add_answer(std::move(parts), message, param);
+    if (role == "tool") return add_result(join_texts(parts), message, param);
     if (role != "system" && role != "developer") {
       throw RequestError(400, param + ".role must be system, developer, user, assistant or tool.", param + ".role");
     }
-    add_system(text(), param);
+    add_system(std::move(parts), param);
   }
 
-  void finish() const {
-    if (last_ == Last::kNothing || last_ == Last::kAnswer) {
-      throw RequestError(400, "The last of the messages must be the user's.", "messages");
+  // Reads how the answer begins: after the last message, or as its end.
+  void finish(const RequestJson& body) {
+    const bool is_answer = last_ == Last::kAnswer, is_open = last_ == Last::kResult && form_.syntax.keeps_turn;
+    const RequestJson* goes_on = find_field(body, "continue_final_message");
+    const RequestJson* opens = find_field(body, "add_generation_prompt");
+    if (last_ == Last::kNothing) {
+      throw RequestError(400, "There must be a message of the user or the assistant.", "messages");
     }
+    const bool continues = goes_on == nullptr ? is_answer && (opens == nullptr || !is_true(*opens, "add_generation_prompt"))
+                                              : is_true(*goes_on, "continue_final_message");
+    request_->turns.back().goes_on = continues || is_open;
+    request_->opens_answer = opens == nullptr || is_true(*opens, "add_generation_prompt");
+    if (goes_on != nullptr && opens != nullptr && continues && request_->opens_answer) {
+      throw RequestError(400, "continue_final_message and add_generation_prompt exclude each other.",
+                         "continue_final_message");
+    }
+    if (is_answer && continues) return;
+    cut_last_thought();
   }
 
  private:
   enum class Last : char { kNothing, kUser, kAnswer, kResult };
 
-  void add_system(const std::string& text, const std::string& param) {
-    if (!request_->turns.empty()) {
+  static bool is_true(const RequestJson& value, const char* name) { return !value.is_null() && expect_bool(value, name); }
+
+  // Messages of one role in a row are one in a plain form, else they are several.
+  ChatTurn& begin_turn(int32_t role, const std::string& param) {
+    std::vector<ChatTurn>& turns = request_->turns;
+    if (form_.is_plain && !turns.empty() && turns.back().role == role) return turns.back();
+    if (!turns.empty() && turns.back().role == OCELLUS_ROLE_ASSISTANT) cut_last_thought();
+    turns.push_back({.role = role, .param = param});
+    return turns.back();
+  }
+
+  void cut_last_thought() {
+    if (!form_.cuts_thoughts || request_->turns.back().role != OCELLUS_ROLE_ASSISTANT) return;
+    for (ChatPart& part : request_->turns.back().parts) part.text = without_thoughts(std::move(part.text));
+  }
+
+  // Texts of a plain form are one, with line breaks between them.
+  void add_texts(std::vector<ChatPart> parts, ChatTurn* turn) {
+    for (ChatPart& part : parts) {
+      if (form_.is_plain && !turn->parts.empty()) {
+        std::string& text = turn->parts.back().text;
+        text += (text.empty() ? "" : "\n") + part.text;
+      } else {
+        turn->parts.push_back(std::move(part));
+      }
+    }
+  }
+
+  void add_system(std::vector<ChatPart> parts, const std::string& param) {
+    if (form_.is_plain && last_ != Last::kNothing) {
       throw RequestError(400, "A system message must come before all others.", param + ".role");
     }
-    request_->system += (request_->system.empty() ? "" : "\n") + text;
+    add_texts(std::move(parts), &begin_turn(OCELLUS_ROLE_SYSTEM, param));
+    if (last_ != Last::kNothing) last_ = Last::kUser;
   }
 
-  void add_user(std::vector<ChatPart> parts) {
-    const bool goes_on = last_ == Last::kUser || (last_ == Last::kResult && !syntax_.keeps_turn);
-    if (!goes_on) request_->turns.emplace_back();
+  void add_user(std::vector<ChatPart> parts, const std::string& param) {
+    ChatTurn& turn = begin_turn(OCELLUS_ROLE_USER, param);
     last_ = Last::kUser;
-    std::vector<ChatPart>& all = request_->turns.back().parts;
-    all.insert(all.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
+    turn.parts.insert(turn.parts.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
   }
 
-  void add_answer(const std::string& text, const RequestJson& message, const std::string& param) {
-    if (request_->turns.empty()) {
+  // What follows results in the model's own turn goes on in it, and calls follow the text of their message.
+  void add_answer(std::vector<ChatPart> parts, const RequestJson& message, const std::string& param) {
+    if (form_.is_plain && last_ == Last::kNothing) {
       throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");
     }
-    std::string& answer = request_->turns.back().answer;
-    answer += (last_ == Last::kAnswer ? "\n" : "") + text;
+    const bool stays = last_ == Last::kResult && form_.syntax.keeps_turn;
+    ChatTurn& turn = stays ? request_->turns.back() : begin_turn(OCELLUS_ROLE_ASSISTANT, param);
+    if (stays) {
+      turn.parts.back().text += join_texts(parts);
+    } else {
+      add_texts(std::move(parts), &turn);
+    }
     last_ = Last::kAnswer;
     const RequestJson* calls = find_field(message, "tool_calls");
     if (calls == nullptr) return;
     calls_ = parse_calls(*calls, param + ".tool_calls");
+    if (turn.parts.empty()) turn.parts.push_back({.param = param + ".tool_calls"});
+    std::string& text = turn.parts.back().text;
     for (const EarlierCall& one : calls_) {
-      if (!answer.empty()) answer += syntax_.call_gap;
-      answer += syntax_.show_call(one.call);
+      if (!text.empty()) text += form_.syntax.call_gap;
+      text += form_.syntax.show_call(one.call);
     }
   }
 
+  // Consecutive results are one message of the user, or stand in the model's own.
   void add_result(const std::string& text, const RequestJson& message, const std::string& param) {
     if (last_ != Last::kAnswer && last_ != Last::kResult) {
       throw RequestError(400, "A tool message must follow an assistant's calls.", param + ".role");
     }
-    const std::string shown = syntax_.show_result(name_of_tool(message), text);
-    if (syntax_.keeps_turn) {
-      request_->turns.back().answer += shown;
+    const std::string shown = form_.syntax.show_result(name_of_tool(message), text);
+    if (form_.syntax.keeps_turn) {
+      ChatTurn& turn = request_->turns.back();
+      if (turn.parts.empty()) turn.parts.push_back({.param = param + ".content"});
+      turn.parts.back().text += shown;
+    } else if (last_ == Last::kResult) {
+      request_->turns.back().parts.back().text += "\n" + shown;
     } else {
-      add_user({{.text = shown, .param = param + ".content"}});
+      add_user({{.text = shown, .param = param + ".content"}}, param);
     }
     last_ = Last::kResult;
   }
@@ -194,7 +263,7 @@ class ConversationReader {
   }
 
   CutText* cut_;
-  const ToolSyntax& syntax_;
+  const PromptForm& form_;
   ChatRequest* request_;
   Last last_ = Last::kNothing;
   std::vector<EarlierCall> calls_;  // the newest answer's
@@ -202,15 +271,15 @@ class ConversationReader {
 
 }  // namespace
 
-void parse_messages(const RequestJson& body, const ToolSyntax& syntax, CutText* cut, ChatRequest* request) {
+void parse_messages(const RequestJson& body, const PromptForm& form, CutText* cut, ChatRequest* request) {
   const RequestJson* messages = find_field(body, "messages");
   if (messages == nullptr) throw RequestError(400, "messages is missing.", "messages");
   if (!messages->is_array() || messages->empty()) {
     throw RequestError(400, "messages must be an array of one message or more.", "messages");
   }
-  ConversationReader reader(cut, syntax, request);
+  ConversationReader reader(cut, form, request);
   for (size_t i = 0; i < messages->size(); ++i) reader.read((*messages)[i], "messages[" + std::to_string(i) + "]");
-  reader.finish();
+  reader.finish(body);
 }
 
 }  // namespace ocellus::app

@@ -14,7 +14,7 @@ struct CutText;  // apps/serve/data_url.h
 // RequestError, as the next one.
 ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
 
-// Reads the field messages into the system message and the turns. Consecutive messages of one role are joined.
-void parse_messages(const RequestJson& body, const ToolSyntax& syntax, CutText* cut, ChatRequest* request);
+// Reads the field messages into the turns, and whether the answer goes on from the last one.
+void parse_messages(const RequestJson& body, const PromptForm& form, CutText* cut, ChatRequest* request);
 
 }  // namespace ocellus::app

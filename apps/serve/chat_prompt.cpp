@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "apps/serve/kept_files.h"
-#include "apps/serve/model_tokens.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
@@ -14,15 +13,6 @@ void check_added(ocellus_status status, std::string_view param, bool* was_cancel
   if (status == OCELLUS_OK) return;
   *was_cancelled = status == OCELLUS_CANCELLED;
   throw library_error(status, std::string(param));
-}
-
-// Adds an answer as it stands in a session: its end token is written by the turn that follows.
-ocellus_status add_answer(ocellus_session* session, const ocellus_model* model, std::string_view text) {
-  std::vector<int32_t> tokens = tokenize(model, text, OCELLUS_TEXT_ANSWER, "messages");
-  const size_t end_tokens = tokenize(model, "", OCELLUS_TEXT_ANSWER, "messages").size();
-  tokens.resize(tokens.size() - std::min(end_tokens, tokens.size()));
-  if (tokens.empty()) return OCELLUS_OK;
-  return ocellus_session_add_tokens(session, tokens.data(), static_cast<int32_t>(tokens.size()));
 }
 
 ocellus_status add_tokens(ocellus_session* session, std::string_view bytes) {
@@ -54,10 +44,10 @@ struct EncodedClip {
   ocellus_clip clip;
 };
 
-ocellus_status add_clip(ocellus_session* session, const ChatPart& part) {
+ocellus_status add_clip(ocellus_session* session, const ChatPart& part, uint32_t flags) {
   const EncodedClip encoded(part);
   const ocellus_part clip = {.kind = OCELLUS_PART_CLIP,
-                             .flags = 0,
+                             .flags = flags,
                              .bytes = nullptr,
                              .byte_count = 0,
                              .frame = nullptr,
@@ -72,7 +62,7 @@ void add_parts(ocellus_session* session, std::span<const PromptStep> steps, bool
   std::vector<ocellus_part> parts;
   for (const PromptStep& step : steps) {
     parts.push_back({.kind = step.kind == StepKind::kPicture ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
-                     .flags = step.is_overview ? OCELLUS_IMAGE_OVERVIEW : 0,
+                     .flags = step.flags,
                      .bytes = step.content.data(),
                      .byte_count = std::ssize(step.content),
                      .frame = nullptr,
@@ -84,17 +74,45 @@ void add_parts(ocellus_session* session, std::span<const PromptStep> steps, bool
   check_added(status, failed >= 0 ? steps[static_cast<size_t>(failed)].param : "messages", was_cancelled);
 }
 
+void check_entry(ocellus_status status, std::string_view param, bool* was_cancelled) {
+  if (status == OCELLUS_BAD_FILE) throw no_such_file(std::string(param));  // damaged, or removed just now
+  check_added(status, param, was_cancelled);
+}
+
+// An answer that goes on has no thought before it, so a model that always thinks gets an empty one.
+ocellus_status begin_message(ocellus_session* session, const PromptStep& step, bool always_thinks) {
+  const int32_t role = step.content == "system" ? OCELLUS_ROLE_SYSTEM
+                       : step.content == "user" ? OCELLUS_ROLE_USER
+                                                : OCELLUS_ROLE_ASSISTANT;
+  const ocellus_status status = ocellus_session_begin_message(session, role);
+  if (status != OCELLUS_OK || role != OCELLUS_ROLE_ASSISTANT || step.flags != kGoesOn || !always_thinks) return status;
+  constexpr std::string_view kThought = "<think>\n\n</think>\n\n";
+  return ocellus_session_add_text(session, kThought.data(), std::ssize(kThought), OCELLUS_TEXT_PARSE_SPECIAL);
+}
+
+ocellus_status add_entry(ocellus_session* session, const PromptStep& step) {
+  const ocellus_part entry = {.kind = OCELLUS_PART_ENTRY,
+                              .flags = step.flags,
+                              .bytes = step.content.data(),
+                              .byte_count = std::ssize(step.content),
+                              .frame = nullptr,
+                              .clip = nullptr};
+  return ocellus_session_add_parts(session, &entry, 1, nullptr);
+}
+
 void add_step(ocellus_session* session, const ocellus_model* model, const PromptStep& step, bool* was_cancelled) {
   const auto check = [&](ocellus_status status) { check_added(status, step.param, was_cancelled); };
+  ocellus_model_facts facts;
   switch (step.kind) {
-    case StepKind::kSystem:
-      return check(ocellus_session_add_system(session, step.content.data(), std::ssize(step.content)));
-    case StepKind::kBeginTurn: return check(ocellus_session_begin_turn(session));
+    case StepKind::kBegin:
+      check(ocellus_model_get_facts(model, &facts));
+      return check(begin_message(session, step, facts.thinking == OCELLUS_THINKS_ALWAYS));
+    case StepKind::kEnd: return check(ocellus_session_end_message(session));
     case StepKind::kEndTurn: return check(ocellus_session_end_turn(session));
-    case StepKind::kAnswer: return check(add_answer(session, model, step.content));
-    case StepKind::kClip: return check(add_clip(session, *step.clip));
+    case StepKind::kOpenAnswer: return check(ocellus_session_open_answer(session));
+    case StepKind::kClip: return check(add_clip(session, *step.clip, step.flags));
     case StepKind::kTokens: return check(add_tokens(session, step.content));
-    case StepKind::kEntry: return add_kept_picture(session, step.content, step.param, was_cancelled);
+    case StepKind::kEntry: return check_entry(add_entry(session, step), step.param, was_cancelled);
     case StepKind::kText:
     case StepKind::kPicture: return add_parts(session, {&step, 1}, was_cancelled);
   }
@@ -103,9 +121,7 @@ void add_step(ocellus_session* session, const ocellus_model* model, const Prompt
 }  // namespace
 
 void add_kept_picture(ocellus_session* session, std::string_view key, std::string_view param, bool* was_cancelled) {
-  const ocellus_status status = ocellus_session_add_library_image(session, std::string(key).c_str());
-  if (status == OCELLUS_BAD_FILE) throw no_such_file(std::string(param));  // damaged, or removed just now
-  check_added(status, param, was_cancelled);
+  check_entry(ocellus_session_add_library_image(session, std::string(key).c_str()), param, was_cancelled);
 }
 
 void add_answer_text(ocellus_session* session, const std::string& text, bool* was_cancelled) {

@@ -96,7 +96,6 @@ const std::map<std::string, std::string> kUnserved = {{"tools", ""},
                                                       {"prompt_logprobs", ""},
                                                       {"n_probs", "top_logprobs"},
                                                       {"chat_template", ""},
-                                                      {"continue_final_message", ""},
                                                       {"suffix", ""}};
 
 // Returns true if an unsupported field has a value that requests nothing.
@@ -161,7 +160,9 @@ void parse_template_options(const RequestJson& body, ChatRequest* request) {
   if (options == nullptr) return;
   expect_object(*options, at);
   for (const auto& [name, value] : options->items()) {
-    if (name != "enable_thinking") {
+    if (name == "add_vision_id") {
+      request->numbers_images = !value.is_null() && expect_bool(value, at + "." + name);
+    } else if (name != "enable_thinking") {
       request->unknown_fields.push_back(at + "." + name);
     } else if (!value.is_null() && !expect_bool(value, at + "." + name)) {
       request->params.max_thought_tokens = 0;
@@ -264,9 +265,8 @@ int64_t ChatRequest::frame_count() const {
 }
 
 int64_t ChatRequest::text_bytes() const {
-  int64_t bytes = std::ssize(system);
+  int64_t bytes = 0;
   for (const ChatTurn& turn : turns) {
-    bytes += std::ssize(turn.answer);
     for (const ChatPart& part : turn.parts) bytes += std::ssize(part.text);
   }
   for (const RawPrompt& prompt : prompts) {
@@ -291,18 +291,29 @@ void parse_answer_fields(const RequestJson& body, const std::set<std::string>& o
 
 namespace {
 
-void parse_called_tools(const RequestJson& body, const ToolSyntax& syntax, ChatRequest* request) {
-  request->tools = parse_tools(body, syntax);
+// The system message in which tools are described; without one of the request's own it is the model's.
+ChatPart& system_text(const PromptForm& form, ChatRequest* request) {
+  std::vector<ChatTurn>& turns = request->turns;
+  if (turns.empty() || turns.front().role != OCELLUS_ROLE_SYSTEM) {
+    turns.insert(turns.begin(), {.role = OCELLUS_ROLE_SYSTEM, .parts = {{.text = form.default_system}}});
+  }
+  if (turns.front().parts.empty()) turns.front().parts.emplace_back();
+  return turns.front().parts.back();
+}
+
+void parse_called_tools(const RequestJson& body, const PromptForm& form, ChatRequest* request) {
+  request->tools = parse_tools(body, form.syntax);
   if (request->tools.choice == ToolChoice::kNone) return;
-  if (!request->system.empty()) request->system += syntax.system_gap;
-  request->system += syntax.describe(request->tools.tools);
-  std::optional<AnswerForm> form = call_form(request->tools);
-  if (!form) return;
+  std::string& system = system_text(form, request).text;
+  if (!system.empty()) system += form.syntax.system_gap;
+  system += form.syntax.describe(request->tools.tools);
+  std::optional<AnswerForm> calls = call_form(request->tools);
+  if (!calls) return;
   if (request->form) {
     throw RequestError(400, "tool_choice and " + request->form->param + " both say what the answer is: give one.",
                        "tool_choice");
   }
-  request->form = std::move(form);
+  request->form = std::move(calls);
 }
 
 void parse_top_logprobs(const RequestJson& body, ChatRequest* request) {
@@ -329,15 +340,18 @@ void parse_scored(const RequestJson& body, ChatRequest* request) {
 
 }  // namespace
 
-ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const ToolSyntax& syntax) {
+ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form) {
   CutText cut = cut_picture_urls(body);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
   parse_answer_fields(
-      json, {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "score_choices"}, &request);
-  parse_messages(json, syntax, &cut, &request);
-  parse_called_tools(json, syntax, &request);
+      json,
+      {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "score_choices",
+       "continue_final_message", "add_generation_prompt"},
+      &request);
+  parse_messages(json, form, &cut, &request);
+  parse_called_tools(json, form, &request);
   parse_top_logprobs(json, &request);
   parse_scored(json, &request);
   return request;
@@ -373,6 +387,7 @@ std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier
 void arrange_turns(ChatRequest* request) {
   int64_t images = 0;
   for (ChatTurn& turn : request->turns) {
+    if (turn.role != OCELLUS_ROLE_USER) continue;
     const int64_t own = count_images(turn.parts);
     turn.parts = arrange_parts(std::move(turn.parts), images);
     images += own;

@@ -30,10 +30,12 @@ struct ChatPart {
   bool is_picture() const { return is_image && frames.empty(); }
 };
 
-// The user's message and the model's answer; the last turn's is empty, or what it goes on from: calls and results.
+// One message, or several of a role that the model reads as one.
 struct ChatTurn {
-  std::vector<ChatPart> parts;
-  std::string answer;
+  int32_t role = OCELLUS_ROLE_USER;  // ocellus_role
+  std::vector<ChatPart> parts = {};
+  std::string param = "messages";  // its field in the request
+  bool goes_on = false;            // the last one: the answer goes on from it
 };
 
 // An entry of the user's image library that was found by words.
@@ -50,9 +52,11 @@ struct RawPrompt {
 };
 
 struct ChatRequest {
-  std::string model;   // empty: the only one
-  std::string system;  // empty: none
+  std::string model;  // empty: the only one
   std::vector<ChatTurn> turns;
+  bool opens_answer = true;        // after the last turn, unless it goes on
+  bool numbers_several = false;    // those of a turn with several have
+  bool numbers_images = false;     // the pictures have numbers, see OCELLUS_IMAGE_NUMBERED
   std::vector<RawPrompt> prompts;  // in place of the turns
   bool echo = false;               // only with prompts
   int32_t choices = 1;             // answers to each prompt
@@ -77,18 +81,28 @@ struct ChatRequest {
 // Maximum memory for reading one request, besides its body.
 inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
 
+// The form of a model's conversations.
+struct PromptForm {
+  PromptForm(const ToolSyntax& tools) : syntax(tools) {}  // NOLINT: tests have tools only
+
+  const ToolSyntax& syntax;
+  bool is_plain = false;       // OCELLUS_NUMBERS_PLAIN
+  bool cuts_thoughts = false;  // earlier answers lose what is between <think> and </think>
+  std::string default_system;  // before tools where a conversation has no system message
+};
+
 // Absent fields have the values of `defaults`. Pictures are decoded in place: *body is changed, must not move, and must
 // outlive them. Throws a RequestError.
-ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const ToolSyntax& syntax);
+ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form);
 
 // Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
 // these and `own` are unknown or refused.
 void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request);
 
-// Brings the parts of all turns into the order in which the model reads them, as arrange_parts does.
+// Brings the parts of the users' turns into the order of a model with OCELLUS_NUMBERS_PLAIN, as arrange_parts does.
 void arrange_turns(ChatRequest* request);
 
-// Returns a turn's parts in the order in which the model reads them. Pictures before or after all text go first, a
+// Returns a turn's parts in the order in which such a model reads them. Pictures before or after all text go first, a
 // single one of the conversation as it is, others as "Image 1:<image>\n", as in `ocellus chat`; if text stands between
 // pictures, or on both sides of them, the order is the request's. Adjacent texts are joined.
 std::vector<ChatPart> arrange_parts(std::vector<ChatPart> parts, int64_t earlier_images);

@@ -12,7 +12,7 @@ namespace {
 Beginning::Digest digest_of(const PromptStep& step) {
   const double rate = step.clip == nullptr ? 0 : step.clip->frames_per_second;
   const auto seed =
-      std::bit_cast<XXH64_hash_t>(rate) ^ static_cast<XXH64_hash_t>(step.kind) ^ (step.is_overview ? 256 : 0);
+      std::bit_cast<XXH64_hash_t>(rate) ^ static_cast<XXH64_hash_t>(step.kind) ^ (XXH64_hash_t{step.flags} << 8);
   const XXH128_hash_t hash = XXH3_128bits_withSeed(step.content.data(), step.content.size(), seed);
   return {hash.high64, hash.low64};
 }
@@ -29,27 +29,38 @@ std::vector<PromptStep> list_tokens(const RawPrompt& prompt) {
   return steps;
 }
 
-PromptStep part_step(const ChatPart& part) {
-  if (!part.key.empty()) return {StepKind::kEntry, part.key, part.param};
+PromptStep part_step(const ChatPart& part, uint32_t flags) {
+  if (!part.key.empty()) return {StepKind::kEntry, part.key, part.param, nullptr, flags};
   if (!part.frames.empty()) {  // in the request's body one after the other
     const char* const begin = part.frames.front().data();
     const char* const end = part.frames.back().data() + part.frames.back().size();
-    return {StepKind::kClip, {begin, static_cast<size_t>(end - begin)}, part.param, &part};
+    return {StepKind::kClip, {begin, static_cast<size_t>(end - begin)}, part.param, &part, flags};
   }
-  return {part.is_image ? StepKind::kPicture : StepKind::kText, part.content(), part.param, nullptr, part.is_overview};
+  if (!part.is_image) return {StepKind::kText, part.content(), part.param};
+  if (part.is_overview) flags |= OCELLUS_IMAGE_OVERVIEW;
+  return {StepKind::kPicture, part.content(), part.param, nullptr, flags};
 }
+
+constexpr std::string_view kRoles[] = {"system", "user", "assistant"};  // by ocellus_role
 
 }  // namespace
 
 std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
   if (!request.prompts.empty()) return list_tokens(request.prompts[index]);
   std::vector<PromptStep> steps;
-  if (!request.system.empty()) steps.push_back({StepKind::kSystem, request.system});
   for (const ChatTurn& turn : request.turns) {
-    steps.push_back({StepKind::kBeginTurn});
-    for (const ChatPart& part : turn.parts) steps.push_back(part_step(part));
-    steps.push_back({StepKind::kEndTurn});
-    if (&turn != &request.turns.back() || !turn.answer.empty()) steps.push_back({StepKind::kAnswer, turn.answer});
+    const bool is_last = &turn == &request.turns.back();
+    const bool is_numbered = request.numbers_images || (request.numbers_several && count_images(turn.parts) > 1);
+    steps.push_back({StepKind::kBegin, kRoles[turn.role], turn.param});
+    if (is_last && turn.goes_on) steps.back().flags = kGoesOn;
+    for (const ChatPart& part : turn.parts) steps.push_back(part_step(part, is_numbered ? OCELLUS_IMAGE_NUMBERED : 0));
+    if (is_last && turn.goes_on) return steps;
+    if (is_last && request.opens_answer && turn.role == OCELLUS_ROLE_USER) {
+      steps.push_back({StepKind::kEndTurn, {}, turn.param});
+    } else {
+      steps.push_back({StepKind::kEnd, {}, turn.param});
+      if (is_last && request.opens_answer) steps.push_back({StepKind::kOpenAnswer});
+    }
   }
   return steps;
 }
@@ -58,7 +69,7 @@ size_t find_mark(const std::vector<PromptStep>& steps) {
   if (!steps.empty() && steps.back().kind == StepKind::kTokens) return steps.size() - 1;
   const auto last = std::find_if(steps.rbegin(), steps.rend(), [](const PromptStep& step) {
     return step.kind == StepKind::kPicture || step.kind == StepKind::kClip || step.kind == StepKind::kEntry ||
-           step.kind == StepKind::kBeginTurn;
+           step.kind == StepKind::kBegin;
   });
   return static_cast<size_t>(steps.rend() - last);
 }

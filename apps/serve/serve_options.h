@@ -27,6 +27,8 @@ struct ServeOptions {
   int32_t vocabulary = 0;                        // number of tokens
   bool thinks = false;                           // the model's answers may begin with a thought
   int32_t calls_tools = OCELLUS_TOOLS_NONE;      // the form of tools in the model's chat template
+  int32_t image_numbers = OCELLUS_NUMBERS_NONE;  // pictures that are numbered in the model's prompts
+  std::string default_system;                    // of conversations without a system message; empty: none
   int32_t forms = 0;                             // forms of answers that are compiled at once; 0: none
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device

@@ -96,7 +96,7 @@ ocellus_status add_together(ocellus_session* session, const std::vector<PromptPa
   files.reserve(parts.size());
   for (const PromptPart& part : parts) {
     ocellus_part one = {.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
-                        .flags = 0,
+                        .flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0,
                         .bytes = part.text.data(),
                         .byte_count = static_cast<int64_t>(part.text.size()),
                         .frame = nullptr,
@@ -125,11 +125,7 @@ ocellus_status add_image(ocellus_session* session, const PromptPart& part, const
     if (status != OCELLUS_CANCELLED) check(status);
     return status;
   }
-  const std::vector<uint8_t> bytes = read_input_file(part.image.path);
-  const ocellus_status status =
-      ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
-  if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) throw part_failure(status, part, options);
-  return status;
+  return add_together(session, {part}, options);
 }
 
 // Returns OCELLUS_OK or OCELLUS_CANCELLED.

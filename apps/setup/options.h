@@ -46,6 +46,7 @@ struct CommonOptions {
   int32_t answer_tokens = 128;
   int32_t thought_tokens = 0;   // maximum, in addition to the answer; -1: the model's standard
   bool shows_thoughts = false;  // on stderr
+  bool numbers_images = false;  // in prompts
   float temperature = 0.0f;
   int32_t top_k = 0;
   float top_p = 1.0f;
@@ -85,6 +86,8 @@ void add_common_options(CLI::App* command, CommonOptions* options,
 // answers.
 void add_shape_options(CLI::App* command, CommonOptions* options);
 
+// Adds --number-images.
+void add_number_option(CLI::App* command, CommonOptions* options);
 // Adds, after the common options, the bound of a thinking model's thoughts, for commands whose answers may have them;
 // others answer without.
 void add_thought_options(CLI::App* command, CommonOptions* options);

@@ -14,8 +14,8 @@ void append_text(std::vector<PromptPart>* parts, const std::string& text) {
   parts->back().text += text;
 }
 
-void append_image(std::vector<PromptPart>* parts, const ImageFile& image) {
-  parts->push_back({.text = "", .is_image = true, .image = image});
+void append_image(std::vector<PromptPart>* parts, const ImageFile& image, bool is_numbered) {
+  parts->push_back({.text = "", .is_image = true, .is_numbered = is_numbered, .image = image});
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ int64_t count_image_marks(const std::string& text) {
 }
 
 std::vector<PromptPart> place_images(const std::string& text, const std::vector<ImageFile>& images,
-                                     int64_t earlier_images) {
+                                     const ImageNumbers& numbers) {
   const size_t marks = static_cast<size_t>(count_image_marks(text));
   if (marks > images.size()) {
     throw Failure(kExitUsage, "the prompt has " + format_count(static_cast<int64_t>(marks), "<image> mark") + " for " +
@@ -35,17 +35,21 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
   }
   std::vector<PromptPart> parts;
   size_t next = 0;
-  const bool numbered = static_cast<int64_t>(images.size()) + earlier_images > 1;
+  const bool is_plain = numbers.form == OCELLUS_NUMBERS_PLAIN;
+  const bool has_labels = is_plain && (numbers.all || std::ssize(images) + numbers.earlier > 1);
+  const bool is_numbered =
+      !is_plain && (numbers.all || (numbers.form == OCELLUS_NUMBERS_SEVERAL && images.size() > 1));
   for (; next < images.size() - marks; ++next) {
-    if (numbered) append_text(&parts, "Image " + std::to_string(earlier_images + static_cast<int64_t>(next) + 1) + ":");
-    append_image(&parts, images[next]);
-    if (numbered) append_text(&parts, "\n");
+    if (has_labels)
+      append_text(&parts, "Image " + std::to_string(numbers.earlier + static_cast<int64_t>(next) + 1) + ":");
+    append_image(&parts, images[next], is_numbered);
+    if (has_labels) append_text(&parts, "\n");
   }
   size_t at = 0;
   for (; next < images.size(); ++next) {
     const size_t mark = text.find(kImageMark, at);
     append_text(&parts, text.substr(at, mark - at));
-    append_image(&parts, images[next]);
+    append_image(&parts, images[next], is_numbered);
     at = mark + kMarkBytes;
   }
   append_text(&parts, text.substr(at));
@@ -53,15 +57,20 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
 }
 
 int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts) {
-  int32_t around = 0;
-  check(ocellus_model_template_tokens(model, &around));
-  int64_t total = around;
+  std::vector<ocellus_part> shown;
   for (const PromptPart& part : parts) {
-    if (part.is_image) continue;
-    int32_t count = 0;
-    check(ocellus_model_count_tokens(model, part.text.data(), static_cast<int64_t>(part.text.size()), 0, &count));
-    total += count;
+    const int32_t kind = part.clip != nullptr                   ? OCELLUS_PART_CLIP
+                         : part.is_image || part.retrieve       ? OCELLUS_PART_IMAGE
+                                                                : OCELLUS_PART_TEXT;
+    shown.push_back({.kind = kind,
+                     .flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0,
+                     .bytes = part.text.data(),
+                     .byte_count = std::ssize(part.text),
+                     .frame = nullptr,
+                     .clip = nullptr});
   }
+  int32_t total = 0;
+  check(ocellus_model_count_turn(model, shown.data(), static_cast<int32_t>(shown.size()), &total));
   return total;
 }
 

@@ -26,6 +26,7 @@ struct Clip;  // clip_file.h
 struct PromptPart {
   std::string text = {};
   bool is_image = false;
+  bool is_numbered = false;  // OCELLUS_IMAGE_NUMBERED
   ImageFile image = {};
   std::string key = {};  // key of the library entry
   std::optional<RetrieveMark> retrieve = {};
@@ -45,12 +46,18 @@ inline constexpr char kImageMark[] = "<image>";
 
 int64_t count_image_marks(const std::string& text);
 
-// Puts the pictures at the "<image>" marks of `text`, in order. Pictures without a mark go first: a single one as it
-// is, several as "Image 1:<image>\nImage 2:<image>\n", the form that multi-picture models are trained with. Numbers
-// start after `earlier_images` pictures of the same conversation. Throws a Failure if there are more marks than
-// pictures.
+// How pictures are numbered.
+struct ImageNumbers {
+  int32_t form = OCELLUS_NUMBERS_NONE;  // ocellus_model_facts.image_numbers
+  bool all = false;                     // --number-images
+  int64_t earlier = 0;                  // pictures before in the same conversation
+};
+
+// Puts the pictures at the "<image>" marks of `text`, in order. Pictures without a mark go first. Pictures have numbers
+// if that is asked for, or in the form that the model was trained with: OCELLUS_NUMBERS_PLAIN has "Image 1:<image>\n" for
+// those without a mark, unless there is one alone. Throws a Failure if there are more marks than pictures.
 std::vector<PromptPart> place_images(const std::string& text, const std::vector<ImageFile>& images,
-                                     int64_t earlier_images = 0);
+                                     const ImageNumbers& numbers = {});
 
 // Returns the tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
 int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);

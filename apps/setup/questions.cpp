@@ -77,18 +77,19 @@ class ImageSizes {
   std::map<std::string, ImageFile> known_;
 };
 
-Question complete_question(const RawQuestion& raw, ImageSizes* sizes, int64_t line) {
+Question complete_question(const RawQuestion& raw, ImageSizes* sizes, int64_t line, int32_t image_numbers) {
   return {.line = line,
           .kind = raw.kind,
           .answer = raw.answer,
-          .parts = place_images(raw.prompt, sizes->find(raw.images)),
+          .parts = place_images(raw.prompt, sizes->find(raw.images), {.form = image_numbers}),
           .image_count = static_cast<int64_t>(raw.images.size()),
           .choices = raw.choices};
 }
 
 }  // namespace
 
-std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit) {
+std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit,
+                                     int32_t image_numbers) {
   const std::vector<uint8_t> bytes = read_input_file(path);
   std::istringstream lines(std::string(bytes.begin(), bytes.end()));
   ImageSizes sizes(path);
@@ -101,7 +102,7 @@ std::vector<Question> read_questions(const std::string& path, int64_t images_eac
       const RawQuestion raw = parse_question(line);
       const bool wanted = images_each < 0 || static_cast<int64_t>(raw.images.size()) == images_each;
       const bool room = limit == 0 || static_cast<int64_t>(questions.size()) < limit;
-      if (wanted && room) questions.push_back(complete_question(raw, &sizes, line_number));
+      if (wanted && room) questions.push_back(complete_question(raw, &sizes, line_number, image_numbers));
     } catch (const std::runtime_error& error) {
       throw Failure(kExitBadInput, path + ", line " + std::to_string(line_number) + ": " + error.what());
     }

@@ -20,7 +20,9 @@ struct Question {
 };
 
 // Reads at most `limit` questions (0: all) with `images_each` pictures (negative: any number), and the sizes of their
-// pictures, whose paths are relative to the file. Throws a Failure that names the file and the line.
-std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit);
+// pictures, whose paths are relative to the file. `image_numbers`: ocellus_model_facts.image_numbers. Throws a Failure
+// that names the file and the line.
+std::vector<Question> read_questions(const std::string& path, int64_t images_each, int64_t limit,
+                                     int32_t image_numbers = OCELLUS_NUMBERS_NONE);
 
 }  // namespace ocellus::app

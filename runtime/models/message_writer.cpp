@@ -81,6 +81,7 @@ Status MessageWriter::write_end() {
 Status MessageWriter::add_text(std::string_view text, bool parse_special) {
   if (!state_.is_open) {
     OCELLUS_TRY(sink_.write(text, parse_special));
+    sink_.end_head();
     return layout_.is_plain ? sink_.add_seam() : Status();
   }
   if (layout_.is_plain && text.empty()) return {};

@@ -165,7 +165,9 @@ def make_form(name, family, source, templates):
         cases.append({"name": title, **facts, "messages": conversation, "ids": ids_of(recipe, family, text)})
 
     for title, conversation in CASES.items():
-        add(title, conversation)
+        # The tiny vocabulary has a token of four line breaks that its merges do not make.
+        if name != "gemma4-launch" or title != "two pictures, text":
+            add(title, conversation)
     if name.startswith("qwen"):
         numbered = [(USER, [P, P, QUESTION]), (ASSISTANT, ["Red."]), (USER, [P, "And now?"])]
         add("numbers", numbered, {"add_vision_id": True}, numbered=True)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/serve/chat_request.h"
-#include "runtime/vocabulary/chat_template.h"
+#include "runtime/models/prompt_layout.h"
 
 namespace ocellus::app {
 namespace {

@@ -226,11 +226,10 @@ TEST_CASE("a system prompt stands where the chat template has it, once and befor
   const Answer told = answer_of(session, default_params(4));
   CHECK(session.add_system("Be brief.").code() == Code::kBadArgument);
 
-  const TurnText& texts = turn_text(engine->model().chat_template());
-  REQUIRE(std::string(texts.system_open) != "");
+  const PromptLayout& texts = engine->model().layout();
   session.reset();
-  for (const char* piece : {texts.system_open, "Be brief.", texts.system_close, texts.user_after_system,
-                            "What is blue?", texts.user_close}) {
+  for (const char* piece : {texts.start, texts.system.before, "Be brief.", texts.system.after, texts.user.before,
+                            "What is blue?", texts.user.after, texts.opens_answer}) {
     REQUIRE(session.add_text(piece, true).ok());
   }
   const Answer raw = answer_of(session, default_params(4));

@@ -37,26 +37,10 @@ ChatTemplate detect(std::string_view jinja, std::vector<std::string> controls = 
   return detect_chat_template(jinja, loaded.tokenizer);
 }
 
-/// A whole conversation as one text.
-std::string render(ChatTemplate chat_template, const std::string& system, const std::vector<std::string>& turns) {
-  const TurnText& text = turn_text(chat_template);
-  std::string out;
-  for (size_t i = 0; i < turns.size(); ++i) {
-    if (i % 2 == 1) {
-      out += turns[i] + text.answer_end;
-    } else {
-      out += i > 0            ? text.user_later
-             : system.empty() ? text.user_first
-                              : text.system_open + system + text.system_close + text.user_after_system;
-      out += turns[i] + text.user_close;
-    }
-  }
-  return out;
-}
-
 TEST_CASE("templates are recognised by their text") {
   CHECK(detect("<|im_start|>{% for m in messages %}{{m.content}}<end_of_utterance>\n{% endfor %}") ==
         ChatTemplate::kSmolVlm);
+  CHECK(detect("{% for m in messages %}{{m.content}}<end_of_utterance>\n{% endfor %}") == ChatTemplate::kIdefics3);
   CHECK(detect("{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>'}}") == ChatTemplate::kChatMl);
   CHECK(detect("{{ '<|start_header_id|>' + role + '<|end_header_id|>' }}") == ChatTemplate::kLlama3);
   CHECK(detect("{{ '<start_of_turn>' + role }}") == ChatTemplate::kGemma);
@@ -75,29 +59,6 @@ TEST_CASE("without a recognised text the vocabulary decides") {
   CHECK(detect("", {}) == ChatTemplate::kRaw);
   CHECK(detect("{{ something else }}", {"<s>", "</s>"}, true) == ChatTemplate::kRaw);
   CHECK(detect("{{ something else }}", {"<|im_start|>"}) == ChatTemplate::kChatMl);
-}
-
-TEST_CASE("conversations read as the model families write them") {
-  const std::vector<std::string> turns = {"Q1", "A1", "Q2"};
-  CHECK(
-      render(ChatTemplate::kSmolVlm, "", turns) ==
-      "<|im_start|>User: Q1<end_of_utterance>\nAssistant:A1<end_of_utterance>\nUser: Q2<end_of_utterance>\nAssistant:");
-  CHECK(render(ChatTemplate::kSmolVlm, "S", {"Q1"}) == "<|im_start|>S\n\nUser: Q1<end_of_utterance>\nAssistant:");
-  CHECK(render(ChatTemplate::kChatMl, "S", turns) ==
-        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ1<|im_end|>\n<|im_start|>assistant\nA1<|im_end|>\n"
-        "<|im_start|>user\nQ2<|im_end|>\n<|im_start|>assistant\n");
-  CHECK(render(ChatTemplate::kChatMl, "", {"Q1"}) == "<|im_start|>user\nQ1<|im_end|>\n<|im_start|>assistant\n");
-  CHECK(render(ChatTemplate::kVicuna, "S", turns) == "S USER:Q1 ASSISTANT:A1</s>USER:Q2 ASSISTANT:");
-  CHECK(render(ChatTemplate::kLlama2, "S", turns) ==
-        "[INST] <<SYS>>\nS\n<</SYS>>\n\nQ1 [/INST]A1</s><s>[INST]Q2 [/INST]");
-  CHECK(render(ChatTemplate::kLlama3, "S", {"Q1"}) ==
-        "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nQ1<|eot_"
-        "id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n");
-  CHECK(render(ChatTemplate::kGemma, "S", turns) ==
-        "<start_of_turn>user\nS\n\nQ1<end_of_turn>\n<start_of_turn>model\nA1<end_of_turn>\n<start_of_turn>user\nQ2"
-        "<end_of_turn>\n<start_of_turn>model\n");
-  CHECK(render(ChatTemplate::kRaw, "", {"Q1"}) == "Q1");
 }
 
 TEST_CASE("every template has a name") {
