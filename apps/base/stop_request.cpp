@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <thread>
 
 #include "apps/base/failure.h"
 
@@ -12,6 +13,7 @@ namespace ocellus::app {
 namespace {
 
 std::atomic<ocellus_session*> session_at_work{nullptr};
+std::atomic<int> cancelling{0};  // threads that may hold that session
 std::atomic<bool> is_requested{false};
 std::atomic<int> stop_signal{0};
 sem_t stop_asked;  // posted by the signal handler, waited for by a thread
@@ -54,11 +56,17 @@ void wait_for_stop() {
 void request_stop() {
   is_requested = true;
   (void)sem_post(&stop_asked);
+  ++cancelling;
   if (ocellus_session* session = session_at_work.load()) ocellus_session_cancel(session);
+  --cancelling;
 }
 
 StoppableWork::StoppableWork(ocellus_session* session) { session_at_work = session; }
 
-StoppableWork::~StoppableWork() { session_at_work = nullptr; }
+// Whoever has taken the session before this may still cancel it: its engine may be destroyed next.
+StoppableWork::~StoppableWork() {
+  session_at_work = nullptr;
+  while (cancelling != 0) std::this_thread::yield();
+}
 
 }  // namespace ocellus::app

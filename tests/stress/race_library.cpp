@@ -4,6 +4,7 @@
 #include <ctime>
 #include <iterator>
 #include <memory>
+#include <thread>
 
 #include "tests/stress/race_tasks.h"
 #include "tests/support/random.h"
@@ -120,16 +121,19 @@ void question_once(const Model& model, Random& random, Tally* tally) {
   }
 }
 
+/// Leaves most of the processor to the engines.
+void pause(Random& random) { std::this_thread::sleep_for(std::chrono::milliseconds(random.integer(0, 20))); }
+
 }  // namespace
 
 void keep_library(const Library& library, uint64_t seed, Clock::time_point end, Tally* tally) {
   Random random(seed);
-  while (Clock::now() < end) keep_once(library, random, tally);
+  for (; Clock::now() < end; pause(random)) keep_once(library, random, tally);
 }
 
 void question_models(const std::vector<const Model*>& models, uint64_t seed, Clock::time_point end, Tally* tally) {
   Random random(seed);
-  while (Clock::now() < end)
+  for (; Clock::now() < end; pause(random))
     question_once(*models[static_cast<size_t>(random.integer(0, std::ssize(models) - 1))], random, tally);
 }
 

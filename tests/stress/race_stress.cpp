@@ -1,7 +1,7 @@
 // Several engines in one process, and threads that give them work, cancel it, open and close sessions and engines, and
 // use one image library from here and from a second process. Every answer that ocellus.h promises to be equal bit by
-// bit is compared. Prints one JSON object; ends with 1 if anything was wrong. Meant for ThreadSanitizer, see
-// tests/README.
+// bit is compared. Prints one JSON object; ends with 1 if anything was wrong. For an hour under ThreadSanitizer see
+// tests/RELIABILITY.md.
 //
 //   race_stress [--seconds N] [--seed N]        everything at once
 //   race_stress [--seconds N] [--seed N] --alone  one desk after the other: times of stops, by call

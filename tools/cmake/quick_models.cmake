@@ -6,16 +6,18 @@ function(ocellus_quick_models target)
     target_link_libraries(${target} PRIVATE ocellus_quick_ops)
   endif()
 endfunction()
-if(NOT OCELLUS_SANITIZE OR OCELLUS_SANITIZE STREQUAL "THREAD")  # there the pool's threads write what is watched
+if(NOT OCELLUS_SANITIZE)
   return()
 endif()
-file(GLOB_RECURSE kernel_sources ${CMAKE_SOURCE_DIR}/kernels/*_cpu.cpp)
-set_property(SOURCE ${kernel_sources} APPEND PROPERTY
-  COMPILE_OPTIONS -fno-sanitize=null,object-size,pointer-overflow)
 list(TRANSFORM OCELLUS_PRODUCT_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/)
-# GCC checks them in half the time at -O1; only tests of these kernels run them so.
-set_property(SOURCE ${OCELLUS_PRODUCT_SOURCES} APPEND PROPERTY
-  COMPILE_OPTIONS $<$<NOT:$<BOOL:$<TARGET_PROPERTY:OCELLUS_IS_QUICK>>>:-O1>)
+if(NOT OCELLUS_SANITIZE STREQUAL "THREAD")
+  file(GLOB_RECURSE kernel_sources ${CMAKE_SOURCE_DIR}/kernels/*_cpu.cpp)
+  set_property(SOURCE ${kernel_sources} APPEND PROPERTY
+    COMPILE_OPTIONS -fno-sanitize=null,object-size,pointer-overflow)
+  # GCC checks them in half the time at -O1; only tests of these kernels run them so.
+  set_property(SOURCE ${OCELLUS_PRODUCT_SOURCES} APPEND PROPERTY
+    COMPILE_OPTIONS $<$<NOT:$<BOOL:$<TARGET_PROPERTY:OCELLUS_IS_QUICK>>>:-O1>)
+endif()
 add_library(ocellus_quick_ops OBJECT ${OCELLUS_PRODUCT_SOURCES})
 set_target_properties(ocellus_quick_ops PROPERTIES OCELLUS_IS_QUICK ON)
 target_compile_options(ocellus_quick_ops PRIVATE -fno-exceptions -fno-rtti)
