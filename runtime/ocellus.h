@@ -243,6 +243,9 @@ typedef struct ocellus_limits {
   int64_t max_whole_pixels;    /* pixels of the largest picture that must be decoded as a whole (progressive JPEG,
                                   interlaced PNG, WebP), at 4 bytes a pixel; see ocellus_image_facts; 0: 1920 * 1080, or
                                   enough for max_image_pixels if that is less */
+  int32_t planned_image_rows;  /* rows of a picture that memory is planned for, where sizes are known; one that takes
+                                  more is refused, none is reduced. See ocellus_model_count_image_rows; 0: those of any
+                                  picture. Only 0 with models whose views have one size */
   int32_t synthetic_tokens;    /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int32_t reuse;               /* ocellus_reuse */
   int32_t reuse_rows;          /* maximum rows of a linked image (REUSE_TILES: of a tile; REUSE_BLEND: percent of them)
@@ -343,9 +346,9 @@ typedef struct ocellus_work {
 OCELLUS_API ocellus_status ocellus_plan_work(const ocellus_model* model, const ocellus_limits* limits,
                                              ocellus_work* out);
 
-/* Counts the rows that a picture of this size takes in the language model under these limits, without the tokens around
- * it. Limits whose max_image_rows is the largest count of some pictures hold them as they would be without that bound.
- */
+/* Counts the rows of a picture of this size under these limits, without the tokens around it, before `reduce` chooses
+ * among them. Limits whose planned_image_rows is the largest count of some pictures hold these and no larger ones. A
+ * count is no max_image_rows: pictures are fitted to that, to fewer rows where sides are rounded down. */
 OCELLUS_API ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const ocellus_limits* limits,
                                                           int32_t width, int32_t height, int32_t* rows);
 

@@ -45,13 +45,12 @@ std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& mode
   return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
 }
 
-// The most rows of the pictures, if their sizes are known. Entries of a library are to fit any.
+// The most rows of the pictures, if their sizes are known; else 0. Entries of a library are to fit any.
 int32_t planned_image_rows(const Model& model, const CommonOptions& options, const Needs& needs,
                            const ocellus_limits& limits) {
-  if (model.facts.any_image_size == 0) return 0;
-  const int64_t known = static_cast<int64_t>(needs.largest.each.size());
+  const auto known = static_cast<int64_t>(needs.largest.each.size());
   const bool are_all = limits.max_images == known && needs.clip_frames == 0 && options.cache.library_path.empty();
-  if (options.image_rows > 0 || !are_all) return options.image_rows;
+  if (model.facts.any_image_size == 0 || !are_all) return 0;
   int32_t most = 0;
   for (const auto& [width, height] : needs.largest.each) {
     int32_t rows = 0;
@@ -184,7 +183,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.synthetic_tokens = options.synthetic_tokens;
   // 0 means no budget to the library, but no bytes to a user.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
-  limits.max_image_rows = planned_image_rows(model, options, needs, limits);
+  if (model.facts.any_image_size != 0) limits.max_image_rows = options.image_rows;
+  limits.planned_image_rows = planned_image_rows(model, options, needs, limits);
   std::vector<std::string> notes;
   limits.cache = cache_policy(options.cache, model.path, &notes);
   set_reuse(options.cache, &limits);

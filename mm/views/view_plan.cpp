@@ -76,7 +76,8 @@ ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits
 int32_t max_view_count(const PreprocessConfig& config) { return view_bounds(config, {}).tiles + 1; }
 
 int64_t max_row_count(const PreprocessConfig& config) {
-  return config.row_side > 0 ? config.view_rows : view_bounds(config, {}).rows;
+  if (config.row_side == 0) return view_bounds(config, {}).rows;
+  return config.planned_rows > 0 ? std::min(config.planned_rows, config.view_rows) : config.view_rows;
 }
 
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan) {

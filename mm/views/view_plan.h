@@ -20,11 +20,12 @@ inline constexpr int32_t kMaxTiledSizes = 32;
 /// Preprocessing facts of a model file, and the caller's limit on tiles.
 struct PreprocessConfig {
   const ViewRules* rules = nullptr;
-  int32_t image_size = 0;  // side of a view in pixels (clip.vision.image_size), 1..4096
-  int32_t view_rows = 0;   // rows of the language model per view, which form a square; at most if of any size
-  int32_t row_side = 0;    // pixels that such a row covers along each side, in views of any size; 0: all are squares
-  int64_t min_pixels = 0;  // views of any size: smaller ones are enlarged
-  int32_t clip_rows = 0;   // views of any size: at most of frames of clips; 0: those are as pictures
+  int32_t image_size = 0;    // side of a view in pixels (clip.vision.image_size), 1..4096
+  int32_t view_rows = 0;     // rows of the language model per view, which form a square; at most if of any size
+  int32_t planned_rows = 0;  // views of any size: bound of memory, which changes no view; 0: view_rows
+  int32_t row_side = 0;      // pixels that such a row covers along each side, in views of any size; 0: all are squares
+  int64_t min_pixels = 0;    // views of any size: smaller ones are enlarged
+  int32_t clip_rows = 0;     // views of any size: at most of frames of clips; 0: those are as pictures
   const ViewRules* clip_views = nullptr;  // rules of frames of clips; null: those of pictures
   int32_t longest_edge = 0;               // clip.vision.preproc_image_size of tiled pictures; 0: no tiles
   int32_t min_tiles = 1;                  // clip.vision.preproc_min_tiles
@@ -194,8 +195,7 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
 /// has `least` to `most` pixels, with the picture's aspect except for truncation (a side less than one pixel too short)
 /// or stretched.
 int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most);
-/// Maximum pixels of a picture within the limits that was resized horizontally only, to a longer side of at most
-/// `longest` with its aspect.
+/// Maximum pixels of a picture within the limits, resized horizontally only, to a longer side of `longest` at most.
 int64_t narrowed_pixels(const ImageLimits& limits, int64_t longest);
 
 }  // namespace ocellus

@@ -228,9 +228,8 @@ ocellus_status ocellus_model_count_image_rows(const ocellus_model* model, const 
   pictures.preprocess = ocellus::preprocess_config(model->model.vision(), *limits);
   ocellus::ViewPlan plan;
   Status status = check_limits(model->model, *limits);
-  if (status.ok()) status = plan_reduction(*limits, &pictures.reduction);
   if (status.ok()) status = plan_picture(pictures, {.width = width, .height = height}, &plan);
   if (!status.ok()) return result(status);
-  *rows = static_cast<int32_t>(pictures.reduction.kept_of(plan.row_count()));
+  *rows = static_cast<int32_t>(plan.row_count());
   return OCELLUS_OK;
 }

@@ -76,6 +76,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the rows of a prompt chunk", limits.max_prompt_rows, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the tiles of a picture", limits.max_tiles, 0, 4096));
   OCELLUS_TRY(check_range("the rows of a picture", limits.max_image_rows, 0, 1 << 16));
+  OCELLUS_TRY(check_range("the planned rows of a picture", limits.planned_image_rows, 0, 1 << 16));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_views(limits));
   OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
@@ -105,11 +106,11 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   if (planned_images(model, limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");
-  if (limits.max_image_rows > 0 && model.has_vision() && !model.vision().any_size)
+  const bool bounds_rows = limits.max_image_rows > 0 || limits.planned_image_rows > 0;
+  if (bounds_rows && model.has_vision() && !model.vision().any_size)
     return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "this model's views have one size, of %d rows: plan no bound of a picture's rows (max_image_rows)",
-        model.vision().tokens_per_view());
+        Code::kBadArgument, "this model's views have one size, of %d rows: plan no bound of a picture's rows (%s)",
+        model.vision().tokens_per_view(), limits.max_image_rows > 0 ? "max_image_rows" : "planned_image_rows");
   return check_clips(model, limits);
 }
 

@@ -42,7 +42,7 @@ void plan_gemma4(const PreprocessConfig& config, ViewPlan* plan) {
 /// The longer side is at least the root of the budget, rounded down to rows.
 ViewBounds gemma4_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
   ViewBounds bounds;
-  bounds.rows = config.view_rows;
+  bounds.rows = max_row_count(config);
   bound_resizes(config.row_side, config.view_rows, limits, &bounds);
   return bounds;
 }

@@ -266,6 +266,7 @@ PreprocessConfig preprocess_config(const VisionConfig& vision, const ocellus_lim
     const int64_t wanted = limits.max_image_rows > 0 ? limits.max_image_rows : vision.usual_rows;
     config.row_side = vision.row_side();
     config.min_pixels = vision.min_pixels;
+    config.planned_rows = limits.planned_image_rows;
     config.view_rows = static_cast<int32_t>(std::min(wanted, vision.max_pixels / area));
   }
   config.longest_edge = vision.longest_edge;

@@ -60,7 +60,7 @@ int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
   const double least = static_cast<double>(config.min_pixels) / (side * side);
   const double rounded = pixels + sides / 2 + 0.25, enlarged = least + std::sqrt(least) * stretch + 1;
   const double narrow = config.clip_rows > 0 ? limits.max_aspect : 0;  // a frame of a row
-  return std::min<int64_t>(config.view_rows, static_cast<int64_t>(std::max({rounded, enlarged, narrow})) + 1);
+  return std::min(max_row_count(config), static_cast<int64_t>(std::max({rounded, enlarged, narrow})) + 1);
 }
 
 /// Maximum of the longer side, in rows, of a picture with this number of rows.

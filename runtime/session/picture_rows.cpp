@@ -39,6 +39,11 @@ Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan*
                         shape.reduction.rule->method.name);
   const PreprocessConfig config = preprocess_of(shape, picture);
   OCELLUS_TRY(plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan));
+  if (config.planned_rows > 0 && plan->row_count() > config.planned_rows)
+    return OCELLUS_FAIL(Code::kFull,
+                        "the picture takes %lld rows, and memory is planned for %d (planned_image_rows): plan more, or "
+                        "a lower bound of a picture's rows (max_image_rows)",
+                        static_cast<long long>(plan->row_count()), config.planned_rows);
   if (picture.time.count > 1) place_in_time(picture.time, plan);
   return {};
 }

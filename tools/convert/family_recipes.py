@@ -969,6 +969,7 @@ class Gemma4(Gemma3):
     user_close = "<turn|>\n<|turn>model\n"
     answer_end = "<turn|>"
     patch, budget, window = 4, 12, 12
+    positions = 40  # of patches, of columns and of lines
     standardize = True
     template = ("{{ bos_token }}{% for turn in messages %}"
                 "{{ '<|turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\\n' }}"
@@ -1007,7 +1008,7 @@ class Gemma4(Gemma3):
 
     def model(self):
         vision = dict(hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=3,
-                      num_key_value_heads=3, head_dim=16, patch_size=self.patch, position_embedding_size=40,
+                      num_key_value_heads=3, head_dim=16, patch_size=self.patch, position_embedding_size=self.positions,
                       use_clipped_linears=True, standardize=self.standardize)
         text = {**TEXT, "num_hidden_layers": 6, "head_dim": 16, "global_head_dim": 32, "vocab_size": self.vocabulary,
                 "vocab_size_per_layer_input": self.vocabulary, "hidden_size_per_layer_input": 8,
@@ -1113,10 +1114,28 @@ class Gemma4(Gemma3):
         return tower, torch.cat(list(out.pooler_output))
 
 
+class Gemma4Pictures(Gemma4):
+    """The smallest published budget, which its table of positions bounds pictures to: few of them fill it."""
+    model_of = "gemma4"
+    budget, positions = 70, 210
+
+    def facts(self):
+        return {}
+
+    def pictures(self):
+        return {"camera": [640, 480], "wide": [320, 180], "tall": [135, 240], "square": [200, 200], "line": [300, 20]}
+
+    def cases(self):
+        for name, picture in self.pictures().items():
+            yield name, [[picture, QUESTION]]
+        yield "two pictures", [["First:", [640, 480], "then:", [135, 240], QUESTION]]
+        yield "picture in the second turn", [["Hello, who are you?"], [[320, 180], QUESTION]]
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
     "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
     "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "gemma3": Gemma3,
-    "gemma4": Gemma4,
+    "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures,
 }

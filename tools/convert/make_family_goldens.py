@@ -2,7 +2,7 @@
 by hf_to_gguf.py, and what transformers computes with them in float32. A family may share another's files.
 
 usage: make_family_goldens.py OUT [NAME...]      OUT: tests/data/families; NAME: families of family_recipes.py
-needs: pip install torch transformers==5.17.0 'pillow<13' gguf sentencepiece protobuf num2words
+needs: pip install torch transformers==5.24.0 'pillow<13' gguf sentencepiece protobuf num2words
 Pillow 13 resizes some tall pictures in another order than Pillow 3 to 12.
 
 goldens.json: the paths of the two files, the text before the first turn (`system`, which a case may have of its own),
@@ -202,7 +202,7 @@ def make(name, out):
     model.eval()
     with tempfile.TemporaryDirectory() as folder:
         recipe.save(model, Path(folder))
-        convert(Path(folder), out, f"tiny {recipe.mmproj_of or name}")
+        convert(Path(folder), out, f"tiny {recipe.mmproj_of or recipe.model_of or name}")
     facts = {"family": name, "model": share(out, "model.gguf", recipe.model_of),
              "mmproj": share(out, "mmproj.gguf", recipe.mmproj_of), "system": recipe.system, **recipe.facts(),
              "made_with": {library.__name__: library.__version__ for library in (transformers, torch, PIL)}}

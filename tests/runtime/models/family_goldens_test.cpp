@@ -4,7 +4,7 @@
 // A family is tested once its folder's name stands in kFamilies. To make the goldens again, or those of a new family
 // (a recipe of tools/convert/family_recipes.py):
 //
-//   pip install torch torchvision transformers==5.17.0 'pillow<13' num2words -r tools/convert/requirements.txt
+//   pip install torch torchvision transformers==5.24.0 'pillow<13' num2words -r tools/convert/requirements.txt
 //   python3 tools/convert/make_family_goldens.py tests/data/families [NAME...]
 #include "tests/support/family_goldens.h"
 
@@ -17,6 +17,7 @@
 
 #include "mm/tower/vision_tower.h"
 #include "mm/views/clip_views.h"
+#include "runtime/engine/picture_source.h"
 #include "tests/support/clips.h"
 #include "tests/support/pairs.h"
 #include "tests/support/tiled_pictures.h"
@@ -28,8 +29,9 @@ using nlohmann::json;
 using test::TestPicture;
 
 constexpr const char* kFamilies[] = {
-    "smolvlm",     "smolvlm2-video", "llava-1.5", "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5", "internvl3",
-    "internvl3.5", "internvl-6b",    "qwen2-vl",  "qwen2.5-vl",       "qwen3-vl",          "gemma3",      "gemma4"};
+    "smolvlm",     "smolvlm2-video", "llava-1.5",   "llava-1.6-vicuna", "llava-1.6-mistral",
+    "internvl2.5", "internvl3",      "internvl3.5", "internvl-6b",      "qwen2-vl",
+    "qwen2.5-vl",  "qwen3-vl",       "gemma3",      "gemma4",           "gemma4-pictures"};
 
 /// Differences between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too; on some
 /// CPUs all factors to bf16.
@@ -40,6 +42,11 @@ struct Bounds {
 constexpr Bounds kCpu = {.rows = 5e-4, .logits = 1.5e-3, .gap = 1e-2};
 constexpr Bounds kCuda = {.rows = 1e-2, .logits = 2e-2, .gap = 2e-1};
 constexpr Bounds kPairs = {.rows = 2e-2, .logits = 4e-2, .gap = 3e-1};
+
+const Bounds& bounds_on(Engine& engine) {
+  if (engine.queue().on_cuda()) return kCuda;
+  return test::has_pairs() ? kPairs : kCpu;
+}
 
 /// A picture of a prompt, or a pair of frames of a clip.
 struct Shown {
@@ -263,8 +270,27 @@ void check_case(Engine& engine, Session& session, const std::string& system, con
   if (golden.contains("views")) check_views(engine, golden, bounds.rows);
 }
 
+/// Maximum rows of the pictures, counted before the engine is made, as commands do that know them.
+int32_t counted_rows(const Model& model, const json& goldens, const ocellus_limits& limits) {
+  PictureShape shape;
+  shape.limits = image_limits(limits);
+  shape.preprocess = preprocess_config(model.vision(), limits);
+  int64_t most = 0;
+  for (const json& golden : goldens) {
+    for (const Shown& shown : pictures_of(golden)) {
+      const RgbImage image = shown.frames[0].image();
+      ViewPlan plan;
+      REQUIRE(plan_picture(shape, {.width = image.width, .height = image.height}, &plan).ok());
+      most = std::max(most, plan.row_count());
+    }
+  }
+  return static_cast<int32_t>(most);
+}
+
+enum class Sizes { kUnknown, kKnown };
+
 struct LoadedFamily {
-  explicit LoadedFamily(const std::string& name) {
+  explicit LoadedFamily(const std::string& name, Sizes sizes = Sizes::kUnknown) {
     const json family = test::read_family(name);
     goldens = family["cases"];
     system = family["system"];
@@ -276,6 +302,7 @@ struct LoadedFamily {
     for (const json& golden : goldens)
       if (has_clip(golden)) limits.max_clip_frames = 12;
     if (has_clip(goldens[0])) limits.max_images = 0;  // all are clips
+    if (sizes == Sizes::kKnown) limits.planned_image_rows = counted_rows(model, goldens, limits);
     engine = test::make_engine(model, limits);
     session = &test::open_session(*engine);
   }
@@ -296,10 +323,18 @@ TEST_CASE("every family reads prompts, pictures and turns as transformers does")
     Engine& engine = *family.engine;
     REQUIRE(family.goldens.size() >= 4);
     for (const json& golden : family.goldens)
-      check_case(engine, *family.session, family.system, golden,
-                 engine.queue().on_cuda() ? kCuda
-                 : test::has_pairs()      ? kPairs
-                                          : kCpu);
+      check_case(engine, *family.session, family.system, golden, bounds_on(engine));
+  }
+}
+
+TEST_CASE("pictures whose rows were counted for the plan are read as transformers reads them") {
+  for (const std::string name : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl", "gemma4", "gemma4-pictures"}) {
+    CAPTURE(name);
+    const LoadedFamily family(name, Sizes::kKnown);
+    Engine& engine = *family.engine;
+    CHECK(engine.shape().pictures.preprocess.planned_rows > 0);
+    for (const json& golden : family.goldens)
+      if (!has_clip(golden)) check_case(engine, *family.session, family.system, golden, bounds_on(engine));
   }
 }
 

@@ -194,6 +194,9 @@ TEST_CASE("the rows of a picture are counted before there is an engine") {
   CHECK(ocellus_model_count_image_rows(model, nullptr, 1, 1, &rows) == OCELLUS_BAD_ARGUMENT);
   limits.max_image_rows = -1;
   CHECK(ocellus_model_count_image_rows(model, &limits, 96, 64, &rows) == OCELLUS_BAD_ARGUMENT);
+  limits.max_image_rows = 0;
+  limits.planned_image_rows = -1;
+  CHECK(ocellus_model_count_image_rows(model, &limits, 96, 64, &rows) == OCELLUS_BAD_ARGUMENT);
   ocellus_model_close(model);
 }
 
