@@ -528,11 +528,17 @@ typedef struct ocellus_clip {
  * be NULL. */
 OCELLUS_API ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus_part* parts, int32_t count,
                                                      int32_t* failed_part);
-/* Chooses the frames of a clip by the model's own rule: of a video of `frame_count` evenly spaced frames in `duration`
- * seconds, writes the indices of at most `most` (usually ocellus_model_facts.clip_frames), increasing; *count is their
- * number. OCELLUS_UNSUPPORTED for a model that takes no clips. */
-OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t frame_count, double duration,
-                                                     int32_t most, int32_t* indices, int32_t* count);
+/* Whose rule chooses the frames of a clip. They are two for Qwen's models: 0, 8, 16, 24 or 0, 6, 12, 18 of 25 frames in
+ * two seconds with Qwen2-VL and Qwen2.5-VL; Qwen3-VL's differ by an odd number of frames. */
+typedef enum ocellus_clip_sampling {
+  OCELLUS_CLIP_AS_AUTHORS = 0,     /* the authors' code: qwen-vl-utils; of others it is in transformers */
+  OCELLUS_CLIP_AS_TRANSFORMERS = 1 /* transformers' video processor of the model */
+} ocellus_clip_sampling;
+/* Chooses the frames of a clip by one of the model's rules (ocellus_clip_sampling): of a video of `frame_count` evenly
+ * spaced frames in `duration` seconds, writes the indices of at most `most` (usually ocellus_model_facts.clip_frames),
+ * increasing; *count is their number. OCELLUS_UNSUPPORTED for a model that takes no clips. */
+OCELLUS_API ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t sampling, int32_t frame_count,
+                                                     double duration, int32_t most, int32_t* indices, int32_t* count);
 
 /* Thoughts. The first answer of a turn of a thinking model (ocellus_model_facts.thinking) may begin with a thought. It
  * ends with the model's </think>, or after max_thought_tokens: "\n</think>\n\n" is then written in the model's place,

@@ -293,16 +293,18 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
         ocellus_model_token_text(get(), token, flags, text.data(), static_cast<int32_t>(text.size()), &bytes);
     return {status, bytes};
   }
-  /// Fills `indices`, of a clip with as many frames at most; the result is how many.
   Result<int32_t> count_image_rows(const ocellus_limits& limits, PictureSize picture) const {
     int32_t rows = 0;
     const ocellus_status status = ocellus_model_count_image_rows(get(), &limits, picture.width, picture.height, &rows);
     return {status, rows};
   }
-  Result<int32_t> sample_clip(int32_t frame_count, double duration, Span<int32_t> indices) const {
+  /// Fills `indices`, of a clip with as many frames at most; the result is how many.
+  Result<int32_t> sample_clip(int32_t frame_count, double duration, Span<int32_t> indices,
+                              ocellus_clip_sampling sampling = OCELLUS_CLIP_AS_AUTHORS) const {
     int32_t count = 0;
     const auto most = static_cast<int32_t>(indices.size());
-    const ocellus_status status = ocellus_model_sample_clip(get(), frame_count, duration, most, indices.data(), &count);
+    const ocellus_status status =
+        ocellus_model_sample_clip(get(), sampling, frame_count, duration, most, indices.data(), &count);
     return {status, count};
   }
   Result<int32_t> template_tokens() const {

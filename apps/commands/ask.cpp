@@ -159,6 +159,35 @@ int run_ask(AskOptions options) {
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 
+void add_clip_options(CLI::App* command, ClipOptions* options) {
+  const auto clip = command
+                        ->add_option("--clip", options->path,
+                                     "Video that goes before the pictures: an MJPEG or Y4M file, or a directory of "
+                                     "pictures; makes every picture one view")
+                        ->option_text("FILE");
+  command
+      ->add_option("--fps", options->frames_per_second,
+                   "Rate of the video (default: the Y4M header's; MJPEG 30, directory 1)")
+      ->option_text("X")
+      ->check(number_between(0.001, 100000))
+      ->needs(clip);
+  command->add_option("--clip-frames", options->frames, "Maximum frames of the video (default: the model's)")
+      ->option_text("N")
+      ->check(number_between(1, 999))
+      ->needs(clip);
+  command
+      ->add_option_function<std::string>(
+          "--clip-sampling",
+          [options](const std::string& name) {
+            options->sampling = static_cast<ocellus_clip_sampling>(
+                number_of("--clip-sampling", name, {"authors", "transformers"}, "authors or transformers"));
+          },
+          "Whose frames of the video: those that its authors' code takes (Qwen: qwen-vl-utils), or transformers' class "
+          "(default: authors)")
+      ->option_text("authors|transformers")
+      ->needs(clip);
+}
+
 }  // namespace
 
 void add_ask_command(CLI::App* program, Action* action) {
@@ -172,21 +201,7 @@ void add_ask_command(CLI::App* program, Action* action) {
                    "FILE, n> takes the n best from --library")
       ->required()
       ->option_text("TEXT");
-  const auto clip = command
-                        ->add_option("--clip", options->clip.path,
-                                     "Video that goes before the pictures: an MJPEG or Y4M file, or a directory of "
-                                     "pictures; makes every picture one view")
-                        ->option_text("FILE");
-  command
-      ->add_option("--fps", options->clip.frames_per_second,
-                   "Rate of the video (default: the Y4M header's; MJPEG 30, directory 1)")
-      ->option_text("X")
-      ->check(number_between(0.001, 100000))
-      ->needs(clip);
-  command->add_option("--clip-frames", options->clip.frames, "Maximum frames of the video (default: the model's)")
-      ->option_text("N")
-      ->check(number_between(1, 999))
-      ->needs(clip);
+  add_clip_options(command, &options->clip);
   const auto boxes = command->add_flag("--boxes", options->boxes,
                                        "Print the answer's boxes and points as JSON, in pixels of the picture (models "
                                        "that answer with coordinates, one picture)");

@@ -53,7 +53,10 @@ Clip read_clip(const Model& model, const ClipOptions& options, bool quiet) {
   const int32_t most = options.frames > 0 ? options.frames : std::max(model.facts.clip_frames, 1);
   std::vector<int32_t> indices(static_cast<size_t>(most));
   int32_t count = 0;
-  check(ocellus_model_sample_clip(model.get(), 1, 1, most, indices.data(), &count));  // a model that takes clips
+  const auto sample = [&](int32_t total, double duration) {
+    check(ocellus_model_sample_clip(model.get(), options.sampling, total, duration, most, indices.data(), &count));
+  };
+  sample(1, 1);  // a model that takes clips
   const std::unique_ptr<FrameSource> counted = open_video(options);
   Frame frame;
   int32_t total = 0;
@@ -67,7 +70,7 @@ Clip read_clip(const Model& model, const ClipOptions& options, bool quiet) {
     throw Failure(kExitBadInput, options.path + ": at " + rate_text(rate) +
                                      " frames a second this is a day or more; a clip is shorter (see --fps).");
   }
-  check(ocellus_model_sample_clip(model.get(), total, clip.duration, most, indices.data(), &count));
+  sample(total, clip.duration);
   const std::unique_ptr<FrameSource> source = open_video(options);
   indices.resize(static_cast<size_t>(count));
   int32_t read = 0;

@@ -14,6 +14,7 @@ struct ClipOptions {
   std::string path;              // a file of motion JPEG or Y4M, a picture, or a directory of pictures; empty: no clip
   double frames_per_second = 0;  // rate of the video; 0: the Y4M header's, MJPEG 30, directory 1
   int32_t frames = 0;            // maximum; 0: the model's
+  ocellus_clip_sampling sampling = OCELLUS_CLIP_AS_AUTHORS;
 };
 
 struct Clip {

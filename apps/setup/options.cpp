@@ -43,15 +43,7 @@ void set_device(CommonOptions* options, const std::string& device) {
   }
 }
 
-/// Names in the order of ocellus_gpu_memory.
-// Returns the number of `name` among the words that a flag takes, which `sentence` lists.
-int32_t number_of(const std::string& flag, const std::string& name, std::initializer_list<std::string_view> words,
-                  const std::string& sentence) {
-  const auto found = std::find(words.begin(), words.end(), name);
-  if (found == words.end()) throw Failure(kExitUsage, flag + " " + name + ": it is " + sentence + ".");
-  return static_cast<int32_t>(found - words.begin());
-}
-
+// Names in the order of ocellus_gpu_memory.
 void set_gpu_memory(CommonOptions* options, const std::string& name) {
   options->gpu_memory =
       number_of("--gpu-memory", name, {"auto", "device", "shared", "mapped"}, "auto, device, shared or mapped");
@@ -226,6 +218,13 @@ void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLengt
 }
 
 }  // namespace
+
+int32_t number_of(const std::string& flag, const std::string& name, std::initializer_list<std::string_view> words,
+                  const std::string& sentence) {
+  const auto found = std::find(words.begin(), words.end(), name);
+  if (found == words.end()) throw Failure(kExitUsage, flag + " " + name + ": it is " + sentence + ".");
+  return static_cast<int32_t>(found - words.begin());
+}
 
 void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length, CacheFlags cache_flags) {
   add_model_options(command, options);

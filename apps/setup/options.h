@@ -75,6 +75,10 @@ struct CommonOptions {
   bool quiet = false;
 };
 
+// Returns the number of `name` among the words that a flag takes, which `sentence` lists. Throws a Failure for others.
+int32_t number_of(const std::string& flag, const std::string& name, std::initializer_list<std::string_view> words,
+                  const std::string& sentence);
+
 enum class AnswerLength { kCommonFlag, kOwnFlag };
 
 // `options` must outlive the parser. With kOwnFlag the command defines -n itself.

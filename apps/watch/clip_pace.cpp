@@ -13,7 +13,8 @@ double model_rate(const Model& model) {
   constexpr double kVideoSeconds = 10;
   std::array<int32_t, kVideoFrames> indices = {};
   int32_t count = 0;
-  check(ocellus_model_sample_clip(model.get(), kVideoFrames, kVideoSeconds, kMaxClipFrames, indices.data(), &count));
+  check(ocellus_model_sample_clip(model.get(), OCELLUS_CLIP_AS_AUTHORS, kVideoFrames, kVideoSeconds, kMaxClipFrames,
+                                  indices.data(), &count));
   return count / kVideoSeconds;
 }
 

@@ -151,12 +151,12 @@ ocellus_status ocellus_model_token_text(const ocellus_model* model, int32_t toke
   return OCELLUS_OK;
 }
 
-ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t frame_count, double duration, int32_t most,
-                                         int32_t* indices, int32_t* count) {
+ocellus_status ocellus_model_sample_clip(const ocellus_model* model, int32_t sampling, int32_t frame_count,
+                                         double duration, int32_t most, int32_t* indices, int32_t* count) {
   OCELLUS_REQUIRE(model);
   OCELLUS_REQUIRE(indices);
   OCELLUS_REQUIRE(count);
-  return result(ocellus::sample_clip(model->model, frame_count, duration, most, indices, count));
+  return result(ocellus::sample_clip(model->model, sampling, frame_count, duration, most, indices, count));
 }
 
 ocellus_status ocellus_model_count_turn(const ocellus_model* model, const ocellus_part* parts, int32_t count,

@@ -61,15 +61,18 @@ Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out) {
   return others > 0 ? count(before.text, others) : Status();
 }
 
-Status sample_clip(const Model& model, int32_t frame_count, double duration, int32_t most, int32_t* indices,
-                   int32_t* count) {
+Status sample_clip(const Model& model, int32_t sampling, int32_t frame_count, double duration, int32_t most,
+                   int32_t* indices, int32_t* count) {
   const ClipRules* rules = nullptr;
   OCELLUS_TRY(clip_rules(model, &rules));
   if (frame_count < 1) return OCELLUS_FAIL(Code::kBadArgument, "a video has at least one frame, not %d", frame_count);
   if (most < 1 || most > kMaxClipFrames)
     return OCELLUS_FAIL(Code::kBadArgument, "a clip has 1 to %d frames, not %d", kMaxClipFrames, most);
   OCELLUS_TRY(check_time("the duration of a video", duration));
-  *count = rules->sample(frame_count, duration, most, indices);
+  if (sampling != OCELLUS_CLIP_AS_AUTHORS && sampling != OCELLUS_CLIP_AS_TRANSFORMERS)
+    return OCELLUS_FAIL(Code::kBadArgument, "no rule for the frames of a clip has the number %d", sampling);
+  const bool other = sampling == OCELLUS_CLIP_AS_TRANSFORMERS && rules->sample_as_transformers != nullptr;
+  *count = (other ? rules->sample_as_transformers : rules->sample)(frame_count, duration, most, indices);
   return {};
 }
 

@@ -35,8 +35,9 @@ struct ClipRules {
   /// Returns the maximum rows of a frame of a clip of `frames` frames, in families whose views have any size.
   int32_t (*rows)(int32_t frames) = nullptr;
   /// Writes the indices of at most `most` of `frame_count` frames that are evenly spaced in `duration` seconds; returns
-  /// their number.
+  /// their number. As the model's authors do, and as transformers' class does; null: alike.
   int32_t (*sample)(int32_t frame_count, double duration, int32_t most, int32_t* indices) = nullptr;
+  int32_t (*sample_as_transformers)(int32_t frame_count, double duration, int32_t most, int32_t* indices) = nullptr;
   /// The pictures of a clip stand at the same lines and columns, as one block, at times this number of positions
   /// apart. Null: each is as others.
   int32_t (*time_step)(const ClipTimes& clip) = nullptr;
@@ -48,6 +49,11 @@ struct ClipRules {
   int32_t group_count(int32_t frames) const { return (frames + group - 1) / group; }
 };
 
+/// Index of the i-th of `count` frames that are evenly spaced in a video, from its first on.
+inline int32_t evenly_spaced(int32_t i, int32_t count, int32_t frame_count) {
+  return static_cast<int32_t>(int64_t{i} * frame_count / count);
+}
+
 /// Returns the rules of a tower's family, or empty ones if it has none.
 ClipRules clips_of(const VisionConfig& vision);
 
@@ -57,9 +63,9 @@ Status clip_rules(const Model& model, const ClipRules** out);
 /// Counts the tokens of the texts around the frames of a clip of `frames` frames, for the longest times.
 Status count_clip_tokens(const Model& model, int32_t frames, int64_t* out);
 
-/// See ocellus_model_sample_clip.
-Status sample_clip(const Model& model, int32_t frame_count, double duration, int32_t most, int32_t* indices,
-                   int32_t* count);
+/// See ocellus_model_sample_clip. `sampling`: an ocellus_clip_sampling.
+Status sample_clip(const Model& model, int32_t sampling, int32_t frame_count, double duration, int32_t most,
+                   int32_t* indices, int32_t* count);
 
 /// kBadArgument for a number of frames out of range, and for times that decrease or are not finite.
 Status check_clip_times(const ClipTimes& clip);

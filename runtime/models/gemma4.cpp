@@ -58,7 +58,7 @@ constexpr int32_t kUsualClipFrames = 32;
 /// Evenly spaced frames from the first on, as transformers' video processor takes them; all of a shorter video.
 int32_t sample_gemma4(int32_t frame_count, double, int32_t most, int32_t* indices) {
   const int32_t count = std::min({most, kUsualClipFrames, frame_count});
-  for (int32_t i = 0; i < count; ++i) indices[i] = static_cast<int32_t>(i * (static_cast<double>(frame_count) / count));
+  for (int32_t i = 0; i < count; ++i) indices[i] = evenly_spaced(i, count, frame_count);
   return count;
 }
 

@@ -96,18 +96,46 @@ int32_t clip_rows(int32_t frames) {
   return std::max(std::min(kMostFrameRows, kMostClipRows / (frames + frames % 2)), 1);
 }
 
-/// Samples as qwen-vl-utils and transformers' Qwen3VLVideoProcessor do: two frames a second, evenly spaced, an even
-/// number of them, which transformers does not demand.
-int32_t sample_qwen(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+/// Number of frames at two a second, of at most `most`.
+int32_t count_sampled(int32_t frame_count, double duration, int32_t most) {
   constexpr double kRate = 2;
-  const double wanted = std::floor(kRate * duration);
-  const int32_t bound = std::min({most, kMostFrames, frame_count});
-  auto count = static_cast<int32_t>(std::min(std::max<double>(wanted, kLeastFrames), static_cast<double>(bound)));
-  if (count > 1) count -= count % 2;
+  const double wanted = std::max<double>(std::floor(kRate * duration), kLeastFrames);
+  return static_cast<int32_t>(std::min<double>(wanted, std::min({most, kMostFrames, frame_count})));
+}
+
+/// An even number, except of a single frame, which the published code refuses.
+int32_t count_pairs(int32_t frame_count, double duration, int32_t most) {
+  const int32_t count = count_sampled(frame_count, duration, most);
+  return count > 1 ? count - count % 2 : count;
+}
+
+/// Samples as qwen-vl-utils does: evenly from the first frame to the last, an even number of them. Their places are
+/// those of torch.linspace: in single precision, rounded once, from both ends.
+int32_t sample_qwen(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+  const int32_t count = count_pairs(frame_count, duration, most);
+  const auto last = static_cast<float>(frame_count - 1);
+  const double step = last / static_cast<float>(std::max(count - 1, 1));
   for (int32_t i = 0; i < count; ++i) {
-    const double step = count > 1 ? static_cast<double>(frame_count - 1) / (count - 1) : 0;
-    indices[i] = i > 0 && i == count - 1 ? frame_count - 1 : static_cast<int32_t>(std::nearbyint(i * step));
+    const double place = i < count / 2 || count == 1 ? step * i : last - step * (count - 1 - i);
+    indices[i] = static_cast<int32_t>(std::nearbyint(static_cast<float>(place)));
   }
+  return count;
+}
+
+/// As transformers' Qwen2VLVideoProcessor: evenly from the first frame on. It computes in single precision, so that it
+/// may take the frame before in videos of more than 16,384.
+int32_t sample_qwen2_transformers(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+  const int32_t count = count_pairs(frame_count, duration, most);
+  for (int32_t i = 0; i < count; ++i) indices[i] = evenly_spaced(i, count, frame_count);
+  return count;
+}
+
+/// As transformers' Qwen3VLVideoProcessor: as qwen-vl-utils, in double precision, and any number of frames.
+int32_t sample_qwen3_transformers(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
+  const int32_t count = count_sampled(frame_count, duration, most);
+  const double step = count > 1 ? static_cast<double>(frame_count - 1) / (count - 1) : 0;
+  for (int32_t i = 0; i < count; ++i)
+    indices[i] = i > 0 && i == count - 1 ? frame_count - 1 : static_cast<int32_t>(std::nearbyint(i * step));
   return count;
 }
 
@@ -134,13 +162,19 @@ constexpr ClipRules kTimedPairs = {.most_frames = kMostFrames,
                                    .frame_views = &kFrameViews,
                                    .rows = clip_rows,
                                    .sample = sample_qwen,
+                                   .sample_as_transformers = sample_qwen3_transformers,
                                    .write_before = write_before_pair};
 
 /// Clips whose pairs are one block, at the same lines and columns. Text after it begins after the largest position in
 /// the block, as in Qwen's own code; transformers 5.17 lets it begin after the last line or column, so that it differs
 /// in long clips. The frames' sizes are bounded as Qwen3-VL's.
 constexpr ClipRules block_of_pairs(int32_t (*time_step)(const ClipTimes&)) {
-  return {.most_frames = kMostFrames, .group = 2, .rows = clip_rows, .sample = sample_qwen, .time_step = time_step};
+  return {.most_frames = kMostFrames,
+          .group = 2,
+          .rows = clip_rows,
+          .sample = sample_qwen,
+          .sample_as_transformers = sample_qwen2_transformers,
+          .time_step = time_step};
 }
 
 constexpr const char* kGate = "v.blk.0.ffn_gate.weight";

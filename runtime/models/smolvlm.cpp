@@ -195,7 +195,9 @@ void write_before_frame(const ClipTimes& clip, int32_t frame, ClipText* out) {
 /// many, evenly spaced ones without the first and the last second.
 int32_t sample_smolvlm(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
   constexpr double kRate = 1, kSkippedSeconds = 1;
-  const double rate = duration > 0 ? frame_count / duration : 0;
+  // A whole rate, whose seconds are cut to frames below, is not to come out a little less.
+  double rate = duration > 0 ? frame_count / duration : 0;
+  if (frame_count / std::nearbyint(rate) == duration) rate = std::nearbyint(rate);
   const auto wanted =
       static_cast<int32_t>(std::clamp(std::nearbyint(kRate * duration), 1.0, static_cast<double>(most)));
   int32_t first = 0, last = frame_count - 1;

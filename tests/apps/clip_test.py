@@ -9,9 +9,10 @@ from pictures import make_png
 from program import (BAD_INPUT, OVER_BUDGET, SOURCE, USAGE, FolderTest, board, run)
 
 JPEGS = [SOURCE / "apps" / "samples" / name for name in ("board_01.jpg", "board_04.jpg")]
-QWEN3 = SOURCE / "tests" / "data" / "families" / "qwen3-vl"
+FAMILIES = SOURCE / "tests" / "data" / "families"
+QWEN3 = FAMILIES / "qwen3-vl"
 PAIRS = ["-m", QWEN3 / "model.gguf", "--mmproj", QWEN3 / "mmproj.gguf"]  # takes frames in pairs
-LLAVA = SOURCE / "tests" / "data" / "families" / "llava-1.5"
+LLAVA = FAMILIES / "llava-1.5"
 QUESTION = ["--prompt", "What is on the left?", "-n", 8]
 VIEW = 64  # rows of a view of the bundled model
 
@@ -57,6 +58,15 @@ class Clips(FolderTest):
         few = self.ask("--clip", video, "--fps", 0.1, "--clip-frames", 4)
         self.assertEqual(few["clip"]["seconds"], [0, 50, 100, 150])
         self.assertEqual(few["image_tokens"], 4 * VIEW)
+
+    def test_qwens_frames_are_those_of_qwen_vl_utils_or_by_choice_of_transformers(self):
+        video = self.write("video.y4m", y4m(25, "25:2"))
+        qwen2 = ["-m", FAMILIES / "qwen2-vl" / "model.gguf", "--mmproj", FAMILIES / "qwen2-vl" / "mmproj.gguf"]
+        for model, rule, frames in [(qwen2, [], [0, 8, 16, 24]), (qwen2, ["authors"], [0, 8, 16, 24]),
+                                    (qwen2, ["transformers"], [0, 6, 12, 18]), (PAIRS, ["transformers"], [0, 8, 16, 24])]:
+            flags = ["--clip-sampling", *rule] if rule else []
+            said = self.ask("--clip", video, *model, *flags)
+            self.assertEqual([round(second * 12.5) for second in said["clip"]["seconds"]], frames)
 
     def test_a_file_of_jpegs_is_asked_about_as_a_directory_of_them(self):
         folder = self.folder / "frames"
@@ -141,6 +151,8 @@ class Clips(FolderTest):
                 (["--clip", self.write("d.y4m", y4m(200, "1:1")), "--fps", 0.001], BAD_INPUT, "a day or more"),
                 (["--clip", video, "--clip-frames", 0], USAGE, "--clip-frames"),
                 (["--clip", video, "--image-tiles", 2], USAGE, "frames of clips are one view each"),
+                (["--clip", video, "--clip-sampling", "torch"], USAGE, "it is authors or transformers"),
+                (["--clip-sampling", "authors"], USAGE, "--clip"),
                 (["--fps", 2], USAGE, "--clip"), (["--clip-frames", 2], USAGE, "--clip"),
                 (["--clip", self.write("e.y4m", y4m(300, "1:1")), "--clip-frames", 300], OVER_BUDGET,
                  "300 pictures and .* take at least .* positions"),

@@ -52,12 +52,12 @@ TEST_CASE("gemma4: frames of a video are those that transformers takes, with the
   const auto sample = [&](int32_t frames, int32_t most) {
     std::vector<int32_t> indices(static_cast<size_t>(most));
     int32_t count = 0;
-    REQUIRE(sample_clip(*model, frames, 10, most, indices.data(), &count).ok());
+    REQUIRE(sample_clip(*model, OCELLUS_CLIP_AS_AUTHORS, frames, 10, most, indices.data(), &count).ok());
     indices.resize(static_cast<size_t>(count));
     return indices;
   };
   using Indices = std::vector<int32_t>;
-  // As torch.arange(0, frames, frames / most).int() has them.
+  // As np.arange(most) * frames // most has them.
   CHECK(sample(300, 4) == Indices{0, 75, 150, 225});
   CHECK(sample(7, 5) == Indices{0, 1, 2, 4, 5});
   CHECK(sample(3, 32) == Indices{0, 1, 2});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -115,13 +116,34 @@ std::string before(int32_t frames, int32_t frame, double second, double duration
   return text.text;
 }
 
-std::vector<int32_t> sample(const Model& model, int32_t frame_count, double duration, int32_t most) {
+std::vector<int32_t> sample(const Model& model, int32_t frame_count, double duration, int32_t most,
+                            ocellus_clip_sampling sampling = OCELLUS_CLIP_AS_AUTHORS) {
   std::vector<int32_t> indices(static_cast<size_t>(most));
   int32_t count = 0;
-  REQUIRE_MESSAGE(sample_clip(model, frame_count, duration, most, indices.data(), &count).ok(),
+  REQUIRE_MESSAGE(sample_clip(model, sampling, frame_count, duration, most, indices.data(), &count).ok(),
                   last_failure().sentence);
   indices.resize(static_cast<size_t>(count));
   return indices;
+}
+
+/// A video and the frames that another program takes of it: their number, and a sum in which each place counts.
+struct Sampled {
+  int32_t frames;
+  double rate;
+  int32_t most, count;
+  uint32_t sum;
+};
+
+void check_samples(const char* family, ocellus_clip_sampling sampling, std::span<const Sampled> videos) {
+  const std::unique_ptr<Model> model = test::open_tiny_family(family);
+  for (const Sampled& video : videos) {
+    CAPTURE(video.frames);
+    CAPTURE(video.rate);
+    const std::vector<int32_t> indices = sample(*model, video.frames, video.frames / video.rate, video.most, sampling);
+    CHECK(std::ssize(indices) == video.count);
+    const auto add = [](uint32_t sum, int32_t index) { return sum * 31 + static_cast<uint32_t>(index); };
+    CHECK(std::accumulate(indices.begin(), indices.end(), 0u, add) == video.sum);
+  }
 }
 
 }  // namespace
@@ -175,11 +197,76 @@ TEST_CASE("frames of a video are those that transformers' processor takes") {
   CHECK(long_one.size() == 64);
   CHECK(std::accumulate(long_one.begin(), long_one.end(), 0) == 95979);
   int32_t count = 7, index = 0;
-  CHECK(sample_clip(*model, 0, 1, 1, &index, &count).code() == Code::kBadArgument);
-  CHECK(sample_clip(*model, 1, kNan, 1, &index, &count).code() == Code::kBadArgument);
-  CHECK(sample_clip(*model, 1, 86400, 1, &index, &count).code() == Code::kBadArgument);
-  CHECK(sample_clip(*model, 1, 1, 0, &index, &count).code() == Code::kBadArgument);
+  CHECK(sample_clip(*model, OCELLUS_CLIP_AS_AUTHORS, 0, 1, 1, &index, &count).code() == Code::kBadArgument);
+  CHECK(sample_clip(*model, OCELLUS_CLIP_AS_AUTHORS, 1, kNan, 1, &index, &count).code() == Code::kBadArgument);
+  CHECK(sample_clip(*model, OCELLUS_CLIP_AS_AUTHORS, 1, 86400, 1, &index, &count).code() == Code::kBadArgument);
+  CHECK(sample_clip(*model, OCELLUS_CLIP_AS_AUTHORS, 1, 1, 0, &index, &count).code() == Code::kBadArgument);
   CHECK(count == 7);
+}
+
+// Of the videos drawn at random, among which were all that earlier rules sampled in another way.
+TEST_CASE("clips are sampled as transformers 5.24.0 samples those of SmolVLM2, and of Gemma 4") {
+  const Sampled smolvlm[] = {
+      {590, 7, 64, 64, 461325221u},      {3849, 15, 64, 64, 1105783668u}, {1337, 15, 64, 64, 4291338367u},
+      {2074, 30, 64, 64, 3805788639u},   {2292, 30, 64, 64, 1790727055u}, {541, 7, 64, 64, 2503350733u},
+      {1992, 25, 64, 64, 857824123u},    {3609, 25, 64, 64, 1468132607u}, {10638, 60, 64, 64, 2738963294u},
+      {12930, 25, 64, 64, 3485947600u},  {4149, 60, 64, 64, 3754096254u}, {11178, 30, 64, 64, 3454757876u},
+      {5, 0.5, 64, 5, 31810u},           {189, 5, 16, 16, 3639321151u},   {47089, 1, 16, 16, 3015549849u},
+      {1285, 1, 200, 200, 1318121481u},  {241, 5, 16, 16, 2209211612u},   {10381, 12.5, 16, 16, 1821978868u},
+      {158, 12.5, 200, 13, 4158815759u}, {12742, 12.5, 1, 1, 12u}};
+  const Sampled gemma4[] = {
+      {300, 25, 4, 4, 76950u},         {7, 25, 5, 5, 31842u},           {3, 25, 32, 3, 33u},
+      {1000, 25, 64, 32, 1426082032u}, {3001, 25, 16, 16, 1921282012u}, {122, 25, 14, 14, 2653538333u},
+      {294, 25, 18, 18, 754317363u},   {183, 25, 21, 21, 2629956407u}};
+  for (const ocellus_clip_sampling sampling : {OCELLUS_CLIP_AS_AUTHORS, OCELLUS_CLIP_AS_TRANSFORMERS}) {
+    check_samples("smolvlm", sampling, smolvlm);
+    check_samples("gemma4", sampling, gemma4);
+  }
+  // 590 frames at 7 a second: a second is left out at either end, which is 7 frames.
+  const std::vector<int32_t> few = sample(*test::open_tiny_family("smolvlm"), 590, 590.0 / 7, 64);
+  CHECK(std::vector<int32_t>(few.begin(), few.begin() + 4) == std::vector<int32_t>{7, 16, 25, 34});
+}
+
+TEST_CASE("Qwen's clips are sampled as by qwen-vl-utils 0.0.14, or by choice as by transformers 5.24.0") {
+  using Indices = std::vector<int32_t>;
+  const Sampled utils[] = {{25, 12.5, 768, 4, 8208u},
+                           {27822, 30, 768, 768, 408571015u},
+                           {29430, 10, 768, 768, 2159834287u},
+                           {15095, 5, 768, 768, 4216585668u},
+                           {26420, 60, 9, 8, 3043656504u},
+                           {8123, 7, 9, 8, 4094704288u},
+                           {9, 30, 9, 4, 3046u},
+                           {25753, 7, 768, 768, 1030228839u},
+                           {7, 50, 9, 4, 2052u},
+                           {11, 7, 768, 4, 3110u},
+                           {12083, 0.5, 64, 64, 185234296u},
+                           {4, 23.976, 64, 4, 1026u},
+                           {20, 0.5, 64, 20, 1804121098u},
+                           {195, 29.97, 9, 8, 735000560u}};
+  const Sampled qwen2[] = {
+      {25, 12.5, 768, 4, 6156u},        {2008, 7, 9, 8, 1638632428u},   {1487, 12, 9, 8, 3548368711u},
+      {46, 1, 64, 46, 92861463u},       {2908, 60, 64, 64, 334337836u}, {425, 29.97, 64, 28, 1248735828u},
+      {369, 12.5, 64, 58, 2294932728u}, {1884, 10, 64, 64, 158438700u}, {1080, 29.97, 64, 64, 2496475928u},
+      {6, 0.5, 768, 6, 986115u},        {597, 60, 9, 8, 1436734890u},   {95, 2, 64, 64, 2964193295u}};
+  const Sampled qwen3[] = {
+      {25, 12.5, 768, 4, 8208u},        {25, 10, 768, 5, 190860u},      {19010, 25, 64, 64, 1833249592u},
+      {31, 15, 64, 4, 10260u},          {16714, 5, 9, 9, 2808075620u},  {17, 23.976, 9, 4, 5162u},
+      {233, 0.5, 768, 233, 296933108u}, {28, 7, 9, 8, 3790596048u},     {57, 10, 768, 11, 3156195420u},
+      {37412, 60, 9, 9, 3504815762u},   {14, 0.5, 64, 14, 1657623559u}, {321, 12.5, 64, 51, 1372097760u},
+      {6361, 7, 768, 768, 4120664876u}};
+  for (const char* const family : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl"}) {
+    CAPTURE(family);
+    const bool is_third = std::string(family) == "qwen3-vl";
+    check_samples(family, OCELLUS_CLIP_AS_AUTHORS, utils);
+    check_samples(family, OCELLUS_CLIP_AS_TRANSFORMERS, is_third ? std::span<const Sampled>(qwen3) : qwen2);
+    const std::unique_ptr<Model> model = test::open_tiny_family(family);
+    CHECK(sample(*model, 25, 2, 768) == Indices{0, 8, 16, 24});
+    CHECK(sample(*model, 25, 2, 768, OCELLUS_CLIP_AS_TRANSFORMERS) ==
+          (is_third ? Indices{0, 8, 16, 24} : Indices{0, 6, 12, 18}));
+    CHECK(sample(*model, 1, 0.5, 768, OCELLUS_CLIP_AS_TRANSFORMERS) == Indices{0});
+    int32_t index = 0, count = 0;
+    CHECK(sample_clip(*model, 2, 1, 1, 1, &index, &count).code() == Code::kBadArgument);
+  }
 }
 
 TEST_CASE("a clip whose times cannot be is refused by one sentence and leaves the session as it was") {
@@ -247,7 +334,7 @@ TEST_CASE("clips are refused where none were planned, and by families that take 
   CHECK(plan_memory(*llava, clip_limits(2), &plan).code() == Code::kUnsupported);
   CHECK(std::string(last_failure().sentence) == "LLaVA-1.5 takes no clips: add the frames as pictures");
   int32_t index = 0, count = 0;
-  CHECK(sample_clip(*llava, 1, 1, 1, &index, &count).code() == Code::kUnsupported);
+  CHECK(sample_clip(*llava, OCELLUS_CLIP_AS_AUTHORS, 1, 1, 1, &index, &count).code() == Code::kUnsupported);
   ocellus_model_facts facts;
   llava->describe(&facts);
   CHECK(facts.clip_frames == 0);
