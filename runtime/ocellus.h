@@ -603,6 +603,7 @@ typedef struct ocellus_constraint_params {
   int64_t text_bytes;
   int32_t free_space; /* schemas: 1: white space between JSON's tokens is the model's choice, up to two line breaks and
                          20 spaces; 0: as json.dumps has it, so that most of an answer need not be sampled */
+  ocellus_session* session; /* its cancellation and deadline end the compiling, too; NULL: nothing does */
 } ocellus_constraint_params;
 
 /* Sampling goes in llama.cpp's order: logit_bias, penalties, DRY, top_n_sigma, top_k, typical_p, top_p, min_p, then the
@@ -680,7 +681,8 @@ typedef struct ocellus_generate_stats {
   double decode_ms;      /* all tokens after the first */
   double token_median_ms;
   double token_p95_ms;
-  int64_t kv_bytes;          /* keys and values in the session, with offsets and steps of packed ones */
+  double constraint_ms; /* masks of a constraint, in decode_ms and first_token_ms: a batch waits for all of its masks */
+  int64_t kv_bytes;     /* keys and values in the session, with offsets and steps of packed ones */
   int64_t kv_scale_bytes;    /* offsets and steps in kv_bytes */
   int64_t kv_waste_bytes;    /* not in kv_bytes: empty slots of pages and blocks, padding */
   int64_t kv_block_bytes;    /* the part of kv_bytes in image blocks: visual slots, unless kept among text as f16 */
@@ -718,10 +720,12 @@ OCELLUS_API void ocellus_session_set_deadline(ocellus_session* session, int64_t 
 /* ---- details: constraints -------------------------------------------------------------------------------------- */
 
 OCELLUS_API void ocellus_constraint_params_init(ocellus_constraint_params* params);
-/* Compiles what answers may be into memory that limits.max_constraints planned, within about a second and without
- * allocating. OCELLUS_BAD_ARGUMENT names the place of a mistake in the text, OCELLUS_UNSUPPORTED that of a keyword or
- * form that cannot be held, and also tells if no text satisfies it; OCELLUS_FULL if all planned ones are open or
- * limits.constraint_bytes is too small. Any number of sessions may use one at a time. */
+/* Compiles what answers may be into memory that limits.max_constraints planned, without allocating and within about a
+ * second: what takes more steps is refused, as is an answer one of whose masks does, which 50 ms are for. Both are
+ * counted in steps, so that the same is refused on every machine. OCELLUS_BAD_ARGUMENT names the place of a mistake in
+ * the text, OCELLUS_UNSUPPORTED that of a keyword or form that cannot be held, and also tells if no text satisfies it
+ * or no answer can begin; OCELLUS_FULL if all planned ones are open or limits.constraint_bytes is too small. Any number
+ * of sessions may use one at a time. One thread may compile while another one uses the engine. */
 OCELLUS_API ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_constraint_params* params,
                                                      ocellus_constraint** out);
 /* After all answers that it holds have ended; before the engine is destroyed. NULL is allowed. */

@@ -19,10 +19,13 @@ ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_c
   if (params->struct_bytes != sizeof *params || params->text == nullptr || params->text_bytes < 0)
     return result(OCELLUS_FAIL(ocellus::Code::kBadArgument,
                                "the constraint was not set up by ocellus_constraint_params_init, or has no text"));
+  auto* const session = reinterpret_cast<ocellus::Session*>(params->session);
+  ocellus::StopSignal* const stop = session == nullptr ? nullptr : &session->stop_signal();
   ConstraintSlot* slot = nullptr;
-  const ocellus_status status = result(engine->engine->memory().constraints.open(*params, &slot));
+  const ocellus::Status status = engine->engine->memory().constraints.open(*params, stop, &slot);
+  if (status.code() == ocellus::Code::kCancelled) stop->acknowledge();
   *out = reinterpret_cast<ocellus_constraint*>(slot);
-  return status;
+  return result(status);
 }
 
 void ocellus_constraint_destroy(ocellus_constraint* constraint) {

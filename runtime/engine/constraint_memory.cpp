@@ -11,13 +11,13 @@ namespace ocellus {
 namespace {
 
 /// Reads the text into the grammar; `workspace` is free again afterwards.
-Status read_constraint(const ocellus_constraint_params& params, HostView<std::byte> workspace, Grammar* grammar,
-                       Expression* out) {
+Status read_constraint(const ocellus_constraint_params& params, const TokenTrie& tokens, HostView<std::byte> workspace,
+                       Grammar* grammar, Expression* out) {
   const std::string_view text(params.text, static_cast<size_t>(params.text_bytes));
   switch (params.kind) {
     case OCELLUS_CONSTRAINT_SCHEMA:
       return read_schema(text, {.free_space = params.free_space != 0}, workspace, grammar, out);
-    case OCELLUS_CONSTRAINT_GRAMMAR: return read_gbnf(text, grammar, out);
+    case OCELLUS_CONSTRAINT_GRAMMAR: return read_gbnf(text, &tokens, grammar, out);
     case OCELLUS_CONSTRAINT_REGEX: return read_regex(text, {}, grammar, out);
   }
   return OCELLUS_FAIL(Code::kBadArgument, "the kind of a constraint must be between %d and %d, not %d",
@@ -39,27 +39,33 @@ Status ConstraintMemory::lay_out(const Tokenizer& tokenizer, const ConstraintSha
 }
 
 /// The grammar lies in the last third of the memory while it is compiled; masks are kept there afterwards.
-Status ConstraintMemory::open(const ocellus_constraint_params& params, ConstraintSlot** out) {
+Status ConstraintMemory::compile(const ocellus_constraint_params& params, const StopSignal* stop,
+                                 HostView<std::byte> memory, Constraint* out) const {
+  StepMeter meter("compiling the constraint", kMostCompileSteps, stop);
+  const int64_t first = memory.cols / 3 * 2 / 16 * 16;
+  Grammar grammar({memory.data + first, 1, memory.cols - first}, &meter);
+  Expression start = kNoExpression;
+  OCELLUS_TRY(read_constraint(params, tokens_, {memory.data, 1, first}, &grammar, &start));
+  OCELLUS_TRY(grammar.status());
+  return out->compile(grammar, start, tokens_, memory);
+}
+
+Status ConstraintMemory::open(const ocellus_constraint_params& params, const StopSignal* stop, ConstraintSlot** out) {
   ConstraintSlot* const slot =
-      std::find_if(slots_.begin(), slots_.end(), [](const ConstraintSlot& s) { return s.serial == 0; });
+      std::find_if(slots_.begin(), slots_.end(), [](const ConstraintSlot& s) { return s.load_serial() == 0; });
   if (slot == slots_.end())
     return OCELLUS_FAIL(Code::kFull, "all %lld planned constraints are in use: close one, or plan more",
                         static_cast<long long>(slots_.size()));
-  const HostView<std::byte> memory(tables_.row(slot - slots_.begin()), 1, tables_.cols);
-  const int64_t first = tables_.cols / 3 * 2 / 16 * 16;
-  Grammar grammar({memory.data + first, 1, tables_.cols - first});
-  Expression start = kNoExpression;
-  OCELLUS_TRY(read_constraint(params, {memory.data, 1, first}, &grammar, &start));
-  OCELLUS_TRY(grammar.status());
-  OCELLUS_TRY(slot->constraint.compile(grammar, start, tokens_, memory));
+  slot->store_serial(ConstraintSlot::kCompiling);
   slot->owner = this;
-  slot->serial = ++last_serial_;
-  *out = slot;
-  return {};
+  const Status status = compile(params, stop, {tables_.row(slot - slots_.begin()), 1, tables_.cols}, &slot->constraint);
+  slot->store_serial(status.ok() ? ++last_serial_ : 0);
+  if (status.ok()) *out = slot;
+  return status;
 }
 
 bool ConstraintMemory::has(const ConstraintSlot* slot) const {
-  return slot >= slots_.begin() && slot < slots_.end() && slot->serial != 0;
+  return slot >= slots_.begin() && slot < slots_.end() && slot->is_open();
 }
 
 /// Spells the bytes as the tokenizer does, without the last tokens, which might be spelled otherwise with what follows:

@@ -68,6 +68,7 @@ Status Compiler::run(Expression start, const ByteSet& spelled) {
   bool fits = machines_.push({start, false});
   facts_.of(start).machine = 0;
   for (int64_t m = 0; m < machines_.count() && fits; ++m) {
+    if (!grammar_.spend(1024)) return grammar_.status();  // tables of a machine are cleared
     fits = starts_.push(static_cast<int32_t>(tables_.states.count()));
     OCELLUS_TRY(nfa.build(machines_[m].expression));
     OCELLUS_TRY(determinizer.run(nfa, machines_[m].is_item, &tables_));
@@ -97,7 +98,7 @@ bool Compiler::visit_first_calls(int32_t machine, GrowingArray<int32_t>* states,
     for (int32_t c = 0; c < state.call_count && fits; ++c) {
       const AutomatonCall& call = tables_.calls[state.first_call + c];
       const int32_t* const after = std::upper_bound(starts_.begin(), starts_.end(), call.callee);
-      fits = path->push(static_cast<int32_t>(after - starts_.begin()) - 1);
+      fits = path->push(static_cast<int32_t>(after - starts_.begin()) - 1) && grammar_.spend(8 + states->count());
       if (tables_.states[call.callee].accepts == 0) continue;
       if (std::find(states->begin(), states->end(), call.returns) == states->end())
         fits = fits && states->push(call.returns);
@@ -124,6 +125,7 @@ Status Compiler::visit(int32_t machine, GrowingArray<int32_t>* path) {
     visits_[top] = Visit::kOpen;
     fits = path->push(-1 - top) && visit_first_calls(top, &reached_, path);
   }
+  OCELLUS_TRY(grammar_.status());
   return fits ? Status() : OCELLUS_FAIL(Code::kFull, "the grammar has too many rules for the memory of a constraint");
 }
 

@@ -32,13 +32,14 @@ class MaskCache {
 
 class Constraint {
  public:
-  /// Compiles what `start` matches. `grammar` may lie at the end of `memory`, in its last third; masks are then kept
-  /// where it was.
+  /// Compiles what `start` matches, in steps of the grammar's meter. `grammar` may lie at the end of `memory`, in its
+  /// last third; masks are then kept where it was. kUnsupported with what to change if no answer can begin, or the
+  /// first mask takes too many steps; the memory must have room to tell.
   Status compile(const Grammar& grammar, Expression start, const TokenTrie& tokens, HostView<std::byte> memory);
 
   const Automaton& automaton() const { return automaton_; }
   /// Writes the mask of the tokens that may come next, those that end an answer if it may end here, to mask [words].
-  /// Returns their number, at most 2 where it is more.
+  /// Returns their number, at most 2 where it is more; 0 also after the matcher's meter has no steps left.
   int32_t fill_mask(Matcher* matcher, const TokenTrie& tokens, uint32_t* mask);
 
   /// Bytes that its tables take, and masks that are kept beside them.
@@ -47,8 +48,9 @@ class Constraint {
 
  private:
   void make_mask(Matcher* matcher, const TokenTrie& tokens, uint32_t* mask) const;
+  Status check_beginning(const TokenTrie& tokens, const StopSignal* stop, HostView<std::byte> memory) const;
   bool is_span(const Matcher& matcher, const Head& head) const;
-  void add_span(Matcher* matcher, const Head& head, int64_t tokens, uint32_t* mask) const;
+  void add_span(Matcher* matcher, int32_t first, bool* marked, int64_t tokens, uint32_t* mask) const;
 
   Automaton automaton_;
   TokenSpans spans_;

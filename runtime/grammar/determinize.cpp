@@ -23,6 +23,13 @@ void Determinizer::note_full() {
     status_ = OCELLUS_FAIL(Code::kFull, "the grammar has more states than the memory of a constraint holds");
 }
 
+/// Charges the steps since the last time; false after a failure.
+bool Determinizer::spend(const NfaBuilder& nfa) {
+  if (status_.ok() && !nfa.grammar().spend(steps_)) status_ = nfa.grammar().status();
+  steps_ = 0;
+  return status_.ok();
+}
+
 /// Adds a node and what empty edges lead to.
 void Determinizer::reach(const NfaBuilder& nfa, int32_t node) {
   pending_.clear();
@@ -34,7 +41,9 @@ void Determinizer::reach(const NfaBuilder& nfa, int32_t node) {
   for (add(node); !pending_.empty();) {
     const int32_t n = pending_.pop();
     bool matters = n == nfa.last();
+    ++steps_;
     nfa.visit_edges(n, [&](const NfaEdge& edge) {
+      ++steps_;
       if (edge.symbol == NfaEdge::kEmpty)
         add(edge.target);
       else
@@ -52,12 +61,14 @@ int32_t Determinizer::end_set() {
 
 int32_t Determinizer::find_or_add(int32_t begin) {
   const auto count = static_cast<int32_t>(members_.count() - begin);
+  steps_ += 4 * int64_t{count} + 4;
   int32_t* const nodes = members_.data() + begin;
   std::sort(nodes, nodes + count);
   uint32_t hash = 2166136261u;
   for (int32_t i = 0; i < count; ++i) hash = (hash ^ static_cast<uint32_t>(nodes[i])) * 16777619u;
   int32_t& bucket = buckets_[(hash ^ hash >> 16) % kBuckets];
   for (int32_t s = bucket; s != -1; s = sets_[s].next) {
+    ++steps_;
     if (sets_[s].count != count || !std::equal(nodes, nodes + count, members_.data() + sets_[s].begin)) continue;
     members_.resize(begin);
     return s;
@@ -83,6 +94,7 @@ Status Determinizer::run(const NfaBuilder& nfa, bool is_item, AutomatonTables* t
   }
   for (int32_t state = 0; state < sets_.count() && status_.ok(); ++state) {
     expand(nfa, state, tables);
+    spend(nfa);
     if (state == 0 && is_item && status_.ok()) tables->states[base_].accepts = 0;
   }
   return status_;
@@ -90,6 +102,7 @@ Status Determinizer::run(const NfaBuilder& nfa, bool is_item, AutomatonTables* t
 
 void Determinizer::expand(const NfaBuilder& nfa, int32_t state, AutomatonTables* tables) {
   const NodeSet set = sets_[state];
+  steps_ += 32;  // all bytes are looked at
   ranges_.clear();
   called_.clear();
   bool accepts = false;
@@ -120,11 +133,12 @@ void Determinizer::expand_bytes(const NfaBuilder& nfa, AutomatonTables* tables) 
   bool cuts[257] = {};
   for (const Range& range : ranges_) cuts[range.first] = cuts[range.last + 1] = true;
   const int64_t begin = tables->edges.count();
-  for (int first = 0; first < 256 && status_.ok();) {
+  for (int first = 0; first < 256 && spend(nfa);) {
     int last = first;
     while (last < 255 && !cuts[last + 1]) ++last;
     begin_set();
     const int64_t members = members_.count();
+    steps_ += ranges_.count();
     for (const Range& range : ranges_)
       if (range.first <= first && first <= range.last) reach(nfa, range.target);
     if (members_.count() > members) {
@@ -141,7 +155,8 @@ void Determinizer::expand_bytes(const NfaBuilder& nfa, AutomatonTables* tables) 
 
 void Determinizer::expand_calls(const NfaBuilder& nfa, AutomatonTables* tables) {
   std::sort(called_.begin(), called_.end(), [](const NfaEdge& a, const NfaEdge& b) { return a.symbol < b.symbol; });
-  for (int64_t i = 0; i < called_.count() && status_.ok();) {
+  steps_ += 8 * called_.count();
+  for (int64_t i = 0; i < called_.count() && spend(nfa);) {
     const int32_t symbol = called_[i].symbol;
     begin_set();
     for (; i < called_.count() && called_[i].symbol == symbol; ++i) reach(nfa, called_[i].target);

@@ -40,6 +40,7 @@ class Determinizer {
   void expand_bytes(const NfaBuilder& nfa, AutomatonTables* tables);
   void expand_calls(const NfaBuilder& nfa, AutomatonTables* tables);
   void note_full();
+  bool spend(const NfaBuilder& nfa);
 
   static constexpr int32_t kBuckets = 4096;
 
@@ -51,7 +52,8 @@ class Determinizer {
   GrowingArray<NfaEdge> called_;
   GrowingArray<int32_t> buckets_;
   uint32_t stamp_ = 0;
-  int32_t base_ = 0;  // first state of the machine
+  int32_t base_ = 0;   // first state of the machine
+  int64_t steps_ = 0;  // taken and not charged yet
   Status status_;
 };
 

@@ -24,7 +24,7 @@ class RuleNames {
   RuleNames(std::string_view text, Grammar* grammar) : text_(text), grammar_(*grammar) {}
 
   RuleId find(std::string_view name) const {
-    for (int32_t c = lists_[list_of(name)].first; c != kNoExpression; c = next_rule(c))
+    for (int32_t c = lists_[list_of(name)].first; c != kNoExpression && grammar_.spend(1); c = next_rule(c))
       if (name_at(c) == name) return id_at(c);
     return kNoRule;
   }
@@ -75,8 +75,13 @@ class RuleNames {
 
 class GbnfReader {
  public:
-  GbnfReader(std::string_view text, Grammar* grammar)
-      : grammar_(*grammar), whole_(text), text_(text), names_(text, grammar), literal_(false, grammar) {}
+  GbnfReader(std::string_view text, const TokenTrie* tokens, Grammar* grammar)
+      : grammar_(*grammar),
+        tokens_(tokens),
+        whole_(text),
+        text_(text),
+        names_(text, grammar),
+        literal_(false, grammar) {}
 
   Status read(Expression* out) {
     skip_space(true);
@@ -176,7 +181,7 @@ class GbnfReader {
     else if (read_name(&id))
       *item = grammar_.rule(id);
     else if (text_.is('<') || text_.is('!'))
-      return fail(at, "tokens, <...> and !<...>, are not supported; write their text as a literal", Code::kUnsupported);
+      *item = read_token(at);
     else if (text_.is('*') || text_.is('+') || text_.is('?') || text_.is('{'))
       return fail(at, "there is nothing to repeat; write a literal, a class, a rule or a group before it");
     else
@@ -227,6 +232,30 @@ class GbnfReader {
     const RuleId id = grammar_.add_rule();
     grammar_.define(id, body);
     return grammar_.rule(id);
+  }
+
+  /// <text>, <[number]>, or any other token after a !.
+  Expression read_token(size_t begin) {
+    const bool is_negated = text_.take('!');
+    const std::string_view rest = text_.rest();
+    const std::string_view text = rest.substr(0, std::min(rest.find('>'), rest.size() - 1) + 1);
+    int32_t token = kNoToken;
+    if (!text_.take('<') || !text.ends_with('>') || text.find('\n') != std::string_view::npos) {
+      fail(begin, "a token is <its text> or <[its number]>, any other one !<...>");
+    } else if (tokens_ == nullptr) {
+      fail(begin, "tokens need a model's vocabulary", Code::kUnsupported);
+    } else if (text_.take('[')) {
+      const bool is_number = text_.take_number(&token);
+      if (!is_number || !text_.take("]>")) fail(begin, "a token's number is written as <[1000]>");
+    } else {
+      token = tokens_->tokenizer().find(text);
+      text_.skip(text.size() - 1);
+      if (token == kNoToken) fail(begin, "the vocabulary has no token of this text; write it as a literal");
+    }
+    if (!failed() && token >= tokens_->tokenizer().token_count()) fail(begin, "the vocabulary has fewer tokens");
+    if (!failed() && !is_negated && !tokens_->may_name(token))
+      fail(begin, "the token ends an answer or has no text, so that no grammar can ask for it; end the rule instead");
+    return failed() ? kNoExpression : add_token_code(grammar_, token, is_negated);
   }
 
   Expression read_literal(size_t begin) {
@@ -304,6 +333,7 @@ class GbnfReader {
   }
 
   Grammar& grammar_;
+  const TokenTrie* tokens_;
   std::string_view whole_;
   TextCursor text_;
   Status status_;
@@ -316,11 +346,11 @@ class GbnfReader {
 
 }  // namespace
 
-Status read_gbnf(std::string_view text, Grammar* grammar, Expression* out) {
+Status read_gbnf(std::string_view text, const TokenTrie* tokens, Grammar* grammar, Expression* out) {
   *out = kNoExpression;
   if (text.size() > kMaxGbnfBytes)
     return OCELLUS_FAIL(Code::kUnsupported, "the grammar has %zu bytes, more than %zu", text.size(), kMaxGbnfBytes);
-  return GbnfReader(text, grammar).read(out);
+  return GbnfReader(text, tokens, grammar).read(out);
 }
 
 }  // namespace ocellus

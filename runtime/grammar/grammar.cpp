@@ -16,7 +16,7 @@ constexpr uint32_t kFirstOfLength[] = {0, 0x80, 0x800, 0xE000, 0x10000};
 
 }  // namespace
 
-Grammar::Grammar(HostView<std::byte> memory) : memory_(memory) {
+Grammar::Grammar(HostView<std::byte> memory, StepMeter* meter) : meter(meter), memory_(memory) {
   // Indices are 32 bits.
   memory_.cols = std::min<int64_t>(memory_.cols, int64_t{INT32_MAX} * kUnit);
 }
@@ -24,7 +24,7 @@ Grammar::Grammar(HostView<std::byte> memory) : memory_(memory) {
 template <class T>
 int32_t Grammar::put(const T& value) {
   const int64_t bytes = round_up(static_cast<int64_t>(sizeof(T)), int64_t{kUnit});
-  if (!status_.ok()) return kNoExpression;
+  if (!status_.ok() || !spend(4)) return kNoExpression;
   if (memory_.cols - used_ < bytes) {
     fail(OCELLUS_FAIL(Code::kFull, "the grammar is too large for the memory of a constraint, %lld bytes",
                       static_cast<long long>(memory_.cols)));
@@ -45,14 +45,15 @@ uint8_t Grammar::depth_over(Expression e) {
   return static_cast<uint8_t>(std::min(depth, kMaxExpressionDepth));
 }
 
+/// In units one after the other.
 Expression Grammar::text(std::string_view bytes) {
-  const int64_t room = round_up(static_cast<int64_t>(bytes.size()), int64_t{kUnit});
-  if (memory_.cols - used_ < room + int64_t{sizeof(Node)} || !status_.ok()) return put(Node());  // notes the failure
-  const int64_t offset = used_ / kUnit;
-  if (!bytes.empty()) std::memcpy(memory_.data + used_, bytes.data(), bytes.size());
-  used_ += room;
-  return add(
-      {.kind = ExpressionKind::kText, .a = static_cast<int32_t>(offset), .b = static_cast<int32_t>(bytes.size())});
+  const int32_t first = static_cast<int32_t>(used_ / kUnit);
+  for (size_t i = 0; i < bytes.size() && status().ok(); i += kUnit) {
+    uint64_t unit = 0;
+    std::memcpy(&unit, bytes.data() + i, std::min<size_t>(kUnit, bytes.size() - i));
+    put(unit);
+  }
+  return add({.kind = ExpressionKind::kText, .a = first, .b = static_cast<int32_t>(bytes.size())});
 }
 
 std::string_view Grammar::text_of(const Node& node) const {

@@ -12,6 +12,7 @@
 #include "platform/status.h"
 #include "platform/views.h"
 #include "runtime/grammar/byte_set.h"
+#include "runtime/grammar/step_meter.h"
 
 namespace ocellus {
 
@@ -47,8 +48,9 @@ struct ExpressionList {
 
 class Grammar {
  public:
-  /// The memory must outlive the grammar; aligned to 8 bytes.
-  explicit Grammar(HostView<std::byte> memory);
+  /// The memory must outlive the grammar; aligned to 8 bytes. `meter` bounds what reading and compiling it take; null:
+  /// nothing does.
+  explicit Grammar(HostView<std::byte> memory, StepMeter* meter = nullptr);
 
   Expression never() { return add({.kind = ExpressionKind::kNever}); }
   /// Copies the bytes.
@@ -70,9 +72,12 @@ class Grammar {
   RuleId add_rule();
   void define(RuleId id, Expression body);
 
-  /// kFull after the memory was spent, kUnsupported after expressions nested too deep.
-  Status status() const { return status_; }
+  /// kFull after the memory was spent, kUnsupported after expressions nested too deep, or the meter's.
+  Status status() const { return status_.ok() && meter != nullptr ? meter->status() : status_; }
   void fail(Status status) { status_ = status_.ok() ? status : status_; }
+  /// False, and status() is the meter's, once that has no steps left.
+  bool spend(int64_t steps) const { return meter == nullptr || meter->spend(steps); }
+  StepMeter* const meter;  // null: none
 
   struct Node {
     ExpressionKind kind = ExpressionKind::kNever;

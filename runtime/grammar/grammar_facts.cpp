@@ -34,12 +34,9 @@ Status GrammarFacts::find(const Grammar& grammar, Expression start, const ByteSe
 
 /// Each pass settles all rules but those in circles, of which it settles one level more.
 Status GrammarFacts::settle() {
-  int64_t left = kMostVisits;
   for (bool changed = true; changed;) {
     changed = false;
-    left -= facts_.count();
-    if (left < 0)
-      return OCELLUS_FAIL(Code::kUnsupported, "the grammar's rules refer to each other in too long circles");
+    if (!grammar_->spend(4 * facts_.count() + grammar_->unit_count())) return grammar_->status();
     for (ExpressionFacts& facts : facts_) changed = find_once(&facts) || changed;
   }
   return {};
@@ -169,8 +166,8 @@ void GrammarFacts::find_called(Expression start) {
   }
 }
 
-bool GrammarFacts::add_first_bytes(Expression e, ByteSet* out, int32_t* budget) const {
-  if (--*budget < 0) return false;
+bool GrammarFacts::add_first_bytes(Expression e, ByteSet* out, int32_t* budget, int depth) const {
+  if (--*budget < 0 || ++depth > kMaxFirstDepth) return false;
   const Grammar::Node& node = grammar_->node(e);
   switch (node.kind) {
     case ExpressionKind::kNever: return true;
@@ -179,17 +176,17 @@ bool GrammarFacts::add_first_bytes(Expression e, ByteSet* out, int32_t* budget) 
       return true;
     case ExpressionKind::kByte: out->add_all(grammar_->bytes_of(node)); return true;
     case ExpressionKind::kChoice:
-      return all_of_items(*grammar_, node, [&](Expression item) { return add_first_bytes(item, out, budget); });
+      return all_of_items(*grammar_, node, [&](Expression item) { return add_first_bytes(item, out, budget, depth); });
     case ExpressionKind::kSequence: {
       bool known = true;
       all_of_items(*grammar_, node, [&](Expression item) {
-        known = known && add_first_bytes(item, out, budget);
+        known = known && add_first_bytes(item, out, budget, depth);
         return of(item).is_nullable;
       });
       return known;
     }
-    case ExpressionKind::kRepeat: return add_first_bytes(node.a, out, budget);
-    case ExpressionKind::kRule: return of(e).is_regular && add_first_bytes(grammar_->body(node.a), out, budget);
+    case ExpressionKind::kRepeat: return add_first_bytes(node.a, out, budget, depth);
+    case ExpressionKind::kRule: return of(e).is_regular && add_first_bytes(grammar_->body(node.a), out, budget, depth);
   }
   return false;
 }

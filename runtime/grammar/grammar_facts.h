@@ -32,15 +32,16 @@ class GrammarFacts {
   ExpressionFacts& of(Expression e) { return facts_[number_of_[e]]; }
   const ExpressionFacts& of(Expression e) const { return facts_[number_of_[e]]; }
   const ByteSet& spelled() const { return spelled_; }
-  /// Adds the bytes that texts of a regular expression begin with; false if that takes too long.
-  bool add_first_bytes(Expression e, ByteSet* out, int32_t* budget) const;
+  /// Adds the bytes that texts of a regular expression begin with; false if that takes more than *budget visits, or
+  /// nests too deep.
+  bool add_first_bytes(Expression e, ByteSet* out, int32_t* budget, int depth = 0) const;
 
  private:
   struct Visit {
     Expression expression = kNoExpression;
     int32_t next = kNoExpression;  // cell of a list's next item, or the only child
   };
-  static constexpr int64_t kMostVisits = int64_t{1} << 27;  // under a second
+  static constexpr int kMaxFirstDepth = 200;
   Status settle();
   Status list_expressions(Expression start, Workspace* workspace);
   bool open(Expression e, GrowingArray<Visit>* stack);

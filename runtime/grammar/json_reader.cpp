@@ -1,9 +1,11 @@
 #include "runtime/grammar/json_reader.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <new>
 
+#include "kernels/base/hash_term.h"
 #include "platform/hex_digit.h"
 #include "platform/utf8.h"
 #include "quant/name_table.h"
@@ -25,6 +27,14 @@ int32_t read_hex(std::string_view text) {
   }
   return value;
 }
+
+/// A member's hash: equal names of other objects are other members.
+uint64_t hash_member(int32_t object, std::string_view name) {
+  return mix_bits(hash_name(name) + static_cast<uint64_t>(object));
+}
+
+/// Names that fall into one list; by chance they are few.
+constexpr int32_t kMostAlike = 256;
 
 constexpr std::string_view kEscaped = "\"\\/bfnrt";
 constexpr std::string_view kUnescaped = "\"\\/\b\f\n\r\t";
@@ -82,8 +92,12 @@ class JsonReader {
     document_.begin_ += sizeof(JsonNode);
     node->parent = parent;
     node->name = name;
-    node->name_hash = hash_name(name);
     *index = document_.node_count_++;
+    if (parent == kNoJson || document_.nodes_[parent].kind != JsonKind::kObject) return {};
+    node->name_hash = hash_member(parent, name);
+    int32_t& list = document_.list_of(node->name_hash);
+    node->next_alike = list;
+    list = *index;
     return {};
   }
 
@@ -121,7 +135,7 @@ class JsonReader {
     int32_t last = kNoJson;
     do {
       std::string_view name;
-      if (is_object) OCELLUS_TRY(read_name(list, &name));
+      if (is_object) OCELLUS_TRY(read_name(index, &name));
       int32_t item = kNoJson;
       OCELLUS_TRY(read_value(index, name, depth, &item));
       (last == kNoJson ? list.first : document_.nodes_[last].next) = item;
@@ -133,18 +147,19 @@ class JsonReader {
     return fail(is_object ? "a comma or the object's end is missing" : "a comma or the array's end is missing");
   }
 
-  Status read_name(const JsonNode& object, std::string_view* name) {
+  Status read_name(int32_t object, std::string_view* name) {
     skip_space();
     const size_t begin = at_;
     if (peek() != '"') return fail("a member's name is missing");
     OCELLUS_TRY(read_string(name));
-    const uint64_t hash = hash_name(*name);
-    for (int32_t m = object.first; m != kNoJson; m = document_.node(m).next) {
-      if (document_.node(m).name_hash != hash || document_.node(m).name != *name) continue;
+    int32_t looked_at = 0;
+    if (document_.find(object, *name, &looked_at) != kNoJson) {
       at_ = begin;
       return fail("this name stands twice in its object");
     }
-    if (object.count == kMaxJsonMembers) return fail("an object has too many members, 4096 are the most");
+    if (looked_at > kMostAlike) return fail("too many names are made so that looking for them is slow");
+    if (document_.node(object).count == kMaxJsonMembers)
+      return fail("an object has too many members, 4096 are the most");
     skip_space();
     return take(':') ? Status() : fail("a colon is missing");
   }
@@ -224,22 +239,33 @@ class JsonReader {
 };
 
 Status JsonDocument::read(std::string_view text, HostView<std::byte> memory) {
-  nodes_ = reinterpret_cast<JsonNode*>(memory.data);
+  constexpr int64_t kFewestLists = 16, kMostLists = 16384, kBytesOfList = 512;
+  list_count_ = std::clamp(memory.cols / kBytesOfList / 2 * 2, kFewestLists, kMostLists);
+  const auto list_bytes = list_count_ * static_cast<int64_t>(sizeof(int32_t));
+  if (memory.cols < list_bytes)
+    return OCELLUS_FAIL(Code::kFull, "the memory of a constraint, %lld bytes, is too small for JSON",
+                        static_cast<long long>(memory.cols));
+  lists_ = reinterpret_cast<int32_t*>(memory.data);
+  std::fill(lists_, lists_ + list_count_, kNoJson);
+  begin_ = memory.data + list_bytes;
+  nodes_ = reinterpret_cast<JsonNode*>(begin_);
   node_count_ = 0;
-  begin_ = memory.data;
   end_ = memory.data + memory.cols / 8 * 8;
   return JsonReader(text, this).read();
 }
 
-int32_t JsonDocument::find(int32_t object, std::string_view name) const {
+int32_t JsonDocument::find(int32_t object, std::string_view name, int32_t* looked_at) const {
   if (nodes_[object].kind != JsonKind::kObject) return kNoJson;
-  const uint64_t hash = hash_name(name);
-  int32_t m = nodes_[object].first;
-  while (m != kNoJson && (nodes_[m].name_hash != hash || nodes_[m].name != name)) m = nodes_[m].next;
+  const uint64_t hash = hash_member(object, name);
+  int32_t m = list_of(hash);
+  for (; m != kNoJson; m = nodes_[m].next_alike) {
+    if (nodes_[m].name_hash == hash && nodes_[m].parent == object && nodes_[m].name == name) break;
+    if (looked_at != nullptr) ++*looked_at;
+  }
   return m;
 }
 
-int32_t JsonDocument::find_step(int32_t from, std::string_view token) const {
+int32_t JsonDocument::find_step(int32_t from, std::string_view token, int64_t* steps) const {
   if (nodes_[from].kind != JsonKind::kArray) return find(from, token);
   if (token.empty() || token.size() > 9 || (token[0] == '0' && token.size() > 1)) return kNoJson;
   int32_t left = 0;
@@ -248,11 +274,12 @@ int32_t JsonDocument::find_step(int32_t from, std::string_view token) const {
     left = left * 10 + (c - '0');
   }
   int32_t item = nodes_[from].first;
+  if (steps != nullptr) *steps += std::min(left, nodes_[from].count);
   for (; left > 0 && item != kNoJson; --left) item = nodes_[item].next;
   return item;
 }
 
-int32_t JsonDocument::follow(std::string_view pointer, char* token) const {
+int32_t JsonDocument::follow(std::string_view pointer, char* token, int64_t* steps) const {
   int32_t at = 0;
   while (!pointer.empty() && at != kNoJson) {
     if (pointer[0] != '/') return kNoJson;
@@ -269,7 +296,7 @@ int32_t JsonDocument::follow(std::string_view pointer, char* token) const {
       if (i == raw.size() || (raw[i] != '0' && raw[i] != '1')) return kNoJson;
       token[length++] = raw[i] == '0' ? '~' : '/';
     }
-    at = find_step(at, {token, length});
+    at = find_step(at, {token, length}, steps);
   }
   return at;
 }

@@ -3,6 +3,27 @@
 #include <algorithm>
 
 namespace ocellus {
+namespace {
+
+/// Counts from here on are none: no answer is as long.
+constexpr int64_t kEndless = kUnbounded;
+
+/// Counts of items that are counted twice, `inner` within `outer`; false if some number between is left out, as 3 in
+/// (x{2}){0,2}. The numbers for k and k + 1 of the outer ones meet for all k if they do for the least.
+bool multiply(const Repetition& inner, Repetition* outer) {
+  const int64_t k = outer->least;
+  const bool has_gap =
+      inner.most == kUnbounded ? k == 0 && inner.least > 1 : k * inner.most + 1 < (k + 1) * inner.least;
+  if (has_gap && outer->most > outer->least) return false;
+  const bool is_endless = (inner.most == kUnbounded || outer->most == kUnbounded) && inner.most > 0 && outer->most > 0;
+  const int64_t most = is_endless ? kEndless : int64_t{inner.most} * outer->most;
+  outer->least = static_cast<int32_t>(std::min(int64_t{inner.least} * outer->least, kEndless - 1));
+  outer->most = static_cast<int32_t>(std::min(most, kEndless));
+  outer->item = inner.item;
+  return true;
+}
+
+}  // namespace
 
 Status NfaBuilder::build(Expression e) {
   nodes_.clear();
@@ -14,6 +35,12 @@ Status NfaBuilder::build(Expression e) {
   return status_;
 }
 
+/// False, which is noted, if there are no steps left.
+bool NfaBuilder::spend(int64_t steps) {
+  if (status_.ok() && !facts_->grammar().spend(steps)) status_ = facts_->grammar().status();
+  return status_.ok();
+}
+
 int32_t NfaBuilder::add_node() {
   if (nodes_.push(-1)) return static_cast<int32_t>(nodes_.count() - 1);
   if (status_.ok()) status_ = OCELLUS_FAIL(Code::kFull, "the grammar is too large for the memory of a constraint");
@@ -21,7 +48,7 @@ int32_t NfaBuilder::add_node() {
 }
 
 void NfaBuilder::add_edge(int32_t from, const NfaEdge& edge) {
-  if (!status_.ok()) return;
+  if (!spend(2)) return;
   if (!edges_.push(edge)) {
     status_ = OCELLUS_FAIL(Code::kFull, "the grammar is too large for the memory of a constraint");
     return;
@@ -34,7 +61,7 @@ void NfaBuilder::add_edge(int32_t from, const NfaEdge& edge) {
 /// loops are made on nodes of their own. What matches nothing is left out, so that every node leads to the end.
 void NfaBuilder::add(Expression e, int32_t from, int32_t to, int depth) {
   const ExpressionFacts& facts = facts_->of(e);
-  if (!facts.is_productive || !status_.ok()) return;
+  if (!facts.is_productive || !spend(4)) return;
   const Grammar& grammar = facts_->grammar();
   const Grammar::Node& node = grammar.node(e);
   switch (node.kind) {
@@ -46,7 +73,7 @@ void NfaBuilder::add(Expression e, int32_t from, int32_t to, int depth) {
       for (int32_t c = node.a; c != kNoExpression; c = grammar.cell(c).next)
         add(grammar.cell(c).item, from, to, depth + 1);
       return;
-    case ExpressionKind::kRepeat: return add_repeat(node, from, to, depth + 1);
+    case ExpressionKind::kRepeat: return add_repeat(flatten(e), from, to, depth + 1);
     case ExpressionKind::kRule: {
       const Expression body = grammar.body(node.a);
       if (!facts_->of(body).is_called && depth < kMaxDepth) return add(body, from, to, depth + 1);
@@ -79,52 +106,107 @@ void NfaBuilder::add_bytes(const ByteSet& set, int32_t from, int32_t to) {
   }
 }
 
+/// Repetitions of one item after each other are one.
 void NfaBuilder::add_sequence(const Grammar::Node& node, int32_t from, int32_t to, int depth) {
   const Grammar& grammar = facts_->grammar();
-  for (int32_t c = node.a; c != kNoExpression; c = grammar.cell(c).next) {
-    const int32_t after = grammar.cell(c).next == kNoExpression ? to : add_node();
-    add(grammar.cell(c).item, from, after, depth);
+  for (int32_t c = node.a; c != kNoExpression && status_.ok();) {
+    const Expression first = grammar.cell(c).item;
+    Repetition all = flatten(first);
+    int32_t next = grammar.cell(c).next;
+    bool is_joined = false;
+    while (next != kNoExpression && all.least < kUnbounded - 1 && spend(1)) {
+      const Repetition more = flatten(grammar.cell(next).item);
+      const bool counts = all.most > 1 || more.most > 1;
+      if (!counts || !are_same(all.item, more.item)) break;
+      const int64_t most = int64_t{all.most} + more.most;
+      all.least = static_cast<int32_t>(std::min(int64_t{all.least} + more.least, kEndless - 1));
+      all.most = static_cast<int32_t>(std::min(most, kEndless));
+      next = grammar.cell(next).next;
+      is_joined = true;
+    }
+    const int32_t after = next == kNoExpression ? to : add_node();
+    is_joined ? add_repeat(all, from, after, depth + 1) : add(first, from, after, depth);
     from = after;
+    c = next;
   }
+}
+
+/// The repetition that an expression is, through rules that are nothing else and repetitions of it.
+Repetition NfaBuilder::flatten(Expression e) const {
+  constexpr int kMostRules = 16;
+  const Grammar& grammar = facts_->grammar();
+  Repetition all{e};
+  for (int rules = 0; rules < kMostRules;) {
+    const Grammar::Node& node = grammar.node(all.item);
+    if (node.kind == ExpressionKind::kRepeat) {
+      if (!multiply({node.a, node.b, node.c}, &all)) break;
+      continue;
+    }
+    // A rule that is only a repetition, and in no circle.
+    if (node.kind != ExpressionKind::kRule || !facts_->of(all.item).is_regular) break;
+    Expression body = grammar.body(node.a);
+    while (grammar.node(body).kind == ExpressionKind::kRule && ++rules < kMostRules)
+      body = grammar.body(grammar.node(body).a);
+    if (grammar.node(body).kind != ExpressionKind::kRepeat) break;
+    all.item = body;
+    ++rules;
+  }
+  return all;
+}
+
+bool NfaBuilder::are_same(Expression a, Expression b) const {
+  const Grammar& grammar = facts_->grammar();
+  const Grammar::Node& x = grammar.node(a);
+  const Grammar::Node& y = grammar.node(b);
+  if (a == b || x.kind != y.kind) return a == b;
+  if (x.kind == ExpressionKind::kByte) return grammar.bytes_of(x) == grammar.bytes_of(y);
+  return x.kind == ExpressionKind::kRule && x.a == y.a;
 }
 
 bool NfaBuilder::is_broad(Expression item) const {
+  constexpr int32_t kMostVisits = 4096;
   ByteSet first;
-  int32_t budget = 4096;
-  return facts_->of(item).is_regular && !facts_->of(item).is_nullable &&
-         facts_->add_first_bytes(item, &first, &budget) && first.count() >= kBroadBytes;
+  int32_t budget = kMostVisits;
+  const bool is_known =
+      facts_->of(item).is_regular && !facts_->of(item).is_nullable && facts_->add_first_bytes(item, &first, &budget);
+  facts_->grammar().spend(kMostVisits - budget);
+  return is_known && first.count() >= kBroadBytes;
 }
 
-void NfaBuilder::add_repeat(const Grammar::Node& node, int32_t from, int32_t to, int depth) {
-  const ExpressionFacts& item = facts_->of(node.a);
-  if (!item.is_productive) return add_empty(from, to);
-  const int64_t copies = node.c == kUnbounded ? int64_t{node.b} + 1 : node.c;
-  if ((copies * item.size <= kCopiedRepeat || copies == 1) && !(node.c >= kFewRepeats && is_broad(node.a)))
-    return add_copies(node, from, to, depth);
+void NfaBuilder::add_repeat(const Repetition& all, int32_t from, int32_t to, int depth) {
+  const ExpressionFacts& item = facts_->of(all.item);
+  if (!item.is_productive) {
+    if (all.least == 0) add_empty(from, to);
+    return;
+  }
+  if (all.least == 1 && all.most == 1) return add(all.item, from, to, depth);
+  const int64_t copies = all.most == kUnbounded ? int64_t{all.least} + 1 : all.most;
+  if ((copies * item.size <= kCopiedRepeat || copies == 1) && !(all.most >= kFewRepeats && is_broad(all.item)))
+    return add_copies(all, from, to, depth);
   if (item.is_nullable && !item.is_regular && status_.ok())
     status_ = OCELLUS_FAIL(Code::kUnsupported, "the grammar repeats a recursive rule that may be empty");
-  const int32_t least = item.is_nullable ? 0 : node.b;
+  const int32_t least = item.is_nullable ? 0 : all.least;
   if (least == 0) add_empty(from, to);
-  add_call(node.a, true, std::max(least, 1), node.c, from, to);
+  add_call(all.item, true, std::max(least, 1), all.most, from, to);
 }
 
 /// item item ... then either a loop, or items that each may be the last.
-void NfaBuilder::add_copies(const Grammar::Node& node, int32_t from, int32_t to, int depth) {
-  for (int32_t i = 0; i < node.b; ++i) {
+void NfaBuilder::add_copies(const Repetition& all, int32_t from, int32_t to, int depth) {
+  for (int32_t i = 0; i < all.least; ++i) {
     const int32_t after = add_node();
-    add(node.a, from, after, depth);
+    add(all.item, from, after, depth);
     from = after;
   }
-  if (node.c == kUnbounded) {
+  if (all.most == kUnbounded) {
     const int32_t loop = add_node();
     add_empty(from, loop);
-    add(node.a, loop, loop, depth);
+    add(all.item, loop, loop, depth);
     return add_empty(loop, to);
   }
-  for (int32_t i = node.b; i < node.c && status_.ok(); ++i) {
+  for (int32_t i = all.least; i < all.most && status_.ok(); ++i) {
     add_empty(from, to);
     const int32_t after = add_node();
-    add(node.a, from, after, depth);
+    add(all.item, from, after, depth);
     from = after;
   }
   add_empty(from, to);
@@ -140,15 +222,22 @@ void NfaBuilder::add_call(Expression e, bool is_item, int32_t least, int32_t mos
     machine = static_cast<int32_t>(machines_->count());
     fits = machines_->push({e, apart});
   }
-  const CallSymbol symbol{machine, least, most};
-  const CallSymbol* const known = std::find(symbols_->begin(), symbols_->end(), symbol);
-  const auto number = static_cast<int32_t>(known - symbols_->begin());
-  if (known == symbols_->end()) fits = fits && symbols_->push(symbol);
-  if (!fits) {
+  const int32_t number = fits ? find_symbol(machine, least, most) : -1;
+  if (number < 0 && !spend(0)) return;
+  if (number < 0) {
     status_ = OCELLUS_FAIL(Code::kFull, "the grammar has too many rules for the memory of a constraint");
     return;
   }
   add_edge(from, {.target = to, .symbol = number});
+}
+
+/// The symbol of such calls, added if there is none; -1 if there is no room.
+int32_t NfaBuilder::find_symbol(int32_t machine, int32_t least, int32_t most) {
+  int32_t& newest = (*machines_)[machine].symbol;
+  for (int32_t s = newest; s >= 0 && spend(1); s = (*symbols_)[s].next)
+    if ((*symbols_)[s].calls(machine, least, most)) return s;
+  if (!status_.ok() || !symbols_->push({machine, least, most, newest})) return -1;
+  return newest = static_cast<int32_t>(symbols_->count() - 1);
 }
 
 }  // namespace ocellus

@@ -12,13 +12,24 @@ namespace ocellus {
 struct CallSymbol {
   int32_t machine = 0;
   int32_t least = 1, most = 1;
-  bool operator==(const CallSymbol&) const = default;
+  int32_t next = -1;  // another symbol of the same machine
+
+  bool calls(int32_t its_machine, int32_t its_least, int32_t its_most) const {
+    return machine == its_machine && least == its_least && most == its_most;
+  }
 };
 
 /// An expression that machines are made of.
 struct MachineSource {
   Expression expression = kNoExpression;
   bool is_item = false;  // it is counted, and matches no empty text
+  int32_t symbol = -1;   // the newest that calls it
+};
+
+/// A repetition, or any other expression once.
+struct Repetition {
+  Expression item = kNoExpression;
+  int32_t least = 1, most = 1;
 };
 
 struct NfaEdge {
@@ -41,6 +52,7 @@ class NfaBuilder {
   /// Builds the machine of an expression, from node `first()` to node `last()`.
   Status build(Expression e);
 
+  const Grammar& grammar() const { return facts_->grammar(); }
   int32_t first() const { return 0; }
   int32_t last() const { return 1; }
   int64_t node_count() const { return nodes_.count(); }
@@ -54,7 +66,7 @@ class NfaBuilder {
   /// Repetitions are copied up to this size, larger ones counted.
   static constexpr int64_t kCopiedRepeat = 256;
   static constexpr int32_t kFewRepeats = 4;
-  static constexpr int kMaxDepth = 400;  // expressions and copied rules within each other
+  static constexpr int kMaxDepth = 100;  // expressions and copied rules within each other
 
   int32_t add_node();
   void add_edge(int32_t from, const NfaEdge& edge);
@@ -63,10 +75,14 @@ class NfaBuilder {
   void add_text(std::string_view text, int32_t from, int32_t to);
   void add_bytes(const ByteSet& set, int32_t from, int32_t to);
   void add_sequence(const Grammar::Node& node, int32_t from, int32_t to, int depth);
-  void add_repeat(const Grammar::Node& node, int32_t from, int32_t to, int depth);
-  void add_copies(const Grammar::Node& node, int32_t from, int32_t to, int depth);
+  Repetition flatten(Expression e) const;
+  bool are_same(Expression a, Expression b) const;
+  void add_repeat(const Repetition& all, int32_t from, int32_t to, int depth);
+  void add_copies(const Repetition& all, int32_t from, int32_t to, int depth);
   void add_call(Expression e, bool is_item, int32_t least, int32_t most, int32_t from, int32_t to);
+  int32_t find_symbol(int32_t machine, int32_t least, int32_t most);
   bool is_broad(Expression item) const;
+  bool spend(int64_t steps);
 
   GrammarFacts* facts_;
   GrowingArray<MachineSource>* machines_;

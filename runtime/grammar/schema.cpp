@@ -73,8 +73,10 @@ Status SchemaReader::add_place(const int32_t* nodes, int32_t count, Expression* 
 
 Status SchemaReader::find_place(const SchemaParts& parts, Place** out) {
   Place** const bucket = &table_[hash_parts(parts) % kTableSize];
-  for (*out = *bucket; *out != nullptr; *out = (*out)->next)
+  for (*out = *bucket; *out != nullptr; *out = (*out)->next) {
+    if (!grammar_.spend(1 + parts.count)) return grammar_.status();
     if (are_equal((*out)->parts, parts)) return {};
+  }
   OCELLUS_TRY(memory_.take(1, out));
   (*out)->parts = parts;
   (*out)->next = *bucket;
@@ -124,6 +126,8 @@ Status SchemaReader::fill(Place* place) {
 }
 
 Status SchemaReader::add_values(const SchemaParts& parts, Expression* out) {
+  constexpr int64_t kStepsOfPart = 256;  // each kind of values asks for its keywords
+  if (!grammar_.spend(kStepsOfPart * parts.count)) return grammar_.status();
   for (int32_t i = 0; i < parts.count; ++i) {
     const SchemaPart& part = parts.at[i];
     const int32_t any_of = part.has_any_of ? kNoJson : document_.find(part.node, "anyOf");

@@ -63,6 +63,7 @@ class ArrayBuilder {
 
   /// The item at `position`, called in their order; at the first that is in no list, all from there on.
   Status add_item(int32_t position, Expression* out) {
+    if (!reader_.grammar().spend(8 * parts_.count)) return reader_.grammar().status();
     int32_t count = 0;
     for (int32_t p = 0; p < parts_.count; ++p) {
       int32_t schema = next_[p];

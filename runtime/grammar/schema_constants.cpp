@@ -169,7 +169,9 @@ Status read_number_range(SchemaReader& reader, const SchemaParts& parts, NumberR
 }
 
 Status SchemaReader::spend(int32_t place, int64_t steps) {
+  constexpr int64_t kSteps = 4;  // weight on the grammar's meter
   steps_ += steps;
+  if (!grammar_.spend(kSteps * steps)) return grammar_.status();
   return steps_ > kMaxSteps ? refuse(place, "too many values to compare") : Status();
 }
 

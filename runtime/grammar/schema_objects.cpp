@@ -60,6 +60,7 @@ class ObjectBuilder {
       int32_t m = properties == kNoJson ? kNoJson : reader_.node(properties).first;
       for (; m != kNoJson; m = reader_.node(m).next) find_property(reader_.node(m).name, m);
     }
+    OCELLUS_TRY(reader_.grammar().status());
     return list_required();
   }
 
@@ -72,10 +73,11 @@ class ObjectBuilder {
         find_property(reader_.node(i).text, i).is_required = true;
       }
     }
-    return {};
+    return reader_.grammar().status();
   }
 
   Property& find_property(std::string_view name, int32_t place) {
+    reader_.grammar().spend(1 + count_);
     Property* const end = properties_ + count_;
     Property* const found = std::find_if(properties_, end, [&](const Property& p) { return p.name == name; });
     if (found == end) {
@@ -127,6 +129,7 @@ class ObjectBuilder {
 
   /// The property's member, none if one of its schemas is false.
   Status add_member(Property* property) {
+    if (!reader_.grammar().spend(8 * parts_.count)) return reader_.grammar().status();
     int32_t count = 0;
     for (const SchemaPart& part : parts_) {
       const int32_t properties = find(part, "properties");

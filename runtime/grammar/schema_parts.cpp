@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxVisits = 1024;  // schemas that bring in the parts of a place
 constexpr int kMaxLinks = 64;     // longest chain of $ref and allOf
+constexpr int64_t kKeywordSteps = 16;
 
 /// Replaces %41 by A, in `out` of the text's size; false if that is not what follows a percent sign.
 bool decode_percents(std::string_view text, char* out, size_t* length) {
@@ -57,6 +58,8 @@ SchemaParts PartsCollector::end() {
 }
 
 Status PartsCollector::add(const SchemaPart& part) {
+  if (!reader_.grammar().spend(kKeywordSteps * reader_.node(part.node).count + parts_.count))
+    return reader_.grammar().status();
   if (!says_something(part) || std::find(parts_.begin(), parts_.end(), part) != parts_.end()) return {};
   if (parts_.count == kMaxParts) return reader_.refuse(part.node, "more than 64 schemas hold at one place");
   parts_.at[parts_.count++] = part;
@@ -93,6 +96,7 @@ Status PartsCollector::visit_applied(int32_t index, const Link* here) {
 }
 
 Status PartsCollector::check_keywords(int32_t index) const {
+  if (!reader_.grammar().spend(kKeywordSteps * reader_.node(index).count)) return reader_.grammar().status();
   for (int32_t m = reader_.node(index).first; m != kNoJson; m = reader_.node(m).next) {
     if (find_keyword(reader_.node(m).name).role == KeywordRole::kUnknown)
       return reader_.refuse(m, "the keyword is not known");
@@ -111,9 +115,11 @@ Status PartsCollector::resolve(int32_t reference, int32_t* out) {
   if (room.cols < 2 * size) return OCELLUS_FAIL(Code::kFull, "the memory of a constraint is too small for a $ref");
   char* const pointer = reinterpret_cast<char*>(room.data);
   size_t length = 0;
+  int64_t steps = size;
   *out = kNoJson;
   if (decode_percents(text.text.substr(1), pointer, &length))
-    *out = reader_.document().follow({pointer, length}, pointer + size);
+    *out = reader_.document().follow({pointer, length}, pointer + size, &steps);
+  if (!reader_.grammar().spend(steps)) return reader_.grammar().status();
   return *out == kNoJson ? reader_.reject(reference, "there is nothing in the schema where the $ref points to")
                          : Status();
 }

@@ -40,9 +40,11 @@ Status SchemaReader::read_type(int32_t index, uint8_t* types) {
 
 /// Without a `type` they are those that the keywords are about.
 Status SchemaReader::read_types(const SchemaParts& parts, uint8_t* types) {
+  constexpr int64_t kKeywordSteps = 32;  // they are read twice
   uint8_t stated = kAllTypes, meant = kNoType;
   bool is_stated = false;
   for (const SchemaPart& part : parts) {
+    if (!grammar_.spend(kKeywordSteps * node(part.node).count)) return grammar_.status();
     for (int32_t m = node(part.node).first; m != kNoJson; m = node(m).next) {
       const Keyword keyword = find_keyword(node(m).name);
       if (keyword.role == KeywordRole::kRule || keyword.role == KeywordRole::kRefused)

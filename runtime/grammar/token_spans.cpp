@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/base/hash_term.h"
 #include "runtime/grammar/text_after.h"
 
 namespace ocellus {
 namespace {
 
+constexpr int64_t kReadSteps = 4096;  // a machine's table
+
 /// Items are counted by tables of their own up to this number of states.
 constexpr int kMostStates = 64;
+
+}  // namespace
 
 /// The machine of an item as a table. An item that has ended never goes on.
 class ItemMachine {
@@ -38,6 +43,20 @@ class ItemMachine {
     return first_bytes >= kBroadBytes;
   }
 
+  /// Equal for machines that are the same table.
+  uint64_t hash() const {
+    uint64_t hash = static_cast<uint64_t>(count_);
+    for (int i = 0; i < count_; ++i) {
+      hash = mix_bits(hash * 2 + (ends_[i] ? 1 : 0));
+      for (int byte = 0; byte < 256; byte += 8) {
+        uint64_t eight;
+        std::memcpy(&eight, next_[i] + byte, sizeof eight);
+        hash = mix_bits(hash * 0x9E3779B97F4A7C15 + eight);
+      }
+    }
+    return hash;
+  }
+
   /// Calls visit(offset, items) where whole items of the text end before its own end. Returns the number of items that
   /// the text is, a begun one included; -1 if it leaves them.
   template <class Visit>
@@ -58,6 +77,8 @@ class ItemMachine {
   bool ends_[kMostStates];
   int count_ = 0;
 };
+
+namespace {
 
 void add_edges(const Automaton& automaton, int32_t state, ByteSet* out) {
   const AutomatonState& s = automaton.states[state];
@@ -81,13 +102,49 @@ ByteSet bytes_after(const Automaton& automaton, int32_t callee) {
   return leaves ? anywhere : after;
 }
 
+/// Kinds of items of counted calls: machines that are the same table are one kind.
+struct ItemKinds {
+  struct Kind {
+    int32_t callee = 0;  // one of its machines
+    uint64_t hash = 0;
+    ByteSet after;  // bytes that may follow the items
+  };
+  Kind at[TokenSpans::kMost];
+  int32_t count = 0;
+
+  /// The kind of a machine; -1 if it has none. spend(steps) tells if there are steps left to look.
+  template <class Spend>
+  int32_t find(const Automaton& automaton, int32_t callee, Spend spend) {
+    const auto known = static_cast<int32_t>(std::find(callees_, callees_ + callee_count_, callee) - callees_);
+    if (known < callee_count_) return kinds_[known];
+    if (known == TokenSpans::kMostMachines || !spend(kReadSteps + automaton.call_count)) return -1;
+    ++callee_count_;
+    callees_[known] = callee;
+    return kinds_[known] = look_at(automaton, callee);
+  }
+
+ private:
+  int32_t look_at(const Automaton& automaton, int32_t callee) {
+    ItemMachine machine;
+    if (!machine.read(automaton, callee)) return -1;
+    const uint64_t hash = machine.hash();
+    const auto kind =
+        static_cast<int32_t>(std::find_if(at, at + count, [&](const Kind& one) { return one.hash == hash; }) - at);
+    if (kind == TokenSpans::kMost) return -1;
+    if (kind == count) at[count++] = {callee, hash, {}};
+    at[kind].after.add_all(bytes_after(automaton, callee));
+    return kind;
+  }
+
+  int32_t callees_[TokenSpans::kMostMachines];
+  int32_t kinds_[TokenSpans::kMostMachines];
+  int32_t callee_count_ = 0;
+};
+
 }  // namespace
 
-/// The tables of one kind of items. False if they do not fit.
-bool TokenSpans::add(const Automaton& automaton, int32_t callee, const TokenTrie& tokens, Workspace* workspace) {
-  ItemMachine machine;
-  if (count == kMost || !machine.read(automaton, callee)) return false;
-  const ByteSet after = bytes_after(automaton, callee);
+/// The tables of one kind of items, which the bytes `after` may follow. False if they do not fit.
+bool TokenSpans::add(const ItemMachine& machine, const ByteSet& after, const TokenTrie& tokens, Workspace* workspace) {
   int64_t exit_count = 0, rest_bytes = 0;
   const auto visit_exits = [&](auto visit) {
     for (int32_t entry = 0; entry < tokens.count(); ++entry) {
@@ -134,7 +191,6 @@ bool TokenSpans::add(const Automaton& automaton, int32_t callee, const TokenTrie
   });
   const auto text = [&](int32_t i) { return rest_of(exits[i]); };
   if (!build_trie(static_cast<int32_t>(exit_count), text, &nodes, &span.rests)) return false;
-  span.callee = callee;
   span.items = items.data();
   span.stays = stays.data();
   span.exits = exits.data();
@@ -142,17 +198,25 @@ bool TokenSpans::add(const Automaton& automaton, int32_t callee, const TokenTrie
   return true;
 }
 
-void TokenSpans::build(const Automaton& automaton, AutomatonCall* calls, const TokenTrie& tokens,
-                       Workspace* workspace) {
+void TokenSpans::build(const Automaton& automaton, AutomatonCall* calls, const TokenTrie& tokens, Workspace* workspace,
+                       StepMeter* meter) {
+  const auto spend = [&](int64_t steps) {
+    return meter == nullptr || (meter->left() / 2 > steps && meter->spend(steps));
+  };
+  ItemKinds kinds;
+  for (int64_t c = 0; c < automaton.call_count; ++c)
+    if (calls[c].counts()) calls[c].span = kinds.find(automaton, calls[c].callee, spend);
+  int32_t span_of[kMost];
+  const int64_t steps = 4 * tokens.tokenizer().facts().text_bytes;
   count = 0;
-  for (int64_t c = 0; c < automaton.call_count; ++c) {
-    AutomatonCall& call = calls[c];
-    if (!call.counts()) continue;
-    const auto is_its_own = [&](const TokenSpan& span) { return span.callee == call.callee; };
-    int32_t number = static_cast<int32_t>(std::find_if(spans, spans + count, is_its_own) - spans);
-    if (number == count && !add(automaton, call.callee, tokens, workspace)) number = -1;
-    call.span = number;
+  for (int32_t k = 0; k < kinds.count; ++k) {
+    ItemMachine machine;
+    const bool fits = spend(steps) && machine.read(automaton, kinds.at[k].callee) &&
+                      add(machine, kinds.at[k].after, tokens, workspace);
+    span_of[k] = fits ? count - 1 : -1;
   }
+  for (int64_t c = 0; c < automaton.call_count; ++c)
+    if (calls[c].span >= 0) calls[c].span = span_of[calls[c].span];
 }
 
 }  // namespace ocellus

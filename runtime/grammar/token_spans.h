@@ -7,6 +7,7 @@
 
 #include "runtime/grammar/automaton.h"
 #include "runtime/grammar/byte_trie.h"
+#include "runtime/grammar/step_meter.h"
 #include "runtime/grammar/token_trie.h"
 
 namespace ocellus {
@@ -23,25 +24,29 @@ struct TokenSpan {
   /// More items than a mask by number is made for.
   static constexpr int32_t kMaxItems = kLeaves - 1;
 
-  int32_t callee = 0;               // first state of the items' machine
   const uint8_t* items = nullptr;   // by token: items, a begun one included; kLeaves: not only items, or too many
   const uint32_t* stays = nullptr;  // mask of the tokens that are items only
   ByteTrie rests;                   // after whole items
   const SpanExit* exits = nullptr;  // by entry of the rests
 };
 
+class ItemMachine;
+
 /// Spans of an automaton, in memory of the constraint.
 struct TokenSpans {
   static constexpr int32_t kMost = 16;
+  /// Machines that are looked at, so that compiling is bounded.
+  static constexpr int32_t kMostMachines = 64;
   TokenSpan spans[kMost];
   int32_t count = 0;
 
-  /// Finds the calls whose items are spans and numbers them in `calls`. A call whose tables do not fit is none, which
-  /// costs time only.
-  void build(const Automaton& automaton, AutomatonCall* calls, const TokenTrie& tokens, Workspace* workspace);
+  /// Finds the calls whose items are spans and numbers them in `calls`; equal items have one. A call whose tables do
+  /// not fit is none, nor is one after half of the meter's steps were taken, which costs time only.
+  void build(const Automaton& automaton, AutomatonCall* calls, const TokenTrie& tokens, Workspace* workspace,
+             StepMeter* meter);
 
  private:
-  bool add(const Automaton& automaton, int32_t callee, const TokenTrie& tokens, Workspace* workspace);
+  bool add(const ItemMachine& machine, const ByteSet& after, const TokenTrie& tokens, Workspace* workspace);
 };
 
 }  // namespace ocellus

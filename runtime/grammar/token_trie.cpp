@@ -24,7 +24,7 @@ Status TokenTrie::fill() {
   for (TokenId id = 0; id < tokenizer.token_count(); ++id) {
     if (tokenizer.is_end_of_generation(id))
       ends_.data[end_count_++] = id;
-    else if (!tokenizer.piece(id, false).empty())
+    else if (const std::string_view text = tokenizer.piece(id, false); !text.empty() && !TokenCode::is_in(text))
       sorted_.data[count_++] = id;
   }
   const auto text_of = [&](TokenId id) { return tokenizer.piece(id, false); };

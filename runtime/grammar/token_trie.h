@@ -5,6 +5,7 @@
 #include "platform/arena.h"
 #include "runtime/grammar/byte_set.h"
 #include "runtime/grammar/byte_trie.h"
+#include "runtime/grammar/token_code.h"
 #include "runtime/vocabulary/tokenizer.h"
 
 namespace ocellus {
@@ -14,7 +15,8 @@ struct TypeName<ByteTrie::Node> {
   static constexpr const char* value = "node";
 };
 
-/// Tokens that an answer may consist of: all with a text but control, unknown and unused ones.
+/// Tokens that an answer may consist of: all with a text but control, unknown and unused ones, and those with bytes
+/// that no UTF-8 has.
 class TokenTrie {
  public:
   /// Takes its tables from the sink and fills them; while planning, only sizes are reported. After the tokenizer's own,
@@ -29,6 +31,11 @@ class TokenTrie {
   int64_t words() const { return mask_words(tokenizer_->token_count()); }
   /// Bytes that are the whole text of a token.
   const ByteSet& single_bytes() const { return single_bytes_; }
+  /// Tokens that a grammar may name; see TokenCode.
+  bool may_name(TokenId token) const {
+    return token < TokenCode::kMostTokens && !tokenizer_->is_end_of_generation(token) &&
+           !tokenizer_->piece(token, true).empty();
+  }
   /// Tokens with which an answer ends.
   HostView<TokenId> ends() const { return {ends_.data, 1, end_count_}; }
 

@@ -3,15 +3,22 @@
 #include <algorithm>
 
 namespace ocellus {
+namespace {
+
+/// Masks of more steps are not made for guesses.
+constexpr int64_t kGuessedMaskSteps = kMostMaskSteps / 16;
+
+}  // namespace
 
 Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session,
-                               bool goes_on) {
+                               bool goes_on, const StopSignal* stop) {
   *this = {};
   if (constraint == nullptr) return {};
   auto* const slot = reinterpret_cast<ConstraintSlot*>(const_cast<ocellus_constraint*>(constraint));
   if (!memory->has(slot))
     return OCELLUS_FAIL(Code::kBadArgument, "the constraint belongs to another engine, or was destroyed");
   state_ = &memory->state(session);
+  state_->stop = stop;
   if (goes_on) {
     if (state_->slot == slot && state_->serial == slot->serial) return {};
     return OCELLUS_FAIL(Code::kBadArgument,
@@ -21,12 +28,16 @@ Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constrain
   state_->slot = slot;
   state_->serial = slot->serial;
   state_->is_complete = false;
+  state_->mask_steps = 0;
+  memory->begin_steps(stop);
   memory->matcher().begin(slot->constraint.automaton());
+  OCELLUS_TRY(memory->meter().status());
   return memory->matcher().store(&state_->match);
 }
 
 /// Finds the tokens that are forced there once for all that the step does at that place.
 Status AnswerConstraint::load() {
+  memory().begin_steps(state_->stop);
   memory().matcher().load(state_->slot->constraint.automaton(), state_->match);
   memory().forced() = state_->forced;
   OCELLUS_TRY(memory().find_forced());
@@ -34,18 +45,20 @@ Status AnswerConstraint::load() {
   return {};
 }
 
+bool AnswerConstraint::advance(TokenId token) {
+  return memory().matcher().advance(token, memory().tokens().tokenizer().piece(token, false));
+}
+
 /// Moves the place by a token that is not forced, if it may come.
 bool AnswerConstraint::try_move(TokenId token) {
-  const Tokenizer& tokenizer = memory().tokens().tokenizer();
-  if (tokenizer.is_end_of_generation(token)) return false;
-  const std::string_view text = tokenizer.piece(token, false);
-  if (text.empty() || !memory().matcher().advance(text)) return false;
+  if (!memory().tokens().may_name(token) || !advance(token)) return false;
   memory().forced() = {};
   return true;
 }
 
 Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced) {
   *forced = 0;
+  if (state_->mask_steps > kGuessedMaskSteps) guessed = 0;
   for (*kept = 0; *kept < most; ++*kept) {
     OCELLUS_TRY(memory().find_forced());
     TokenId& token = tokens[*kept];
@@ -59,7 +72,7 @@ Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t
       break;
     }
   }
-  return {};
+  return memory().meter().status();
 }
 
 /// A token that is forced is the only one of its mask, so that sampling chooses it.
@@ -71,7 +84,11 @@ Status AnswerConstraint::write_mask(uint32_t* mask) {
     add_token(mask, token);
     return {};
   }
-  if (state_->slot->constraint.fill_mask(&memory().matcher(), memory().tokens(), mask) > 0) return {};
+  const StepMeter& meter = memory().begin_steps(state_->stop);
+  const int32_t found = state_->slot->constraint.fill_mask(&memory().matcher(), memory().tokens(), mask);
+  state_->mask_steps += meter.taken();
+  OCELLUS_TRY(meter.status());
+  if (found > 0) return {};
   return OCELLUS_FAIL(
       Code::kUnsupported,
       "no token may follow the answer: the constraint nests deeper than %d calls, or can be read in more "
@@ -82,6 +99,7 @@ Status AnswerConstraint::write_mask(uint32_t* mask) {
 Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, const TokenId* tokens, TokenId thought,
                                      HostView<uint32_t> masks) {
   OCELLUS_TRY(load());
+  state_->mask_steps = 0;
   for (int32_t k = 0; k <= guesses.count; ++k) {
     uint32_t* const mask = masks.row(k == 0 ? own : guesses.first + k - 1);
     std::fill(mask + memory().tokens().words(), mask + masks.cols, 0);  // vocabularies may be padded
@@ -103,7 +121,7 @@ void AnswerConstraint::write_thought_mask(uint32_t* mask, int64_t words) const {
 }
 
 void AnswerConstraint::move(TokenId token) {
-  memory().matcher().advance(memory().tokens().tokenizer().piece(token, false));
+  advance(token);
   ForcedTokens& forced = memory().forced();
   if (forced.any()) ++forced.next;
   if (!forced.any()) forced = {};
@@ -113,6 +131,7 @@ void AnswerConstraint::move(TokenId token) {
 Status AnswerConstraint::accept(TokenId token) {
   OCELLUS_TRY(load());
   move(token);
+  OCELLUS_TRY(memory().meter().status());
   state_->forced = memory().forced();
   const Matcher& matcher = memory().matcher();
   state_->is_complete = matcher.accepts() && matcher.next_bytes().empty();

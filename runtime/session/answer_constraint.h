@@ -12,14 +12,16 @@ namespace ocellus {
 class AnswerConstraint {
  public:
   AnswerConstraint() = default;
-  /// Null: none. kBadArgument for a constraint of another engine, or another one than the answer that goes on has.
-  Status begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session, bool goes_on);
+  /// Null: none. `stop` ends what takes long in it, in this call and the following ones. kBadArgument for a constraint
+  /// of another engine, or another one than the answer that goes on has.
+  Status begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session, bool goes_on,
+               const StopSignal* stop = nullptr);
 
   bool is_on() const { return state_ != nullptr; }
   /// Goes to where the answer stands.
   Status load();
   /// Keeps those of the tokens that are guessed to come next that it allows, and puts those it forces in their place,
-  /// at most `most`: the first *kept, of which the first *forced are certain.
+  /// at most `most`: the first *kept, of which the first *forced are certain. No guesses where masks take long.
   Status check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced);
   /// Writes the masks of a step's rows: of the answer's own, and of its guesses, whose tokens are by row. `thought`: a
   /// token that may come besides, with which a thought begins; kNoToken: none.
@@ -38,6 +40,7 @@ class AnswerConstraint {
   Status write_mask(uint32_t* mask);
   /// Moves the place by a token that may come.
   void move(TokenId token);
+  bool advance(TokenId token);
 
   ConstraintMemory& memory() const { return *state_->slot->owner; }
 

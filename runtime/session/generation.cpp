@@ -77,7 +77,7 @@ Status Generation::read_prompt(int32_t i) {
   parts_[i].thought = {engine_.model().thought_marks(), params_[i], &conversation(i).state().thought};
   parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
   OCELLUS_TRY(parts_[i].constraint.begin(&engine_.memory().constraints, params_[i].constraint, conversation(i).slot(),
-                                         parts_[i].goes_on));
+                                         parts_[i].goes_on, &sessions_[i]->stop_signal()));
   if (parts_[i].goes_on) return prompt.read_nothing();
   OCELLUS_TRY(prompt.read_to_answer());
   if (!conversation(i).state().is_answerable)

@@ -196,7 +196,9 @@ void Generation::write_masks() {
       continue;
     }
     const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
+    const int64_t begin = now_ns();
     const Status status = part.constraint.write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.masks);
+    stats_[i].constraint_ms += elapsed_ms(begin, now_ns());
     if (status.ok()) continue;
     finish(i, stop_for(status), status);
     part.on_device = false;

@@ -13,9 +13,10 @@
 
 namespace ocellus::test {
 
-/// A byte-level vocabulary: all bytes, then the given texts, and an end token.
+/// A byte-level vocabulary: all bytes, then the given texts, control tokens, and an end token.
 struct ByteVocabulary {
-  explicit ByteVocabulary(const std::vector<std::string>& texts = {}, const std::string& left_out = "") {
+  explicit ByteVocabulary(const std::vector<std::string>& texts = {}, const std::string& left_out = "",
+                          const std::vector<std::string>& control = {}) {
     std::vector<std::string> tokens;
     std::vector<int32_t> kinds;
     for (int byte = 0; byte < 256; ++byte)
@@ -27,6 +28,8 @@ struct ByteVocabulary {
     }
     tokens.emplace_back("xy");  // a vocabulary has a merge
     kinds.assign(tokens.size(), 1);
+    tokens.insert(tokens.end(), control.begin(), control.end());
+    kinds.resize(tokens.size(), 3);
     tokens.emplace_back("<|im_end|>");
     kinds.push_back(3);
     GgufBuilder builder;
@@ -63,8 +66,8 @@ struct ByteVocabulary {
 
 /// A grammar and what it is compiled to, in one memory as in an engine.
 struct CompiledText {
-  explicit CompiledText(int64_t bytes = 4 << 20)
-      : memory(static_cast<size_t>(bytes / 8)), grammar({data() + bytes / 3 * 2 / 8 * 8, 1, bytes / 3}) {}
+  explicit CompiledText(int64_t bytes = 4 << 20, StepMeter* meter = nullptr)
+      : memory(static_cast<size_t>(bytes / 8)), grammar({data() + bytes / 3 * 2 / 8 * 8, 1, bytes / 3}, meter) {}
   std::byte* data() { return reinterpret_cast<std::byte*>(memory.data()); }
   Status compile(Expression start, const TokenTrie& tokens) {
     OCELLUS_TRY(grammar.status());

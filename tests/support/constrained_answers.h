@@ -15,7 +15,8 @@ inline Status open_constraint(Engine& engine, int32_t kind, std::string_view tex
                                             .kind = kind,
                                             .text = text.data(),
                                             .text_bytes = static_cast<int64_t>(text.size()),
-                                            .free_space = 0};
+                                            .free_space = 0,
+                                            .session = nullptr};
   ConstraintSlot* slot = nullptr;
   const Status status = engine.memory().constraints.open(params, &slot);
   *out = reinterpret_cast<const ocellus_constraint*>(slot);

@@ -172,7 +172,8 @@ Json measure(const Json& line, int rounds, Replay* replay, ConstraintMemory* mem
                                             .kind = OCELLUS_CONSTRAINT_SCHEMA,
                                             .text = schema.data(),
                                             .text_bytes = static_cast<int64_t>(schema.size()),
-                                            .free_space = 0};
+                                            .free_space = 0,
+                                            .session = nullptr};
   Json result = {{"name", line["name"]}};
   std::map<std::string, std::vector<Times>> passes;
   std::vector<double> compiles;

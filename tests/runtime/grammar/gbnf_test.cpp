@@ -162,9 +162,9 @@ TEST_CASE("escapes that are none are refused") {
     check_refused("root ::= \"" + std::string(bytes) + "\"", "column 11: it is not UTF-8");
 }
 
-TEST_CASE("tokens and what exceeds the limits are refused") {
+TEST_CASE("tokens without a vocabulary and what exceeds the limits are refused") {
   for (const char* token : {"root ::= <[1000]>", "root ::= <think>", "root ::= !<think>*"})
-    check_refused(token, "column 10: tokens, <...> and !<...>, are not supported", Code::kUnsupported);
+    check_refused(token, "column 10: tokens need a model's vocabulary", Code::kUnsupported);
   check_refused("root ::= .{100001}", "100000 times", Code::kUnsupported);
   check_refused("root ::= .{1,100001}", "100000 times", Code::kUnsupported);
   const std::string open(kMaxGbnfGroups + 1, '('), many(kMaxGbnfBytes - 9, '(');
