@@ -145,14 +145,18 @@ Expression JsonGrammar::integer() {
   return g.choice(g.text("0"), add_sequence(g, {g.optional(g.text("-")), first, g.repeat(g.byte(digits()), 0, 17)}));
 }
 
+/// As Python's repr spells a float: a point with digits on both sides, or one digit before it and a small e with a sign
+/// and two digits. Which of the two it is, and zeros at the end of a fraction, are the model's choice: a number that it
+/// began must not be led to another one.
 Expression JsonGrammar::number() {
   Grammar& g = grammar_;
   const Expression digit = g.byte(digits());
-  const Expression whole =
-      g.choice(g.text("0"), g.sequence(g.byte(ByteSet().add_range('1', '9')), g.repeat(digit, 0, 15)));
-  const Expression fraction = g.sequence(g.text("."), g.repeat(digit, 1, 16));
-  const Expression exponent = add_sequence(g, {add_set(g, "eE"), g.optional(add_set(g, "+-")), g.repeat(digit, 1, 2)});
-  return add_sequence(g, {g.optional(g.text("-")), whole, g.optional(fraction), g.optional(exponent)});
+  const Expression first = g.byte(ByteSet().add_range('1', '9'));
+  const Expression fraction = g.optional(g.sequence(g.text("."), g.repeat(digit, 1, 16)));
+  const Expression whole = g.choice(g.text("0"), g.sequence(first, g.repeat(digit, 0, 15)));
+  const Expression exponent = add_sequence(g, {g.text("e"), add_set(g, "+-"), g.repeat(digit, 2, 2)});
+  const Expression plain = g.sequence(whole, fraction), scaled = add_sequence(g, {first, fraction, exponent});
+  return add_sequence(g, {g.optional(g.text("-")), g.choice(plain, scaled)});
 }
 
 Expression JsonGrammar::boolean() { return grammar_.choice(grammar_.text("true"), grammar_.text("false")); }

@@ -25,7 +25,8 @@ class JsonGrammar {
   Expression string_other_than(const std::string_view* names, int32_t count);
   /// At most 18 digits.
   Expression integer();
-  /// At most 16 digits before and after the point, and 2 in the exponent, so that it is finite as a double.
+  /// At most 16 digits before and after the point, or one before it and two in the exponent (7.25e+94), so that it is
+  /// finite as a double.
   Expression number();
   Expression boolean();
   Expression null() { return grammar_.text("null"); }
