@@ -74,6 +74,8 @@ struct ChatJob {
   bool has_left = false;                           // the client has left
   ocellus_session* session = nullptr;              // while it runs
   const ocellus_constraint* constraint = nullptr;  // the request's, while it runs
+  bool waits_for_form = false;                     // it is being compiled, or another one is
+  double owed_ms = 0;                              // time of its masks above its share of the steps
   Beginning beginning;                             // the steps that the session has read
 
  private:

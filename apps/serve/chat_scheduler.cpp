@@ -45,7 +45,12 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
       engine_(engine),
       options_(std::move(options)),
       files_(options_.library),
-      forms_(engine, options_.forms),
+      forms_(engine, options_.forms,
+             [this] {
+               const std::lock_guard lock(mutex_);
+               has_compiled_ = true;
+               engine_changed_.notify_one();
+             }),
       metrics_(metrics),
       session_count_(std::ssize(sessions)),
       unknown_(options_) {
@@ -200,13 +205,18 @@ void ChatScheduler::run_engine() {
     {
       std::unique_lock lock(mutex_);
       const bool may_run = !free_.empty();
-      const auto has_work = [&] { return is_stopping_ || !running_.empty() || (may_run && !waiting_.empty()); };
+      const auto may_go_on = [](const Job& job) { return !job->waits_for_form; };
+      const auto has_work = [&] {
+        return is_stopping_ || has_compiled_ || std::any_of(running_.begin(), running_.end(), may_go_on) ||
+               (may_run && !waiting_.empty());
+      };
       if (lost_count_ > 0) {
         engine_changed_.wait_for(lock, kLookAfter, has_work);
       } else {
         engine_changed_.wait(lock, has_work);
       }
       if (is_stopping_ && running_.empty()) return;
+      has_compiled_ = false;
       if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
         const Job next = take_next();
         take_session(next);
@@ -238,10 +248,12 @@ void ChatScheduler::take_session(const Job& job) {
 void ChatScheduler::advance(const Job& job) {
   bool was_cancelled = false;
   try {
-    ocellus_session_set_deadline(job->session, job->deadline_ns);
-    files_.attach(job->session, job->user);
+    if (!job->waits_for_form) {
+      ocellus_session_set_deadline(job->session, job->deadline_ns);
+      files_.attach(job->session, job->user);
+    }
     if (job->work) return do_work(job);
-    if (job->request.form && job->constraint == nullptr) job->constraint = forms_.take(*job->request.form);
+    if (job->request.form && job->constraint == nullptr && !take_form(job)) return;
     job->begin_answer(options_);
     read_prompt(job, &was_cancelled);
     if (job->answer_index + 1 == job->request.answer_count()) job->body = {};
@@ -362,6 +374,8 @@ void ChatScheduler::continue_answers() {
   std::copy_if(running_.begin(), running_.end(), std::back_inserter(jobs),
                [](const Job& job) { return job->is_answering; });
   if (jobs.empty()) return;
+  const auto owes = [](const Job& job) { return job->owed_ms > 0; };
+  if (!std::all_of(jobs.begin(), jobs.end(), owes)) std::erase_if(jobs, owes);
   try {
     generate_slice(jobs);
   } catch (const std::exception& error) {  // out of memory
@@ -387,8 +401,10 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
     params.push_back(jobs[i]->params(most_tokens));
     stats[i].stop = OCELLUS_STOP_FAILED;
   }
+  const int64_t begin = monotonic_ns();
   const ocellus_status status =
       ocellus_batch_generate(sessions.data(), params.data(), stats.data(), static_cast<int32_t>(jobs.size()));
+  charge_masks(jobs, stats, static_cast<double>(monotonic_ns() - begin) / 1e6);
   for (size_t i = 0; i < jobs.size(); ++i) judge(jobs[i], status, stats[i]);
 }
 
@@ -419,7 +435,8 @@ void ChatScheduler::judge(const Job& job, ocellus_status status, const ocellus_g
       return fail(job, library_error(OCELLUS_DEADLINE));
     case OCELLUS_STOP_FAILED: break;
   }
-  fail(job, status == OCELLUS_OK ? RequestError(500, "The engine failed.") : library_error(status));
+  const std::string form = job->request.form ? job->request.form->param : "";
+  fail(job, status == OCELLUS_OK ? RequestError(500, "The engine failed.") : library_error(status, form));
 }
 
 void ChatScheduler::finish(const Job& job, const char* reason) {

@@ -61,9 +61,11 @@ class ChatScheduler {
   void do_work(const Job& job);
   void link_asked(const Job& job);
   bool must_stop(const Job& job);
+  bool take_form(const Job& job);
   void continue_answers();
   int32_t slice_tokens();
   void generate_slice(const std::vector<Job>& jobs);
+  void charge_masks(const std::vector<Job>& jobs, const std::vector<ocellus_generate_stats>& stats, double slice_ms);
   void judge(const Job& job, ocellus_status status, const ocellus_generate_stats& stats);
   void finish(const Job& job, const char* reason);
   void fail(const Job& job, const RequestError& error);
@@ -96,6 +98,7 @@ class ChatScheduler {
   int64_t turn_ = 0;
   int64_t being_read_ = 0;
   bool is_stopping_ = false;
+  bool has_compiled_ = false;  // a form, since the engine's thread looked
   std::thread front_, worker_;
 };
 

@@ -1,40 +1,79 @@
 #include "apps/serve/compiled_forms.h"
 
 #include <algorithm>
-
-#include "apps/serve/request_error.h"
+#include <utility>
 
 namespace ocellus::app {
 
 CompiledForms::~CompiledForms() {
+  if (work_ && work_->thread.joinable()) work_->thread.join();
+  if (work_) ocellus_constraint_destroy(work_->compiled);
   for (const Entry& entry : entries_) ocellus_constraint_destroy(entry.compiled);
 }
 
-const ocellus_constraint* CompiledForms::take(const AnswerForm& form) {
-  if (most_ == 0) {
-    throw RequestError(400, "Forms of answers were not planned: start the server without --schemas 0.", form.param);
-  }
+CompiledForms::Entry* CompiledForms::find(const AnswerForm& form) {
   const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.form.kind == form.kind && entry.form.text == form.text;
   });
-  if (known != entries_.end()) {
-    ++known->users;
-    known->taken = ++taken_;
-    return known->compiled;
+  return known == entries_.end() ? nullptr : &*known;
+}
+
+const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_session* session) {
+  if (most_ == 0) {
+    throw RequestError(400, "Forms of answers were not planned: start the server without --schemas 0.", form.param);
   }
+  if (compiles_for(session)) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!work_->is_done) return nullptr;
+    }
+    work_->thread.join();
+    const std::optional<RequestError> error = std::move(work_->error);
+    if (work_->compiled != nullptr) entries_.push_back({work_->form, work_->compiled, 0, 0});
+    work_.reset();
+    done_();  // others may ask again
+    if (error) throw RequestError(*error);
+  }
+  Entry* const known = find(form);
+  if (known == nullptr) {
+    if (!work_) begin(form, session);
+    return nullptr;
+  }
+  ++known->users;
+  known->taken = ++taken_;
+  return known->compiled;
+}
+
+void CompiledForms::begin(const AnswerForm& form, ocellus_session* session) {
   make_room();
+  work_.emplace();
+  work_->form = form;
+  work_->session = session;
+  work_->thread = std::thread([this] { compile(); });
+}
+
+void CompiledForms::compile() {
+  const AnswerForm& form = work_->form;
   ocellus_constraint_params params;
   ocellus_constraint_params_init(&params);
   params.kind = form.kind;
   params.text = form.text.data();
   params.text_bytes = std::ssize(form.text);
+  params.session = work_->session;
   ocellus_constraint* compiled = nullptr;
+  std::optional<RequestError> error;
   if (const ocellus_status status = ocellus_constraint_create(engine_, &params, &compiled); status != OCELLUS_OK) {
-    const RequestError error = library_error(status, form.param);
-    throw RequestError(error.status(), error.what(), form.param);  // full: of the form's memory, not of the context
+    const RequestError failure = library_error(status, form.param);
+    // Full: of the form's memory, not of the context.
+    error.emplace(failure.status(), failure.what(), form.param, status == OCELLUS_DEADLINE ? failure.code() : "");
   }
-  entries_.push_back({form, compiled, 1, ++taken_});
-  return compiled;
+  {
+    const std::lock_guard lock(mutex_);
+    work_->compiled = compiled;
+    work_->error = std::move(error);
+    work_->is_done = true;
+  }
+  done_();
 }
 
 void CompiledForms::give_back(const ocellus_constraint* compiled) {

@@ -2,24 +2,35 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "apps/serve/answer_form.h"
+#include "apps/serve/request_error.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
 
-// Used by the engine's thread alone.
+// Used by the engine's thread alone. A thread beside it compiles, one form at a time, so that other answers go on.
 class CompiledForms {
  public:
-  // `most`: limits.max_constraints, as many as there are sessions or more; 0: requests for forms are refused.
-  CompiledForms(ocellus_engine* engine, int32_t most) : engine_(engine), most_(most) {}
+  // `most`: limits.max_constraints, as many as there are sessions or more; 0: requests for forms are refused. `done` is
+  // called on either thread whenever who waits should ask again.
+  CompiledForms(ocellus_engine* engine, int32_t most, std::function<void()> done)
+      : engine_(engine), most_(most), done_(std::move(done)) {}
   ~CompiledForms();
   CompiledForms(const CompiledForms&) = delete;
   CompiledForms& operator=(const CompiledForms&) = delete;
 
-  // Returns the form for an answer, until it is given back. Throws a RequestError that names the form's field.
-  const ocellus_constraint* take(const AnswerForm& form);
+  // Returns the form for an answer, until it is given back; nullptr while one is compiled: ask again when that is done.
+  // The session stays the asker's until then, whose cancellation and deadline end the compiling. Throws a RequestError
+  // that names the form's field.
+  const ocellus_constraint* take(const AnswerForm& form, ocellus_session* session);
+  // True from a take() that began compiling to the one that ends it: the session must stay open.
+  bool compiles_for(const ocellus_session* session) const { return work_ && work_->session == session; }
   void give_back(const ocellus_constraint* compiled);  // nullptr: nothing
 
  private:
@@ -29,11 +40,26 @@ class CompiledForms {
     int32_t users;
     int64_t taken;  // number of its last use
   };
+  // The form that is compiled now, for a session.
+  struct Work {
+    AnswerForm form;
+    ocellus_session* session;
+    std::thread thread;
+    bool is_done = false;  // this and what follows: under the mutex while the thread runs
+    ocellus_constraint* compiled = nullptr;
+    std::optional<RequestError> error;
+  };
+  Entry* find(const AnswerForm& form);
+  void begin(const AnswerForm& form, ocellus_session* session);
+  void compile();
   void make_room();
 
   ocellus_engine* engine_;
   int32_t most_;
+  std::function<void()> done_;
   std::vector<Entry> entries_;
+  std::mutex mutex_;
+  std::optional<Work> work_;
   int64_t taken_ = 0;
 };
 

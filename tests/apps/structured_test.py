@@ -1,5 +1,7 @@
 """Answers of `ocellus serve` that a program can act on: forms that they must have, calls of tools, and log-probabilities."""
 
+import concurrent.futures
+import contextlib
 import json
 import math
 import pathlib
@@ -56,6 +58,33 @@ class Forms(StructuredTest):
         self.assertIn(json.loads(said)["what"], ["star", "circle"])
         _, answer = self.server.post({"messages": caption_of("113"), "n": 3, "response_format": schema_format(COUNT), **FREE})
         self.assertEqual(len([json.loads(choice["message"]["content"]) for choice in answer["choices"]]), 3)
+
+    def test_forms_of_nested_counts_are_answered_and_what_takes_long_is_refused_with_its_field(self):
+        nested = "(?:(?:(?:.{0,1000}){0,1000}){0,1000}){0,1000}"
+        self.choice({"structured_outputs": {"regex": nested}, **FREE, "max_tokens": 12})
+        rules = "".join(f"a{i} ::= ( b{i} | c{i} ){{0,{1000 + i}}}\nb{i} ::= .{{0,{500 + i}}}\nc{i} ::= [^x]{{0,{600 + i}}}\n"
+                        for i in range(2000))
+        self.assert_refused_field({"grammar": "root ::= " + " | ".join(f"a{i}" for i in range(1200)) + "\n" + rules},
+                                  "grammar", "more than 4096 rules")
+        self.assert_refused_field({"structured_outputs": {"regex": "[ab]*a[ab]{28}(?:[ab]*b[ab]{25})?"}},
+                                  "structured_outputs.regex", "takes more than|states than the memory")
+        self.assert_refused_field({"grammar": 'root ::= "a" root'}, "grammar", "no text satisfies")
+
+    def test_requests_that_want_the_same_new_form_at_once_are_all_answered(self):
+        bodies = [{"messages": [user("Go.")], "structured_outputs": {"regex": f"[a-z]{{2,{9 + i // 3}}}"}, **FREE} for i in range(6)]
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(self.server.post, bodies))
+        self.assertEqual([status for status, _ in answers], [200] * 6, answers)
+
+    def test_a_client_that_leaves_while_its_form_is_compiled_frees_its_session(self):
+        rules = "".join(f"a{i} ::= ( b{i} | c{i} ){{0,{1000 + i}}}\nb{i} ::= .{{0,{500 + i}}}\nc{i} ::= [^x]{{0,{600 + i}}}\n"
+                        for i in range(200))
+        grammar = "root ::= " + " | ".join(f"a{i}" for i in range(200)) + "\n" + rules
+        for _ in range(4):
+            body = json.dumps({"messages": [user("Go.")], "grammar": grammar, "max_tokens": 1}).encode()
+            with contextlib.suppress(TimeoutError):
+                self.server.request("POST", "/v1/chat/completions", body, timeout_s=0.05)
+        self.assertEqual(self.server.post({"messages": [user("Hello.")], "max_tokens": 2})[0], 200)
 
     def test_json_objects_regular_expressions_grammars_and_choices(self):
         self.assertTrue(self.choice({"response_format": {"type": "json_object"}, **FREE})["message"]["content"].startswith("{"))
