@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "apps/base/plain_text.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -20,7 +21,9 @@ enum ExitCode {
 
 class Failure : public std::runtime_error {
  public:
-  Failure(ExitCode exit_code, const std::string& sentence) : std::runtime_error(sentence), exit_code_(exit_code) {}
+  // A sentence that quotes something very long is cut in its middle.
+  Failure(ExitCode exit_code, const std::string& sentence)
+      : std::runtime_error(shorten_sentence(sentence)), exit_code_(exit_code) {}
   ExitCode exit_code() const { return exit_code_; }
 
  private:

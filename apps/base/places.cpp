@@ -6,12 +6,13 @@
 #include <cmath>
 #include <optional>
 
+#include "apps/base/bounded_json.h"
 #include "apps/base/plain_text.h"
 
 namespace ocellus::app {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPlaceKeys[] = {"bbox_2d", "bbox", "box_2d", "box", "point_2d", "point"};
 constexpr std::string_view kLabelKeys[] = {"label", "text_content", "name", "object"};
@@ -60,7 +61,7 @@ std::string label_of(const Json& object) {
 
 // Adds the places of one JSON object: a list of numbers, or several lists.
 void add_object(std::string_view text, std::vector<Place>* places) {
-  const Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json object = read_json(text, kLocalJson);
   if (!object.is_object()) return;
   const std::string label = label_of(object);
   const auto add = [&](const Json& list) {

@@ -28,4 +28,23 @@ inline size_t find_beginning(std::string_view text, std::string_view mark) {
   return text.size();
 }
 
+// Returns the end of the text's first characters that have at most `most` bytes.
+inline size_t cut_at(std::string_view text, size_t most) {
+  if (text.size() <= most) return text.size();
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return most;
+}
+
+// Cuts a value that a sentence quotes, which may have megabytes: "abc...".
+inline std::string shorten(std::string_view text, size_t most_bytes = 80) {
+  const size_t end = cut_at(text, most_bytes);
+  return std::string(text.substr(0, end)) + (end < text.size() ? "..." : "");
+}
+
+// Cuts a sentence that is too long in its middle, where it quotes something: its end says what is wrong.
+inline std::string shorten_sentence(std::string_view text, size_t most_bytes = 2000) {
+  if (text.size() <= most_bytes) return std::string(text);
+  const size_t last = text.size() - cut_at(text, text.size() - most_bytes / 2);
+  return shorten(text, most_bytes / 2) + std::string(text.substr(text.size() - last));
+}
 }  // namespace ocellus::app

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "apps/base/bounded_json.h"
 #include "apps/base/failure.h"
 
 namespace ocellus::app {
@@ -99,7 +99,7 @@ nlohmann::ordered_json read_file(const std::string& model_path) {
   std::stringstream text;
   text << file.rdbuf();
   if (!file) refuse(path, "cannot be read");
-  const auto object = nlohmann::ordered_json::parse(text.str(), nullptr, false);
+  const auto object = read_json(text.str(), kLocalJson);
   const auto has_text = [&object](const char* key, const std::string& value) {
     return object.is_object() && object.contains(key) && object[key].is_string() && object[key] == value;
   };

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "apps/base/bounded_json.h"
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "apps/setup/image_file.h"
 
 namespace ocellus::app {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // One line of the file, before its pictures are read.
 struct RawQuestion {
@@ -22,7 +24,7 @@ struct RawQuestion {
   std::vector<std::string> choices;
 };
 
-std::string text_field(const nlohmann::json& object, const char* key, bool required) {
+std::string text_field(const Json& object, const char* key, bool required) {
   const auto field = object.find(key);
   if (field == object.end() && !required) return "";
   if (field == object.end()) throw std::runtime_error(std::string("\"") + key + "\" is missing.");
@@ -30,10 +32,10 @@ std::string text_field(const nlohmann::json& object, const char* key, bool requi
   return field->get<std::string>();
 }
 
-std::vector<std::string> texts_of(const nlohmann::json& field, const std::string& refusal) {
+std::vector<std::string> texts_of(const Json& field, const std::string& refusal) {
   std::vector<std::string> texts;
   if (!field.is_array()) throw std::runtime_error(refusal);
-  for (const nlohmann::json& text : field) {
+  for (const Json& text : field) {
     if (!text.is_string()) throw std::runtime_error(refusal);
     texts.push_back(text.get<std::string>());
   }
@@ -41,10 +43,13 @@ std::vector<std::string> texts_of(const nlohmann::json& field, const std::string
 }
 
 RawQuestion parse_question(const std::string& line) {
-  const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) throw std::runtime_error("this is not a JSON object.");
+  std::string problem;
+  const Json object = read_json(line, kLocalJson, &problem);
+  if (!object.is_object()) {
+    throw std::runtime_error("this is not a JSON object" + (problem.empty() ? "" : ": it " + problem) + ".");
+  }
   RawQuestion question;
-  question.images = texts_of(object.value("images", nlohmann::json()), "\"images\" is not a list of paths.");
+  question.images = texts_of(object.value("images", Json()), "\"images\" is not a list of paths.");
   question.prompt = text_field(object, "prompt", true);
   question.answer = text_field(object, "answer", true);
   question.kind = text_field(object, "kind", false);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "apps/base/bounded_json.h"
 #include "apps/base/failure.h"
 #include "apps/base/plain_text.h"
 
@@ -11,13 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 64;
 constexpr size_t kMaxBytes = 500;
 
 // Returns a discarded value for what is none.
 Json parse_value(const std::string& text) {
   const bool is_quoted = text.find_first_of("\"'") == 0;
-  return is_quoted ? Json(text.substr(1, text.size() - 2)) : Json::parse(text.empty() ? "true" : text, nullptr, false);
+  return is_quoted ? Json(text.substr(1, text.size() - 2)) : read_json(text.empty() ? "true" : text, kLocalJson);
 }
 
 bool contains(const Json& value, const Json& wanted) {
@@ -30,10 +30,8 @@ bool contains(const Json& value, const Json& wanted) {
 }  // namespace
 
 Json parse_answer(const std::string& text, bool is_ended) {
-  bool is_deep = false;
-  const auto look = [&is_deep](int depth, Json::parse_event_t, Json&) { return !(is_deep |= depth > kMaxDepth); };
-  const Json answer = Json::parse(text, look, /*allow_exceptions=*/false);
-  return is_deep || answer.is_discarded() || (!is_ended && answer.is_number()) ? nullptr : answer;
+  const Json answer = read_json(text, kLocalJson);
+  return answer.is_discarded() || (!is_ended && answer.is_number()) ? nullptr : answer;
 }
 
 std::optional<Json> find_value(const Json& answer, const std::string& field) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "apps/base/bounded_json.h"
 #include "apps/base/failure.h"
 #include "apps/setup/answer.h"
 
@@ -99,7 +100,7 @@ bool holds_captions(int folder) {
   const ssize_t read_bytes = read(file.get(), line.data(), line.size());
   line.resize(read_bytes > 0 ? static_cast<size_t>(read_bytes) : 0);
   line.resize(std::min(line.find('\n'), line.size()));
-  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto object = read_json(line, kLocalJson);
   return object.is_object() && object.contains("capture_ns") && object.contains("thumbnail");
 }
 

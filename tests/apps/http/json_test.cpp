@@ -32,6 +32,29 @@ TEST_SUITE("http json") {
     CHECK_FALSE(find_json_excess("\"\\", limits));
   }
 
+  TEST_CASE("a text that is read is within the limits, or there is a reason why not") {
+    const JsonLimits limits = {.values = 10, .depth = 3};
+    std::string why;
+    CHECK(read_json(R"({"a": [1, 2]})", limits, &why).dump() == R"({"a":[1,2]})");
+    CHECK(why.empty());
+    CHECK(read_json("[[[[]]]]", limits, &why).is_discarded());
+    CHECK(why == "has more than 10 values or 3 levels");
+    CHECK(read_json("{\"a\":\n  tru}", limits, &why).is_discarded());
+    CHECK(why == "is not valid JSON in UTF-8: line 2, column 6");
+    for (const char* text : {"", "{", "1e9999", "\"\xff\"", "[1]]", "nan"})
+      CHECK(read_json(text, limits).is_discarded());
+    CHECK(read_json(repeat("[", 1'000'000), kLocalJson).is_discarded());
+  }
+
+  TEST_CASE("a member that an object has twice is found") {
+    const auto repeated = [](const std::string& text) {
+      return find_repeated_member(text, read_json(text, {})).value_or("");
+    };
+    CHECK(repeated(R"({"a": {"a": 1, "b": ":"}, "b": [{"a": 1}, {"a": 2}]})").empty());
+    CHECK(repeated(R"({"a": 1, "b": 2, "a": 3})") == "a");
+    CHECK(repeated(R"([{"b": {"c": 1, "\u0063": 2}, "c": 1}])") == "c");
+  }
+
   TEST_CASE("members are counted for each object") {
     const JsonLimits limits = {.members = 3};
     CHECK_FALSE(find_json_excess(R"({"a": {"b": 1, "c": 1, "d": ":::"}, "e": [{"f": 1}, {"g": 1}], "h": 1})", limits));
