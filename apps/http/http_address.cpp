@@ -104,7 +104,7 @@ std::vector<HttpKey> read_key_file(const std::string& path) {
 }
 
 HttpResponse error_response(int status, const std::string& message, const std::string& type, const std::string& code) {
-  nlohmann::ordered_json error = {{"message", message}, {"type", type}, {"param", nullptr}};
+  nlohmann::ordered_json error = {{"message", shorten_sentence(message)}, {"type", type}, {"param", nullptr}};
   error["code"] = code.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(code);
   return {.status = status,
           .content_type = "application/json",

@@ -13,8 +13,12 @@ namespace {
 
 constexpr size_t kStreamBlockBytes = 8192;
 
-ssize_t read_stream(void* reader, uint64_t /*position*/, char* out, size_t capacity) {
-  return (*static_cast<std::shared_ptr<Exchange>*>(reader))->read(out, capacity);
+ssize_t read_stream(void* reader, uint64_t /*position*/, char* out, size_t capacity) noexcept {
+  try {
+    return (*static_cast<std::shared_ptr<Exchange>*>(reader))->read(out, capacity);
+  } catch (...) {
+    return MHD_CONTENT_READER_END_WITH_ERROR;  // out of memory
+  }
 }
 void free_reader(void* reader) { delete static_cast<std::shared_ptr<Exchange>*>(reader); }
 void free_body(void* body) { delete static_cast<std::string*>(body); }
@@ -60,21 +64,29 @@ MHD_Result queue_response(MHD_Connection* connection, HttpResponse response) {
   return result;
 }
 
+HttpResponse refuse_overload() {
+  HttpResponse response =
+      error_response(503, "The server is overloaded; try again later.", "server_error", "overloaded");
+  response.headers = {{"Retry-After", "1"}};
+  return response;
+}
+
 Exchange::Exchange(HttpRequest request, const HttpOptions& options, std::shared_ptr<ExchangeTotals> totals,
                    MHD_Connection* connection, int socket)
     : request_(std::move(request)),
       stream_bytes_(options.stream_bytes),
       read_ns_(int64_t{options.body_seconds} * 1'000'000'000),
       totals_(std::move(totals)),
+      all_bytes_(options.all_body_bytes),
       body_bytes_(static_cast<int64_t>(request_.body.size())),
       connection_(connection),
       socket_(socket) {}
 
-Exchange::~Exchange() { totals_->body_bytes -= body_bytes_; }
+Exchange::~Exchange() { totals_->body_bytes -= body_bytes_ + answer_bytes_; }
 
 HttpBody Exchange::take_body() {
   const std::lock_guard lock(mutex_);
-  return {std::exchange(request_.body, {}), {totals_, &totals_->body_bytes}, std::exchange(body_bytes_, 0)};
+  return {std::exchange(request_.body, {}), {totals_, &totals_->body_bytes}, std::exchange(body_bytes_, 0), all_bytes_};
 }
 
 bool Exchange::start(HttpResponse* response, bool is_stream) {
@@ -83,7 +95,21 @@ bool Exchange::start(HttpResponse* response, bool is_stream) {
   is_stream_ = is_stream;
   if (!is_stream) ended_ns_ = http_clock_ns();
   response_ = std::move(*response);
+  if (!is_stream) count_answer();
   return true;
+}
+
+// Each connection may have an answer of stream_bytes.
+void Exchange::count_answer() {
+  const auto bytes = static_cast<int64_t>(response_.body.size());
+  if (bytes <= stream_bytes_) return;
+  if ((totals_->body_bytes += bytes) > all_bytes_) {
+    totals_->body_bytes -= bytes;
+    ++totals_->cut_off;
+    response_ = refuse_overload();
+  } else {
+    answer_bytes_ = bytes;
+  }
 }
 
 void Exchange::respond(HttpResponse response) {
@@ -136,7 +162,8 @@ MHD_Result Exchange::answer() {
   }
   allow_origin(&response_, request_.cors_origin);
   if (!request_.header("transfer-encoding").empty()) response_.headers.emplace_back("Connection", "close");
-  if (!is_stream_) return queue_response(connection_, std::exchange(response_, {}));
+  more_ = std::move(response_.more);
+  if (!is_stream_ && !more_) return queue_response(connection_, std::exchange(response_, {}));
   const auto status = static_cast<unsigned>(response_.status);
   MHD_Response* made = make_mhd_response(std::exchange(response_, {}), shared_from_this());
   const MHD_Result result = MHD_queue_response(connection_, status, made);
@@ -147,6 +174,11 @@ MHD_Result Exchange::answer() {
 ssize_t Exchange::read(char* out, size_t capacity) {
   const std::lock_guard lock(mutex_);
   if (is_gone_) return MHD_CONTENT_READER_END_WITH_ERROR;
+  if (more_ && pending_begin_ == pending_.size()) {
+    pending_ = more_();
+    pending_begin_ = 0;
+    if (pending_.empty()) return MHD_CONTENT_READER_END_OF_STREAM;
+  }
   const size_t count = std::min(capacity, pending_.size() - pending_begin_);
   if (count > 0) {
     std::memcpy(out, pending_.data() + pending_begin_, count);
@@ -164,6 +196,9 @@ void Exchange::detach() {
   connection_ = nullptr;
   is_gone_ = true;
   is_suspended_ = false;
+  totals_->body_bytes -= std::exchange(answer_bytes_, 0);
+  more_ = {};
+  response_ = {};
   pending_ = {};
   pending_begin_ = 0;
 }
@@ -195,6 +230,7 @@ void Exchange::cut_off() {
 
 void Exchange::cut_off_locked() {
   is_gone_ = true;
+  more_ = {};
   pending_ = {};
   pending_begin_ = 0;
   if (connection_ == nullptr) return;

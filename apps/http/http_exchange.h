@@ -39,7 +39,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
 
   // Queues the answer, or suspends the connection until there is one. On the server's thread.
   MHD_Result answer();
-  // Reads bytes of the stream; suspends the connection if there are none.
+  // Reads bytes of the stream, or of a body that comes in pieces; suspends the connection if there are none.
   ssize_t read(char* out, size_t capacity);
   // Ends the link to the connection.
   void detach();
@@ -54,13 +54,16 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   // Call all with the mutex held.
   bool start(HttpResponse* response, bool is_stream);
   void wake();
+  void count_answer();
   void cut_off_locked();
 
   HttpRequest request_;
   const int64_t stream_bytes_;
   const int64_t read_ns_;  // time limit for reading a complete answer
   const std::shared_ptr<ExchangeTotals> totals_;
-  int64_t body_bytes_;  // counted in totals_
+  const int64_t all_bytes_;   // maximum of what totals_ counts
+  int64_t body_bytes_;        // counted there
+  int64_t answer_bytes_ = 0;  // the same of a large answer
 
   mutable std::mutex mutex_;
   MHD_Connection* connection_;  // nullptr once detached
@@ -71,8 +74,9 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   bool is_ended_ = false;
   bool is_gone_ = false;
   int64_t ended_ns_ = 0;
-  HttpResponse response_;  // until it is queued
-  std::string pending_;    // bytes of the stream
+  HttpResponse response_;              // until it is queued
+  std::function<std::string()> more_;  // gives its body
+  std::string pending_;                // bytes of the stream
   size_t pending_begin_ = 0;
 };
 
@@ -81,6 +85,8 @@ void allow_origin(HttpResponse* response, const std::string& origin);
 
 // Adds the headers of all responses. `reader`: the exchange whose stream is the body; nullptr: the response has a body.
 MHD_Response* make_mhd_response(HttpResponse response, std::shared_ptr<Exchange> reader);
+
+HttpResponse refuse_overload();
 
 // Queues a whole response.
 MHD_Result queue_response(MHD_Connection* connection, HttpResponse response);

@@ -53,6 +53,10 @@ std::optional<std::string> find_ambiguity(const RequestHead& head) {
   if (hosts.size() > 1) return "The Host header is given more than once.";
   if (head.version == "HTTP/1.1" && (hosts.empty() || hosts[0].empty())) return "The Host header is missing.";
   if (!hosts.empty() && !is_host(hosts[0])) return "The Host header is malformed.";
+  // Another program could read the one of two that this one does not.
+  for (const char* name : {"authorization", "origin", "sec-fetch-site", "sec-fetch-mode", "content-type", "cookie"}) {
+    if (values_of(head, name).size() > 1) return "The header " + std::string(name) + " is given more than once.";
+  }
   const auto lengths = values_of(head, "content-length");
   const auto encodings = values_of(head, "transfer-encoding");
   if (lengths.size() > 1) return "The Content-Length header is given more than once.";

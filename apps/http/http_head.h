@@ -21,8 +21,8 @@ struct RequestHead {
 };
 
 // Returns a sentence on what is ambiguous or malformed: names that are no tokens, control bytes in values, Host missing
-// (HTTP/1.1) or given twice, Content-Length given twice, not a plain number, or together with Transfer-Encoding, a
-// Transfer-Encoding other than "chunked".
+// (HTTP/1.1), headers given twice of which there can be one, Content-Length given twice, not a plain number, or
+// together with Transfer-Encoding, a Transfer-Encoding other than "chunked".
 std::optional<std::string> find_ambiguity(const RequestHead& head);
 
 // libmicrohttpd 0.9 silently joins folded lines and takes a bare LF for the end of a line (1.0 refuses both). It parses

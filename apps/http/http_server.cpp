@@ -69,8 +69,8 @@ MHD_Result add_argument(void* query, MHD_ValueKind /*kind*/, const char* name, c
   return MHD_YES;
 }
 
-// Returns the request's address; on this machine, where all share one, the connection.
-std::string client_name(MHD_Connection* connection, const HttpConnection& client) {
+// Returns the client's address; empty if it has none.
+std::string client_address(MHD_Connection* connection) {
   const sockaddr* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
   char host[INET6_ADDRSTRLEN] = "";
   if (address->sa_family == AF_INET) {
@@ -78,7 +78,7 @@ std::string client_name(MHD_Connection* connection, const HttpConnection& client
   } else if (address->sa_family == AF_INET6) {
     (void)inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, host, sizeof host);
   }
-  return is_loopback_address(host) ? "connection " + std::to_string(client.number) : host;
+  return host;
 }
 
 // Returns -1 if the request does not state it.
@@ -92,13 +92,6 @@ int64_t announced_body_bytes(const HttpRequest& request) {
 HttpResponse refuse_large_body(int64_t most_bytes) {
   return error_response(413, "The body is larger than the " + std::to_string(most_bytes) + " bytes that are taken.",
                         "invalid_request_error", "body_too_large");
-}
-
-HttpResponse refuse_overload() {
-  HttpResponse response =
-      error_response(503, "The server is overloaded; try again later.", "server_error", "overloaded");
-  response.headers = {{"Retry-After", "1"}};
-  return response;
 }
 
 struct Route {
@@ -195,7 +188,8 @@ std::optional<HttpResponse> HttpServer::State::find_handler(const HttpRequest& r
     longest = pattern == request.path ? std::string::npos : pattern.size();
   }
   if (methods == nullptr) {
-    return error_response(404, "There is nothing at " + request.path + ".", "invalid_request_error", "not_found");
+    return error_response(404, "There is nothing at " + shorten(request.path) + ".", "invalid_request_error",
+                          "not_found");
   }
   if (const auto found = methods->find(method); found != methods->end()) {
     *route = &found->second;
@@ -235,7 +229,9 @@ Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, c
   HttpRequest& request = pending->request;
   request.method = method;
   request.path = url;
-  request.client = client_name(connection, *client);
+  request.address = client_address(connection);
+  request.client =
+      is_loopback_address(request.address) ? "connection " + std::to_string(client->number) : request.address;
   for (const HeadField& field : head.fields) {
     request.headers.emplace_back(to_lower(field.name), std::string(field.value));
   }

@@ -22,7 +22,8 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<std::pair<std::string, std::string>> query;
   std::string cors_origin;  // origin of another site's page that may read the answer; empty: none
-  std::string client;       // the address or, on this machine, where all share one, the connection
+  std::string address;      // the client's
+  std::string client;       // the same or, on this machine, where all share one, the connection
   std::string user;         // the user of the key that the request carries; empty without HttpOptions::keys
 
   std::string_view header(std::string_view name) const;  // empty if absent
@@ -34,6 +35,10 @@ struct HttpResponse {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers = {};
+  // In place of `body`: gives the next bytes of it, some kilobytes, each time that the client has read the ones before,
+  // and none at its end. Called on the server's thread: must not block. Counts for nothing: what it holds is counted by
+  // whoever made it.
+  std::function<std::string()> more = {};
 };
 
 // One request and its response. Functions may be called from any thread while a reference is held; after the client has
@@ -42,7 +47,8 @@ class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
   virtual const HttpRequest& request() const = 0;
-  // Sends the whole response. Once, and not with a stream.
+  // Sends the whole response. Once, and not with a stream. A large one is counted as a body; where all of them would
+  // exceed their maximum, the client gets 503.
   virtual void respond(HttpResponse response) = 0;
   // Sends a response whose body comes in pieces: begin (its `body` is the first piece), write, end.
   virtual void begin_stream(HttpResponse head) = 0;
@@ -72,8 +78,8 @@ struct HttpOptions {
   std::vector<std::string> cors_origins;  // other origins whose pages are allowed
   int64_t body_bytes = 1 << 20;           // maximum size of a body; larger ones get 413 and are not kept
   int64_t stream_bytes = 1 << 20;         // maximum that waits for one client
-  int64_t all_body_bytes = 64 << 20;      // maximum of all bodies that are being received or held by exchanges; then
-                                          // 503
+  int64_t all_body_bytes = 64 << 20;      // maximum of all bodies that are being received or held by exchanges, and of
+                                          // answers above `stream_bytes`; then 503
   int32_t connections = 256;
   int32_t request_seconds = 10;  // from the connection, or the end of the last response, to the end of the headers
   int32_t body_seconds = 60;     // from there to the end of the body; also the limit for a client to read a complete
@@ -86,8 +92,8 @@ std::string read_token_file(const std::string& path);
 // to one user. Throws a Failure, which never shows a key.
 std::vector<HttpKey> read_key_file(const std::string& path);
 
-// Returns the maximum memory of a server with these bounds: bodies, of which one may be growing, and for each
-// connection its buffers and waiting bytes. Answers that are built as a whole are not included.
+// Returns the maximum memory of a server with these bounds: bodies and large answers, one of which may be growing, and
+// for each connection its buffers and waiting bytes.
 int64_t most_http_bytes(const HttpOptions& options);
 // Returns the line printed below a memory plan.
 std::string describe_http_bytes(int64_t most_bytes);

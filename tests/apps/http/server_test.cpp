@@ -441,7 +441,7 @@ TEST_SUITE("http") {
     CHECK(post(600) == 200);
     CHECK(server.counts().body_bytes == 600);
     CHECK(post(600) == 503);
-    held[0].recount(300);
+    CHECK(held[0].recount(300));
     CHECK(post(600) == 200);
     CHECK(server.counts().body_bytes == 900);
     CHECK(std::string(std::move(held[0])) == std::string(600, 'x'));

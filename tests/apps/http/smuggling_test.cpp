@@ -41,6 +41,11 @@ const std::string kGet = "GET /hello HTTP/1.1\r\n", kPost = "POST /echo HTTP/1.1
 const std::vector<std::string> kHeads = {
     kPost + kHost + "Content-Length: 5\r\nContent-Length: 0\r\n\r\nabcde",
     kPost + kHost + "Content-Length: 0\r\nContent-Length: 0\r\n\r\n",
+    kGet + kHost + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+    kGet + kHost + "Origin: http://localhost\r\norigin: https://example.com\r\n\r\n",
+    kGet + kHost + "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n\r\n",
+    kGet + kHost + "Cookie: a=1\r\nCookie: a=2\r\n\r\n",
+    kPost + kHost + "Content-Type: text/plain\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n",
     kPost + kHost + "Content-Length: 0, 0\r\n\r\n",
     kPost + kHost + "Content-Length: +0\r\n\r\n",
     kPost + kHost + "Content-Length: -0\r\n\r\n",
