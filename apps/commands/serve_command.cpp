@@ -62,9 +62,9 @@ constexpr char kServeHelp[] =
     "llama.cpp's server) say what an answer may be; what cannot be held is refused with its place. tools are shown to "
     "models whose chat template has them; with tool_choice required or a function, to any. Calls come whole in a "
     "stream. logprobs are those of the model, at temperature 1.\n"
-    "Clients take turns: the one with the fewest running answers is next. A client is the key's user, else the "
-    "request's "
-    "`user`, else its address, or on this machine its connection.\n"
+    "Clients take turns: the one with the fewest running answers is next; where the queue is full, the one with the "
+    "most in it loses its newest request, with 429. A client is the key's user, else the address, and at its turn each "
+    "request's `user` or, on this machine, connection has one.\n"
     "With --reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n"
     "Thoughts of thinking models are in reasoning_content, beside content and in the deltas of streams, and not in "
     "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text. reasoning_tokens "
@@ -199,7 +199,7 @@ int run_serve(ServeCommand command) {
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);
-  const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes;
+  const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes + kMaxWritingBytes;
   const Running running = start(model, common,
                                 {.images = images + command.retrievals,
                                  .clip_frames = command.clip_frames,

@@ -10,23 +10,55 @@ AnswerForm schema_form(const RequestJson& schema, const std::string& param) {
   return {OCELLUS_CONSTRAINT_SCHEMA, schema.dump(), param};
 }
 
-std::optional<AnswerForm> parse_response_format(const RequestJson& format) {
+// Besides `type`, the types have fields of their own.
+constexpr std::string_view kTextFields[] = {"type"}, kObjectFields[] = {"type", "schema"},
+                           kSchemaFields[] = {"type", "json_schema"};
+constexpr RefusedField kOtherTypes[] = {{"schema", "@json_schema.schema, with the type json_schema"},
+                                        {"json_schema", "it with the type json_schema"},
+                                        {"grammar", "grammar"},
+                                        {"regex", "structured_outputs.regex"},
+                                        {"pattern", "structured_outputs.regex"},
+                                        {"choices", "structured_outputs.choice"}};
+constexpr std::string_view kWrapperFields[] = {"schema", "name", "description", "strict"};
+constexpr RefusedField kNotInWrapper[] = {{"type", "@schema.type"},
+                                          {"properties", "@schema.properties"},
+                                          {"required", "@schema.required"},
+                                          {"json_schema", "@schema"}};
+
+AnswerForm parse_wrapped_schema(const RequestJson& format, const std::string& at, FieldNames* unknown) {
+  const RequestJson* described = find_field(format, "json_schema");
+  if (described == nullptr) throw RequestError(400, at + " is missing.", at);
+  expect_object(*described, at);
+  check_fields(*described, at, {.known = kWrapperFields, .refused = kNotInWrapper}, unknown);
+  const RequestJson* schema = find_field(*described, "schema");
+  const std::string param = at + ".schema";
+  if (schema == nullptr) throw RequestError(400, param + " is missing.", param);
+  return schema_form(*schema, param);
+}
+
+std::optional<AnswerForm> parse_response_format(const RequestJson& format, FieldNames* unknown) {
   const std::string at = "response_format";
   expect_object(format, at);
   const RequestJson* type = find_field(format, "type");
   const std::string name = type == nullptr ? "" : expect_string(*type, at + ".type");
-  if (name == "text") return std::nullopt;
-  if (name == "json_object") return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, R"({"type": "object"})", at};
+  const auto check = [&](std::span<const std::string_view> known) {
+    check_fields(format, at, {.known = known, .refused = kOtherTypes}, unknown);
+  };
+  if (name == "text") {
+    check(kTextFields);
+    return std::nullopt;
+  }
+  if (name == "json_object") {  // with a schema, as in llama.cpp's server
+    check(kObjectFields);
+    const RequestJson* schema = find_field(format, "schema");
+    if (schema != nullptr) return schema_form(*schema, at + ".schema");
+    return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, R"({"type": "object"})", at};
+  }
   if (name != "json_schema") {
     throw RequestError(400, at + ".type must be text, json_object or json_schema.", at + ".type");
   }
-  const RequestJson* described = find_field(format, name);
-  if (described == nullptr) throw RequestError(400, at + ".json_schema is missing.", at + ".json_schema");
-  expect_object(*described, at + ".json_schema");
-  const RequestJson* schema = find_field(*described, "schema");
-  const std::string param = at + ".json_schema.schema";
-  if (schema == nullptr) throw RequestError(400, param + " is missing.", param);
-  return schema_form(*schema, param);
+  check(kSchemaFields);
+  return parse_wrapped_schema(format, at + ".json_schema", unknown);
 }
 
 // One of the given texts, as it is.
@@ -41,7 +73,7 @@ AnswerForm choice_form(const RequestJson& choices, const std::string& param) {
   return {OCELLUS_CONSTRAINT_GRAMMAR, grammar, param};
 }
 
-std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
+std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs, FieldNames* /*unknown*/) {
   const std::string at = "structured_outputs";
   expect_object(outputs, at);
   std::optional<AnswerForm> form;
@@ -58,7 +90,7 @@ std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
       form = {name == "regex" ? OCELLUS_CONSTRAINT_REGEX : OCELLUS_CONSTRAINT_GRAMMAR, expect_string(value, param),
               param};
     } else {
-      throw RequestError(400, param + " is not supported by this server.", param, "unsupported_parameter");
+      throw unsupported_field(param, "");
     }
   }
   if (!form) throw RequestError(400, at + " must have one of json, regex, choice and grammar.", at);
@@ -67,12 +99,12 @@ std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
 
 }  // namespace
 
-std::optional<AnswerForm> parse_answer_form(const RequestJson& body) {
+std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames* unknown) {
   std::optional<AnswerForm> form;
   const auto demand = [&](const char* name, auto parse) {
     const RequestJson* field = find_field(body, name);
     if (field == nullptr) return;
-    std::optional<AnswerForm> found = parse(*field);
+    std::optional<AnswerForm> found = parse(*field, unknown);
     if (!found) return;
     if (form) {
       throw RequestError(400, std::string(name) + " and " + form->param + " both say what the answer is: give one.",
@@ -82,7 +114,7 @@ std::optional<AnswerForm> parse_answer_form(const RequestJson& body) {
   };
   demand("response_format", parse_response_format);
   demand("structured_outputs", parse_structured_outputs);
-  demand("grammar", [](const RequestJson& text) -> std::optional<AnswerForm> {
+  demand("grammar", [](const RequestJson& text, FieldNames* /*unknown*/) -> std::optional<AnswerForm> {
     const std::string grammar = expect_string(text, "grammar");
     if (grammar.empty()) return std::nullopt;  // as llama.cpp's clients have it
     return AnswerForm{OCELLUS_CONSTRAINT_GRAMMAR, grammar, "grammar"};

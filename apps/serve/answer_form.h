@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/serve/json_fields.h"
+#include "apps/serve/unknown_fields.h"
 
 namespace ocellus::app {
 
@@ -17,7 +18,7 @@ struct AnswerForm {
 };
 
 // Reads response_format, structured_outputs and grammar; nullopt: any text will do. Throws a RequestError, also where
-// two of them demand something.
-std::optional<AnswerForm> parse_answer_form(const RequestJson& body);
+// two of them demand something. `unknown` takes the places of fields that they should not have.
+std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames* unknown);
 
 }  // namespace ocellus::app

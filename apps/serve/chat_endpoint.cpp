@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/base/plain_text.h"
 #include "apps/serve/chat_job.h"
 #include "apps/serve/endpoint.h"
 
@@ -21,6 +22,7 @@ void check_request(const ServeContext& context, const ChatRequest& request) {
   }
   check_choices(context, request);
   check_biases(context, request);
+  check_logprobs(request);
   context.unknown.take(request.unknown_fields);
   check_images(context, request);
 }
@@ -30,7 +32,7 @@ void check_request(const ServeContext& context, const ChatRequest& request) {
 void check_model(const ServeContext& context, const std::string& name) {
   const std::vector<std::string>& names = context.options.names;
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
-  throw RequestError(404, "There is no model " + name + "; this server has " + names[0] + ".", "model",
+  throw RequestError(404, "There is no model " + shorten(name) + "; this server has " + names[0] + ".", "model",
                      "model_not_found");
 }
 
@@ -50,6 +52,17 @@ void check_biases(const ServeContext& context, const ChatRequest& request) {
                            std::to_string(context.options.vocabulary - 1) + ".",
                        "logit_bias");
   }
+}
+
+void check_logprobs(const ChatRequest& request) {
+  if (request.stream || !request.top_logprobs) return;
+  const int64_t most = int64_t{request.answer_count()} * request.params.max_tokens * (1 + *request.top_logprobs);
+  if (most <= kMaxLogprobs) return;
+  throw RequestError(400,
+                     "The answer could have " + std::to_string(most) + " log-probabilities, and at most " +
+                         std::to_string(kMaxLogprobs) +
+                         " are kept until its end: set a smaller max_tokens, n or top_logprobs, or stream.",
+                     "logprobs", "unsupported_value");
 }
 
 void check_images(const ServeContext& context, const ChatRequest& request) {
@@ -97,7 +110,7 @@ void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob
   context.files.fill_in(&request, job->user, context.options.images);
   check_videos(context, request);
   if (request.image_count() + request.frame_count() == 0) job->body.bytes = {};
-  job->body.recount(std::ssize(job->body.bytes) + request.text_bytes());
+  if (!job->body.recount(std::ssize(job->body.bytes) + request.text_bytes())) throw overloaded_error();
   check_images(context, request);
   if (context.options.image_numbers == OCELLUS_NUMBERS_PLAIN) arrange_turns(&request);
   job->reply.note_retrieved(request.retrieved);

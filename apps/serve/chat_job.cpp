@@ -14,6 +14,7 @@ ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, const Endpoint& at, int64_
       endpoint(at),
       has_key(!exchange->request().user.empty()),
       user(has_key ? exchange->request().user : owner),
+      door(has_key ? "key of " + user : exchange->request().address),
       client(has_key ? "key of " + user : exchange->request().client) {}
 
 void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -53,11 +52,12 @@ struct ChatJob {
   const Endpoint& endpoint;
   const bool has_key;      // the request carries one of --api-keys
   const std::string user;  // owner of the pictures that the request may use
-  std::string client;      // key of fair scheduling
+  const std::string door;  // its sender: the user of the key, else the address
+  std::string client;      // a part of these: the user that it states, or the connection; both take turns
   HttpBody body;           // while the request refers to pictures in it
   // The request, in one of three forms; see ReadRequest.
-  nlohmann::ordered_json answer;                                                // null: none
-  std::function<std::optional<nlohmann::ordered_json>(ocellus_session*)> work;  // a piece of it, until it has an answer
+  std::optional<ReadyAnswer> answer;
+  std::function<std::optional<ReadyAnswer>(ocellus_session*)> work;  // a piece of it, until it has an answer
   ChatRequest request;
   AskedRetrieval asked{{}, 0};  // reads the answer before `calls`
   CallReader calls;             // reads it before `filter`

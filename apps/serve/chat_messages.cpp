@@ -4,12 +4,57 @@
 #include <iterator>
 #include <utility>
 
+#include "apps/base/plain_text.h"
 #include "apps/serve/data_url.h"
 #include "apps/serve/request_error.h"
 #include "apps/serve/tools.h"
+#include "apps/serve/unknown_fields.h"
 
 namespace ocellus::app {
 namespace {
+
+constexpr std::string_view kInContent = "parts of the type image_url in @content";
+constexpr std::string_view kAsPart = "a part of the type image_url for it";
+constexpr std::string_view kTextPart[] = {"type", "text", "cache_control", "annotations"};
+constexpr std::string_view kPicturePart[] = {"type", "image_url", "cache_control", "uuid"};
+constexpr std::string_view kVideoPart[] = {"type", "video_url", "cache_control", "uuid"};
+constexpr std::string_view kPicture[] = {"url", "detail", "format"};
+constexpr std::string_view kVideo[] = {"url", "fps"};
+constexpr RefusedField kNotInPart[] = {{"text", "a part of the type text for it"},
+                                       {"url", "@image_url.url"},
+                                       {"detail", "@image_url.detail"},
+                                       {"source", "@image_url"},
+                                       {"data", "@image_url"},
+                                       {"fps", "@video_url.fps"},
+                                       {"min_pixels"},
+                                       {"max_pixels"},
+                                       {"total_pixels"},
+                                       {"resized_height"},
+                                       {"resized_width"},
+                                       {"nframes"},
+                                       {"max_frames"},
+                                       {"video_start"},
+                                       {"video_end"}};
+// Answers that are not spoken or cut off; earlier thoughts, as chat templates leave them out.
+constexpr std::string_view kMessage[] = {"role",      "content",           "name", "refusal", "annotations",
+                                         "reasoning", "reasoning_content", "id",   "weight",  "cache_control"};
+constexpr std::string_view kOfAssistant[] = {"tool_calls"}, kOfTool[] = {"tool_call_id"};
+constexpr RefusedField kNotInMessage[] = {{"tool_calls", "it with the role assistant"},
+                                          {"tool_call_id", "it with the role tool"},
+                                          {"function_call", "@tool_calls"},
+                                          {"audio"},
+                                          {"prefix"},
+                                          {"partial"},
+                                          {"text", "@content"},
+                                          {"parts", "@content"},
+                                          {"thinking"}};
+
+FieldRules message_rules(std::string_view role) {
+  FieldRules rules = {.known = kMessage, .refused = kNotInMessage, .media = kInContent};
+  if (role == "assistant") rules.also = kOfAssistant;
+  if (role == "tool") rules.also = kOfTool;
+  return rules;
+}
 
 // OpenAI's names of how closely to look; true for an overview only. A model without tiles always looks as it does.
 bool wants_overview(const RequestJson& image, const std::string& param) {
@@ -18,14 +63,15 @@ bool wants_overview(const RequestJson& image, const std::string& param) {
   const std::string name = expect_string(*detail, param);
   if (name == "low") return true;
   if (name == "auto" || name == "high" || name == "original") return false;
-  throw RequestError(400, param + " must be low, high, original or auto, not " + name + ".", param);
+  throw RequestError(400, param + " must be low, high, original or auto, not " + shorten(name) + ".", param);
 }
 
-ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
+ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut, FieldNames* unknown) {
   const RequestJson* url = &image;
   bool is_overview = false;
   if (!image.is_string()) {
     expect_object(image, at);
+    check_fields(image, at, {.known = kPicture, .refused = kNotInPart, .media = kAsPart}, unknown);
     is_overview = wants_overview(image, at + ".detail");
     url = find_field(image, "url");
     at += ".url";
@@ -44,8 +90,9 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut) {
 }
 
 // A video in the form of vLLM: frames as JPEG or PNG in one URL, and how many of them are a second.
-ChatPart parse_video(const RequestJson& video, const std::string& at, CutText* cut) {
+ChatPart parse_video(const RequestJson& video, const std::string& at, CutText* cut, FieldNames* unknown) {
   expect_object(video, at);
+  check_fields(video, at, {.known = kVideo, .refused = kNotInPart, .media = kAsPart}, unknown);
   const std::string param = at + ".url";
   const RequestJson* url = find_field(video, "url");
   if (url == nullptr) throw RequestError(400, param + " is missing.", param);
@@ -58,29 +105,35 @@ ChatPart parse_video(const RequestJson& video, const std::string& at, CutText* c
 
 }  // namespace
 
-ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut) {
+ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut, FieldNames* unknown) {
   expect_object(part, param);
   const RequestJson* type = find_field(part, "type");
   if (type == nullptr) throw RequestError(400, param + ".type is missing.", param + ".type");
   const std::string name = expect_string(*type, param + ".type");
+  const auto check = [&](std::span<const std::string_view> known) {
+    check_fields(part, param, {.known = known, .refused = kNotInPart, .media = kAsPart}, unknown);
+  };
   if (name == "text") {
+    check(kTextPart);
     const RequestJson* text = find_field(part, "text");
     if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
     return {.text = expect_string(*text, param + ".text"), .param = param};
   }
   if ((name != "image_url" && name != "video_url") || cut == nullptr) {
     const std::string allowed = cut != nullptr ? "text, image_url or video_url" : "text";
-    throw RequestError(400, param + ".type must be " + allowed + ", not " + name + ".", param + ".type");
+    throw RequestError(400, param + ".type must be " + allowed + ", not " + shorten(name) + ".", param + ".type");
   }
   const std::string at = param + "." + name;
   const RequestJson* media = find_field(part, name);
   if (media == nullptr) throw RequestError(400, at + " is missing.", at);
-  return name == "image_url" ? parse_picture(*media, at, cut) : parse_video(*media, at, cut);
+  check(name == "image_url" ? std::span<const std::string_view>(kPicturePart) : kVideoPart);
+  return name == "image_url" ? parse_picture(*media, at, cut, unknown) : parse_video(*media, at, cut, unknown);
 }
 
 namespace {
 
-std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, CutText* cut) {
+std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, CutText* cut,
+                                    FieldNames* unknown) {
   const RequestJson* content = find_field(message, "content");
   const std::string at = param + ".content";
   if (content == nullptr) throw RequestError(400, at + " is missing.", at);
@@ -88,7 +141,7 @@ std::vector<ChatPart> parse_content(const RequestJson& message, const std::strin
   if (!content->is_array()) throw RequestError(400, at + " must be a string or an array of parts.", at);
   std::vector<ChatPart> parts;
   for (size_t i = 0; i < content->size(); ++i) {
-    parts.push_back(parse_part((*content)[i], at + "[" + std::to_string(i) + "]", cut));
+    parts.push_back(parse_part((*content)[i], at + "[" + std::to_string(i) + "]", cut, unknown));
   }
   return parts;
 }
@@ -120,20 +173,16 @@ class ConversationReader {
 
   void read(const RequestJson& message, const std::string& param) {
     expect_object(message, param);
-    for (const char* field : {"function_call", "audio"}) {
-      const RequestJson* value = find_field(message, field);
-      if (value != nullptr && !(value->is_array() && value->empty())) {
-        throw RequestError(400, param + "." + field + " is not supported by this server.", param + "." + field);
-      }
-    }
     const RequestJson* field = find_field(message, "role");
     if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
     const std::string role = expect_string(*field, param + ".role");
-    if (role == "user") return add_user(parse_content(message, param, cut_), param);
+    FieldNames* const unknown = &request_->unknown_fields;
+    check_fields(message, param, message_rules(role), unknown);
+    if (role == "user") return add_user(parse_content(message, param, cut_, unknown), param);
     // An assistant message that called a tool, or refused, has no content.
     const bool is_silent = role == "assistant" && find_field(message, "content") == nullptr;
     std::vector<ChatPart> parts;
-    if (!is_silent) parts = parse_content(message, param, /*cut=*/nullptr);
+    if (!is_silent) parts = parse_content(message, param, /*cut=*/nullptr, unknown);
     if (role == "assistant") return add_answer(std::move(parts), message, param);
     if (role == "tool") return add_result(join_texts(parts), message, param);
     if (role != "system" && role != "developer") {
@@ -150,8 +199,9 @@ class ConversationReader {
     if (last_ == Last::kNothing) {
       throw RequestError(400, "There must be a message of the user or the assistant.", "messages");
     }
-    const bool continues = goes_on == nullptr ? is_answer && (opens == nullptr || !is_true(*opens, "add_generation_prompt"))
-                                              : is_true(*goes_on, "continue_final_message");
+    const bool continues = goes_on == nullptr
+                               ? is_answer && (opens == nullptr || !is_true(*opens, "add_generation_prompt"))
+                               : is_true(*goes_on, "continue_final_message");
     request_->turns.back().goes_on = continues || is_open;
     request_->opens_answer = opens == nullptr || is_true(*opens, "add_generation_prompt");
     if (goes_on != nullptr && opens != nullptr && continues && request_->opens_answer) {
@@ -165,7 +215,9 @@ class ConversationReader {
  private:
   enum class Last : char { kNothing, kUser, kAnswer, kResult };
 
-  static bool is_true(const RequestJson& value, const char* name) { return !value.is_null() && expect_bool(value, name); }
+  static bool is_true(const RequestJson& value, const char* name) {
+    return !value.is_null() && expect_bool(value, name);
+  }
 
   // Messages of one role in a row are one in a plain form, else they are several.
   ChatTurn& begin_turn(int32_t role, const std::string& param) {
@@ -222,7 +274,7 @@ class ConversationReader {
     last_ = Last::kAnswer;
     const RequestJson* calls = find_field(message, "tool_calls");
     if (calls == nullptr) return;
-    calls_ = parse_calls(*calls, param + ".tool_calls");
+    calls_ = parse_calls(*calls, param + ".tool_calls", &request_->unknown_fields);
     if (turn.parts.empty()) turn.parts.push_back({.param = param + ".tool_calls"});
     std::string& text = turn.parts.back().text;
     for (const EarlierCall& one : calls_) {
@@ -244,7 +296,7 @@ class ConversationReader {
     } else if (last_ == Last::kResult) {
       request_->turns.back().parts.back().text += "\n" + shown;
     } else {
-      add_user({{.text = shown, .param = param + ".content"}}, param);
+      add_user({{.text = shown, .is_quoted = true, .param = param + ".content"}}, param);
     }
     last_ = Last::kResult;
   }

@@ -11,8 +11,8 @@ namespace ocellus::app {
 struct CutText;  // apps/serve/data_url.h
 
 // Reads a part of the type image_url, video_url or text. `cut`: the pictures; nullptr where none are allowed. Throws a
-// RequestError, as the next one.
-ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut);
+// RequestError, as the next one. `unknown` takes the places of fields that nothing reads.
+ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* cut, FieldNames* unknown);
 
 // Reads the field messages into the turns, and whether the answer goes on from the last one.
 void parse_messages(const RequestJson& body, const PromptForm& form, CutText* cut, ChatRequest* request);

@@ -146,9 +146,11 @@ void ChatReply::end_stream(const ChatUsage& usage) {
   exchange_->end();
 }
 
-void ChatReply::send(const Json& object) {
-  exchange_->respond(
-      {.content_type = "application/json", .body = dump(object) + "\n", .headers = {{"x-request-id", request_id_}}});
+void ChatReply::send(ReadyAnswer answer) {
+  exchange_->respond({.content_type = "application/json",
+                      .body = answer.pieces ? "" : dump(answer.json) + "\n",
+                      .headers = {{"x-request-id", request_id_}},
+                      .more = std::move(answer.pieces)});
 }
 
 void ChatReply::note_retrieved(const std::vector<RetrievedPicture>& pictures) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +15,15 @@
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
+
+// An answer that is none of the model's: whole or, where it may be long, in pieces that are made while it is sent.
+struct ReadyAnswer {
+  ReadyAnswer(nlohmann::ordered_json object) : json(std::move(object)) {}
+  explicit ReadyAnswer(std::function<std::string()> more) : pieces(std::move(more)) {}
+
+  nlohmann::ordered_json json;
+  std::function<std::string()> pieces;  // as HttpResponse::more; empty: it is `json`
+};
 
 class ChatReply {
  public:
@@ -43,8 +53,7 @@ class ChatReply {
   void skip_text(int64_t characters) { choice_.offset = characters; }
   // Reports pictures that were found by words, as "retrieved" beside the choices of the last message.
   void note_retrieved(const std::vector<RetrievedPicture>& pictures);
-  // Sends an object that is no answer of the model.
-  void send(const nlohmann::ordered_json& object);
+  void send(ReadyAnswer answer);
   // Ends the current answer, and begins the next one. `reason`: "stop", which is "tool_calls" if it has some, or
   // "length".
   void end_choice(const char* reason);

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -23,102 +21,111 @@ constexpr size_t kMaxStops = 16, kMaxScored = 64;
 constexpr size_t kMaxStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
 
-// Accepted and ignored: they identify the user, or concern other servers' handling of the request.
-const std::set<std::string> kIgnored = {"user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier"};
-const std::set<std::string> kKnown = {"model",
-                                      "n",
-                                      "stream",
-                                      "stream_options",
-                                      "max_tokens",
-                                      "max_completion_tokens",
-                                      "temperature",
-                                      "top_p",
-                                      "top_k",
-                                      "min_p",
-                                      "seed",
-                                      "stop",
-                                      "repetition_penalty",
-                                      "typical_p",
-                                      "top_n_sigma",
-                                      "frequency_penalty",
-                                      "presence_penalty",
-                                      "dry_multiplier",
-                                      "dry_base",
-                                      "dry_allowed_length",
-                                      "logit_bias",
-                                      "ignore_eos",
-                                      "response_format",
-                                      "structured_outputs",
-                                      "grammar",
-                                      "logprobs",
-                                      "thinking_token_budget",
-                                      "chat_template_kwargs"};
+// Fields that requests for answers have in common. The last ones change nothing: they identify the user, or concern
+// other servers' handling of the request.
+constexpr std::string_view kAnswerFields[] = {"model",
+                                              "n",
+                                              "stream",
+                                              "stream_options",
+                                              "max_tokens",
+                                              "max_completion_tokens",
+                                              "temperature",
+                                              "top_p",
+                                              "top_k",
+                                              "min_p",
+                                              "seed",
+                                              "stop",
+                                              "repetition_penalty",
+                                              "typical_p",
+                                              "top_n_sigma",
+                                              "frequency_penalty",
+                                              "presence_penalty",
+                                              "dry_multiplier",
+                                              "dry_base",
+                                              "dry_allowed_length",
+                                              "logit_bias",
+                                              "ignore_eos",
+                                              "response_format",
+                                              "structured_outputs",
+                                              "grammar",
+                                              "logprobs",
+                                              "thinking_token_budget",
+                                              "chat_template_kwargs",
+                                              "user",
+                                              "metadata",
+                                              "safety_identifier",
+                                              "prompt_cache_key",
+                                              "service_tier",
+                                              "store"};
 
-bool is_empty_or_zero(const RequestJson& value) {
-  if (value.is_number()) return value.get<double>() == 0;
-  return value.is_null() || value == "" || ((value.is_array() || value.is_object()) && value.empty()) ||
-         (value.is_boolean() && !value.get<bool>());
-}
+// Fields of OpenAI's API, of vLLM, SGLang, Ollama and llama.cpp's server.
+constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
+                                      {"prompt", "/v1/completions"},
+                                      {"input", "messages or prompt"},
+                                      {"system", "a message of the role system"},
+                                      {"instructions", "a message of the role system"},
+                                      {"tools"},
+                                      {"tool_choice"},
+                                      {"functions", "tools"},
+                                      {"function_call", "tool_choice", R"(["none", "auto"])"},
+                                      {"top_logprobs"},
+                                      {"audio"},
+                                      {"modalities", "", R"([["text"], []])"},
+                                      {"prediction"},
+                                      {"enable_thinking", "chat_template_kwargs.enable_thinking", "[true]"},
+                                      {"thinking", "chat_template_kwargs.enable_thinking"},
+                                      {"reasoning_effort", "thinking_token_budget"},
+                                      {"reasoning", "thinking_token_budget"},
+                                      {"verbosity", "", R"(["medium"])"},
+                                      {"web_search_options"},
+                                      {"guided_json", "structured_outputs"},
+                                      {"guided_regex", "structured_outputs"},
+                                      {"guided_choice", "structured_outputs"},
+                                      {"guided_grammar", "structured_outputs"},
+                                      {"regex", "structured_outputs"},
+                                      {"ebnf", "grammar"},
+                                      {"json_schema", "response_format"},
+                                      {"response_schema", "response_format"},
+                                      {"format", "response_format"},
+                                      {"options", "the fields themselves"},
+                                      {"n_predict", "max_tokens"},
+                                      {"max_new_tokens", "max_tokens"},
+                                      {"max_output_tokens", "max_tokens"},
+                                      {"stop_sequences", "stop"},
+                                      {"repeat_penalty", "repetition_penalty", "[1]"},
+                                      {"repeat_last_n", "", "[64]"},
+                                      {"dry_penalty_last_n"},
+                                      {"dry_sequence_breakers"},
+                                      {"dynatemp_range"},
+                                      {"mirostat"},
+                                      {"xtc_probability"},
+                                      {"samplers"},
+                                      {"min_tokens"},
+                                      {"stop_token_ids", "stop"},
+                                      {"include_stop_str_in_output"},
+                                      {"bad_words", "logit_bias"},
+                                      {"allowed_token_ids", "logit_bias"},
+                                      {"length_penalty", "", "[1, 0]"},
+                                      {"use_beam_search"},
+                                      {"prompt_logprobs"},
+                                      {"truncate_prompt_tokens"},
+                                      {"n_probs", "top_logprobs"},
+                                      {"chat_template"},
+                                      {"add_generation_prompt", "", "[true]"},
+                                      {"continue_final_message"},
+                                      {"suffix"}};
 
-// Fields of OpenAI's API, of vLLM and of llama.cpp's server that would change an answer, with the field to use instead.
-const std::map<std::string, std::string> kUnserved = {{"tools", ""},
-                                                      {"tool_choice", ""},
-                                                      {"functions", "tools"},
-                                                      {"function_call", "tool_choice"},
-                                                      {"top_logprobs", ""},
-                                                      {"store", ""},
-                                                      {"audio", ""},
-                                                      {"modalities", ""},
-                                                      {"prediction", ""},
-                                                      {"reasoning_effort", "thinking_token_budget"},
-                                                      {"verbosity", ""},
-                                                      {"web_search_options", ""},
-                                                      {"guided_json", "structured_outputs"},
-                                                      {"guided_regex", "structured_outputs"},
-                                                      {"guided_choice", "structured_outputs"},
-                                                      {"guided_grammar", "structured_outputs"},
-                                                      {"json_schema", "response_format"},
-                                                      {"n_predict", "max_tokens"},
-                                                      {"repeat_penalty", "repetition_penalty"},
-                                                      {"repeat_last_n", ""},
-                                                      {"dry_penalty_last_n", ""},
-                                                      {"dry_sequence_breakers", ""},
-                                                      {"dynatemp_range", ""},
-                                                      {"mirostat", ""},
-                                                      {"xtc_probability", ""},
-                                                      {"samplers", ""},
-                                                      {"min_tokens", ""},
-                                                      {"stop_token_ids", "stop"},
-                                                      {"bad_words", "logit_bias"},
-                                                      {"allowed_token_ids", "logit_bias"},
-                                                      {"length_penalty", ""},
-                                                      {"use_beam_search", ""},
-                                                      {"prompt_logprobs", ""},
-                                                      {"n_probs", "top_logprobs"},
-                                                      {"chat_template", ""},
-                                                      {"suffix", ""}};
-
-// Returns true if an unsupported field has a value that requests nothing.
-bool asks_for_nothing(const std::string& name, const RequestJson& value) {
-  if (name == "modalities") return value == RequestJson::array({"text"});
-  if (name == "function_call") return value == "none" || value == "auto";
-  if (name == "length_penalty") return value == 1;
-  return name != "tool_choice" && is_empty_or_zero(value);
-}
-
-// Adds unknown fields to `unknown`; refuses known but unsupported ones.
-void check_fields(const RequestJson& body, const std::set<std::string>& own, std::vector<std::string>* unknown) {
-  for (const auto& [name, value] : body.items()) {
-    if (value.is_null() || kKnown.count(name) != 0 || own.count(name) != 0 || kIgnored.count(name) != 0) continue;
-    const auto unserved = kUnserved.find(name);
-    if (unserved == kUnserved.end()) {
-      unknown->push_back(name);
-    } else if (!asks_for_nothing(name, value)) {
-      const std::string instead = unserved->second.empty() ? "." : ": use " + unserved->second + ".";
-      throw RequestError(400, name + " is not supported by this server" + instead, name, "unsupported_parameter");
-    }
-  }
-}
+constexpr std::string_view kStreamFields[] = {"include_usage", "include_obfuscation"};
+constexpr RefusedField kUnservedStream[] = {{"continuous_usage_stats"}};
+constexpr std::string_view kTemplateFields[] = {"enable_thinking", "add_vision_id"};
+constexpr RefusedField kUnservedTemplate[] = {{"thinking", "@enable_thinking", "[true]"},
+                                              {"thinking_budget", "thinking_token_budget"},
+                                              {"reasoning_effort", "thinking_token_budget"},
+                                              {"add_vision_id"},
+                                              {"add_generation_prompt", "", "[true]"},
+                                              {"continue_final_message"},
+                                              {"tools", "tools"},
+                                              {"documents", "messages"}};
 
 void parse_stops(const RequestJson& body, ChatRequest* request) {
   const RequestJson* stop = find_field(body, "stop");
@@ -142,15 +149,9 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
   if (options == nullptr) return;
   expect_object(*options, "stream_options");
   if (!request->stream) throw RequestError(400, "stream_options goes with stream.", "stream_options");
-  for (const auto& [name, value] : options->items()) {
-    const std::string param = "stream_options." + name;
-    if (name == "include_obfuscation") continue;
-    if (name == "include_usage") {
-      request->include_usage = !value.is_null() && expect_bool(value, param);
-    } else {
-      request->unknown_fields.push_back(param);
-    }
-  }
+  check_fields(*options, "stream_options", {.known = kStreamFields, .refused = kUnservedStream},
+               &request->unknown_fields);
+  request->include_usage = bool_field(*options, "include_usage", "stream_options.");
 }
 
 // Options of chat templates, as in vLLM and llama.cpp's server: one that Qwen's and Gemma's know turns thoughts off.
@@ -159,15 +160,11 @@ void parse_template_options(const RequestJson& body, ChatRequest* request) {
   const RequestJson* options = find_field(body, at);
   if (options == nullptr) return;
   expect_object(*options, at);
-  for (const auto& [name, value] : options->items()) {
-    if (name == "add_vision_id") {
-      request->numbers_images = !value.is_null() && expect_bool(value, at + "." + name);
-    } else if (name != "enable_thinking") {
-      request->unknown_fields.push_back(at + "." + name);
-    } else if (!value.is_null() && !expect_bool(value, at + "." + name)) {
-      request->params.max_thought_tokens = 0;
-    }
-  }
+  check_fields(*options, at, {.known = kTemplateFields, .refused = kUnservedTemplate}, &request->unknown_fields);
+  const bool thinks =
+      find_field(*options, "enable_thinking") == nullptr || bool_field(*options, "enable_thinking", at + ".");
+  if (!thinks) request->params.max_thought_tokens = 0;
+  request->numbers_images = bool_field(*options, "add_vision_id", at + ".");
 }
 
 void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
@@ -265,7 +262,8 @@ int64_t ChatRequest::frame_count() const {
 }
 
 int64_t ChatRequest::text_bytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = form ? std::ssize(form->text) : 0;
+  for (const std::string& text : scored) bytes += std::ssize(text);
   for (const ChatTurn& turn : turns) {
     for (const ChatPart& part : turn.parts) bytes += std::ssize(part.text);
   }
@@ -275,8 +273,13 @@ int64_t ChatRequest::text_bytes() const {
   return bytes;
 }
 
-void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request) {
-  check_fields(body, own, &request->unknown_fields);
+void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, ChatRequest* request) {
+  check_fields(body, "",
+               {.known = kAnswerFields,
+                .also = own,
+                .refused = kUnserved,
+                .media = "parts of the type image_url in messages[].content"},
+               &request->unknown_fields);
   if (const RequestJson* model = find_field(body, "model")) request->model = expect_string(*model, "model");
   const RequestJson* user = find_field(body, "user");
   if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
@@ -286,7 +289,7 @@ void parse_answer_fields(const RequestJson& body, const std::set<std::string>& o
   parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);
-  request->form = parse_answer_form(body);
+  request->form = parse_answer_form(body, &request->unknown_fields);
 }
 
 namespace {
@@ -302,12 +305,14 @@ ChatPart& system_text(const PromptForm& form, ChatRequest* request) {
 }
 
 void parse_called_tools(const RequestJson& body, const PromptForm& form, ChatRequest* request) {
-  request->tools = parse_tools(body, form.syntax);
+  request->tools = parse_tools(body, form.syntax, &request->unknown_fields);
   if (request->tools.choice == ToolChoice::kNone) return;
   std::string& system = system_text(form, request).text;
   if (!system.empty()) system += form.syntax.system_gap;
   system += form.syntax.describe(request->tools.tools);
   std::optional<AnswerForm> calls = call_form(request->tools);
+  for (Tool& tool : request->tools.tools)
+    tool.shown = tool.parameters = {};  // only the names are asked for from here on
   if (!calls) return;
   if (request->form) {
     throw RequestError(400, "tool_choice and " + request->form->param + " both say what the answer is: give one.",
@@ -341,15 +346,20 @@ void parse_scored(const RequestJson& body, ChatRequest* request) {
 }  // namespace
 
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form) {
-  CutText cut = cut_picture_urls(body);
+  constexpr std::string_view kParts[] = {"messages", "content"};
+  CutText cut = cut_picture_urls(body, kParts);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
-  parse_answer_fields(
-      json,
-      {"messages", "tools", "tool_choice", "parallel_tool_calls", "top_logprobs", "score_choices",
-       "continue_final_message", "add_generation_prompt"},
-      &request);
+  constexpr std::string_view kOwn[] = {"messages",
+                                       "tools",
+                                       "tool_choice",
+                                       "parallel_tool_calls",
+                                       "top_logprobs",
+                                       "score_choices",
+                                       "continue_final_message",
+                                       "add_generation_prompt"};
+  parse_answer_fields(json, kOwn, &request);
   parse_messages(json, form, &cut, &request);
   parse_called_tools(json, form, &request);
   parse_top_logprobs(json, &request);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "apps/serve/answer_form.h"
 #include "apps/serve/json_fields.h"
 #include "apps/serve/tools.h"
+#include "apps/serve/unknown_fields.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -21,6 +22,7 @@ struct ChatPart {
   bool is_image = false;  // a picture or a video
   std::string text = {};
   std::string_view picture = {};              // bytes, in the body of the request
+  bool is_quoted = false;                     // a text of a tool: marks in it ask for nothing
   bool is_overview = false;                   // the picture is seen without tiles
   std::string key = {};                       // in place of them: an entry of the user's image library
   std::string param = {};                     // its field in the request
@@ -70,7 +72,7 @@ struct ChatRequest {
   bool stream = false;
   bool include_usage = false;  // only with a stream
   std::string user;            // the request's user, if stated
-  std::vector<std::string> unknown_fields;
+  FieldNames unknown_fields;
   std::vector<RetrievedPicture> retrieved;  // instead of marks in the messages
   int32_t answer_count() const { return choices * std::max(static_cast<int32_t>(prompts.size()), 1); }
   int64_t image_count() const;
@@ -79,7 +81,10 @@ struct ChatRequest {
 };
 
 // Maximum memory for reading one request, besides its body.
-inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
+inline constexpr int64_t kMaxReadingBytes = int64_t{32} << 20;
+// Log-probabilities that an answer may have as a whole, and the maximum memory for writing one.
+inline constexpr int64_t kMaxLogprobs = 65'536;
+inline constexpr int64_t kMaxWritingBytes = int64_t{48} << 20;
 
 // The form of a model's conversations.
 struct PromptForm {
@@ -97,7 +102,7 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
 
 // Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
 // these and `own` are unknown or refused.
-void parse_answer_fields(const RequestJson& body, const std::set<std::string>& own, ChatRequest* request);
+void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, ChatRequest* request);
 
 // Brings the parts of the users' turns into the order of a model with OCELLUS_NUMBERS_PLAIN, as arrange_parts does.
 void arrange_turns(ChatRequest* request);

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
@@ -20,9 +19,11 @@ namespace {
 // Tokens of every answer per call of the engine: after a slice finished answers leave and new requests join. While a
 // session is free a request may come soon, and those that wait join one by one: a prompt, a token of each answer.
 constexpr int32_t kSliceTokens = 16, kOpenSliceTokens = 4, kJoiningSliceTokens = 1;
-constexpr int64_t kMaxTurns = 256;  // clients whose last turn is remembered
 constexpr auto kLookAfter = std::chrono::milliseconds(50);
 
+RequestError full_error() {
+  return RequestError(429, "The queue is full: try again later.", "", "rate_limit_exceeded");
+}
 RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
 
 void mark_session(ocellus_session* session, bool* was_cancelled) {
@@ -65,18 +66,21 @@ void ChatScheduler::submit(std::shared_ptr<HttpExchange> exchange, const Endpoin
   const auto job = std::make_shared<ChatJob>(std::move(exchange), endpoint,
                                              int64_t{options_.deadline_s} * 1'000'000'000, options_.owner);
   job->metrics = metrics_;
-  std::unique_lock lock(mutex_);
-  const int64_t waiting = std::ssize(arrived_) + being_read_ + std::ssize(waiting_);
-  // Free sessions take their request at once: it does not count as waiting.
-  const int64_t idle = session_count_ - std::ssize(running_);
-  if (is_stopping_ || waiting >= options_.queue + idle) {
-    lock.unlock();
-    return fail(job, is_stopping_
-                         ? stopping_error()
-                         : RequestError(429, "The queue is full: try again later.", "", "rate_limit_exceeded"));
+  Job refused = job;
+  RequestError error = stopping_error();
+  if (std::unique_lock lock(mutex_); !is_stopping_) {
+    // Free sessions take their request at once: it does not count as waiting.
+    const int64_t idle = session_count_ - std::ssize(running_);
+    const bool is_full = line_.size() + being_read_ >= options_.queue + idle;
+    const Job other = is_full ? line_.take_for(job->door) : nullptr;
+    if (!is_full || other != nullptr) {
+      line_.add_arrived(job);
+      front_changed_.notify_one();
+      refused = other;
+    }
+    error = full_error();
   }
-  arrived_.push_back(job);
-  front_changed_.notify_one();
+  if (refused != nullptr) fail(refused, error);
 }
 
 void ChatScheduler::stop() {
@@ -96,22 +100,17 @@ void ChatScheduler::stop() {
 void ChatScheduler::run_front() {
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
-    if (arrived_.empty()) front_changed_.wait_for(lock, kLookAfter);
-    if (!arrived_.empty()) {
-      const Job job = arrived_.front();
-      arrived_.pop_front();
+    if (!line_.has_arrived()) front_changed_.wait_for(lock, kLookAfter);
+    look_after(lock);
+    if (line_.has_arrived()) {
+      const Job job = line_.take_arrived();
       being_read_ = 1;
       lock.unlock();
       read_request(job);
       lock.lock();
     }
-    look_after(lock);
   }
-  for (const auto* jobs : {&arrived_, &waiting_}) {
-    for (const Job& job : *jobs) fail(job, stopping_error());
-  }
-  arrived_.clear();
-  waiting_.clear();
+  for (const Job& job : line_.take_if([](const Job&) { return true; })) fail(job, stopping_error());
 }
 
 // Answers a request, or makes of it a job that waits for a session.
@@ -127,13 +126,13 @@ void ChatScheduler::read_request(const Job& job) {
     end_reading();
     return fail(job, RequestError(500, "The request could not be read: " + describe_exception(error)));
   }
-  if (!job->answer.is_null()) {
+  if (job->answer) {
     end_reading();
-    return job->reply.send(job->answer);
+    return job->reply.send(*std::exchange(job->answer, std::nullopt));
   }
   const std::lock_guard lock(mutex_);
   being_read_ = 0;
-  waiting_.push_back(job);
+  line_.add_read(job);
   engine_changed_.notify_one();
 }
 
@@ -147,16 +146,14 @@ void ChatScheduler::end_reading() {
 // Removes jobs of clients that have left, in the queue and on the engine, and enforces deadlines in the queue.
 void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
   const int64_t now = monotonic_ns();
-  std::erase_if(waiting_, [&](const Job& job) {
-    const bool has_left = !job->reply.is_open(), is_late = now > job->deadline_ns;
-    if (!has_left && !is_late) return false;
-    if (has_left) {
+  const auto is_over = [now](const Job& job) { return !job->reply.is_open() || now > job->deadline_ns; };
+  for (const Job& job : line_.take_if(is_over)) {
+    if (!job->reply.is_open()) {
       drop(job);
     } else {
       fail(job, RequestError(504, "The request waited longer than its deadline.", "", "deadline_exceeded"));
     }
-    return true;
-  });
+  }
   for (const Job& job : running_) {
     if (!job->reply.is_open()) ocellus_session_cancel(job->session);
   }
@@ -166,7 +163,7 @@ void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
 void ChatScheduler::show_load() {
   int64_t cache_bytes = shared_bytes_;
   for (const Job& job : running_) cache_bytes += job->cache_bytes;
-  metrics_->set_load(std::ssize(running_), std::ssize(waiting_) + std::ssize(arrived_) + being_read_,
+  metrics_->set_load(std::ssize(running_), line_.size() + being_read_,
                      static_cast<double>(cache_bytes) / static_cast<double>(options_.cache_bytes));
 }
 
@@ -179,25 +176,6 @@ void ChatScheduler::show_sharing() {
   shared_bytes_ = stats.shared_bytes_used;
 }
 
-// Chooses a client with the fewest running answers, among these the one that has waited longest for its turn, and its
-// first request.
-ChatScheduler::Job ChatScheduler::take_next() {
-  const auto under_way = [this](const std::string& client) {
-    return std::count_if(running_.begin(), running_.end(), [&](const Job& job) { return job->client == client; });
-  };
-  const auto rank = [&](const Job& job) {
-    const auto turn = turns_.find(job->client);
-    return std::pair(under_way(job->client), turn == turns_.end() ? int64_t{0} : turn->second);
-  };
-  const auto found =
-      std::min_element(waiting_.begin(), waiting_.end(), [&](const Job& a, const Job& b) { return rank(a) < rank(b); });
-  const Job next = *found;
-  waiting_.erase(found);
-  turns_[next->client] = ++turn_;
-  std::erase_if(turns_, [&](const auto& turn) { return turn.second + kMaxTurns < turn_; });
-  return next;
-}
-
 void ChatScheduler::run_engine() {
   if (options_.enter) options_.enter();
   for (;;) {
@@ -208,7 +186,7 @@ void ChatScheduler::run_engine() {
       const auto may_go_on = [](const Job& job) { return !job->waits_for_form; };
       const auto has_work = [&] {
         return is_stopping_ || has_compiled_ || std::any_of(running_.begin(), running_.end(), may_go_on) ||
-               (may_run && !waiting_.empty());
+               (may_run && line_.has_read());
       };
       if (lost_count_ > 0) {
         engine_changed_.wait_for(lock, kLookAfter, has_work);
@@ -217,8 +195,8 @@ void ChatScheduler::run_engine() {
       }
       if (is_stopping_ && running_.empty()) return;
       has_compiled_ = false;
-      if (!waiting_.empty() && !free_.empty() && !is_stopping_) {
-        const Job next = take_next();
+      if (line_.has_read() && !free_.empty() && !is_stopping_) {
+        const Job next = line_.take_read(running_);
         take_session(next);
         running_.push_back(next);
         show_load();
@@ -256,7 +234,10 @@ void ChatScheduler::advance(const Job& job) {
     if (job->request.form && job->constraint == nullptr && !take_form(job)) return;
     job->begin_answer(options_);
     read_prompt(job, &was_cancelled);
-    if (job->answer_index + 1 == job->request.answer_count()) job->body = {};
+    if (job->answer_index + 1 == job->request.answer_count()) {
+      job->body.bytes = {};
+      (void)job->body.recount(job->request.text_bytes());
+    }
     if (must_stop(job)) return drop(job);
     job->is_answering = true;
     job->request.scored.empty() ? generate_first(job) : answer_by_choice(job);
@@ -353,11 +334,11 @@ void ChatScheduler::link_asked(const Job& job) {
 void ChatScheduler::do_work(const Job& job) {
   job->beginning = {};
   if (must_stop(job)) return drop(job);
-  const std::optional<nlohmann::ordered_json> answer = job->work(job->session);
+  std::optional<ReadyAnswer> answer = job->work(job->session);
   if (!answer) return;
   if (job->endpoint.is_counted) metrics_->count_request(200);
   leave(job);  // first: the next request may come as soon as this one is answered
-  job->reply.send(*answer);
+  job->reply.send(*std::move(answer));
 }
 
 // A cancellation before the session had a prompt was cleared; its reason still holds.
@@ -388,7 +369,7 @@ void ChatScheduler::continue_answers() {
 int32_t ChatScheduler::slice_tokens() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) return kSliceTokens;
-  return waiting_.empty() ? kOpenSliceTokens : kJoiningSliceTokens;
+  return line_.has_read() ? kJoiningSliceTokens : kOpenSliceTokens;
 }
 
 void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {

@@ -5,9 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,11 +17,10 @@
 #include "apps/serve/prompt_steps.h"
 #include "apps/serve/request_error.h"
 #include "apps/serve/serve_metrics.h"
+#include "apps/serve/waiting_line.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
-
-struct ChatJob;
 
 class ChatScheduler {
  public:
@@ -51,7 +48,6 @@ class ChatScheduler {
   void read_request(const Job& job);
   void end_reading();
   void look_after(const std::unique_lock<std::mutex>& held);
-  Job take_next();
   void take_session(const Job& job);
   void advance(const Job& job);
   void read_prompt(const Job& job, bool* was_cancelled);
@@ -91,11 +87,8 @@ class ChatScheduler {
 
   std::mutex mutex_;  // guards the members below, and ChatJob::session
   std::condition_variable front_changed_, engine_changed_;
-  std::deque<Job> arrived_;               // not yet read
-  std::deque<Job> waiting_;               // waiting for a session
-  std::vector<Job> running_;              // changed by the engine's thread only
-  std::map<std::string, int64_t> turns_;  // by client: number of its last turn
-  int64_t turn_ = 0;
+  WaitingLine line_;
+  std::vector<Job> running_;  // changed by the engine's thread only
   int64_t being_read_ = 0;
   bool is_stopping_ = false;
   bool has_compiled_ = false;  // a form, since the engine's thread looked

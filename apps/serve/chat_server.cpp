@@ -4,6 +4,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "apps/base/plain_text.h"
 #include "apps/serve/endpoint.h"
 #include "apps/serve/request_error.h"
 
@@ -53,8 +54,9 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
   server->handle("GET", std::string(kModels) + "*", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
     const std::string name = exchange->request().path.substr(kModels.size());
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      return exchange->respond(error_reply(RequestError(
-          404, "There is no model " + name + "; this server has " + names.front() + ".", "model", "model_not_found")));
+      return exchange->respond(error_reply(
+          RequestError(404, "There is no model " + shorten(name) + "; this server has " + names.front() + ".", "model",
+                       "model_not_found")));
     }
     exchange->respond(json_response(model_json(name, created)));
   });

@@ -47,11 +47,12 @@ void check_best_of(const RequestJson& body, const ChatRequest& request) {
 
 void read_completion(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
   const RequestJson body = parse_request_json(job->body.bytes);
-  job->body = {};
+  job->body.bytes = {};
   ChatRequest& request = job->request;
   request.params = context.options.params;
   request.params.max_thought_tokens = 0;
-  parse_answer_fields(body, {"prompt", "echo", "best_of"}, &request);
+  constexpr std::string_view kOwn[] = {"prompt", "echo", "best_of"};
+  parse_answer_fields(body, kOwn, &request);
   check_model(context, request.model);
   check_choices(context, request);
   check_biases(context, request);
@@ -64,6 +65,8 @@ void read_completion(const ServeContext& context, const HttpRequest& /*head*/, C
   if (const auto top = integer_field(body, "logprobs", 0, OCELLUS_MOST_TOP_LOGPROBS)) {
     request.top_logprobs = static_cast<int32_t>(*top);
   }
+  check_logprobs(request);
+  if (!job->body.recount(request.text_bytes())) throw overloaded_error();
   job->begin_answers(context, ReplyForm::kCompletion);
 }
 

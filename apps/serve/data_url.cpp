@@ -4,10 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <utility>
 
+#include "apps/serve/json_fields.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
@@ -88,26 +88,72 @@ std::string encode_base64(std::span<const uint8_t> bytes) {
   return text;
 }
 
-CutText cut_picture_urls(std::string* text) {
+namespace {
+
+// The members in which the place lies that a scan of JSON has reached, from the outermost object on.
+class JsonPlace {
+ public:
+  void pass(char c) {
+    if (c == '{' || c == '[') open_.push_back({.is_object = c == '{', .name = {}});
+    if ((c == '}' || c == ']') && !open_.empty()) open_.pop_back();
+    if (c == '{' || c == ',') awaits_name_ = true;
+    if (c == ':' || c == '[') awaits_name_ = false;
+  }
+  // Returns true if the string is a value, and not the name of a member.
+  bool pass_string(std::string_view text) {
+    if (open_.empty() || !open_.back().is_object || !awaits_name_) return true;
+    open_.back().name = text;
+    return false;
+  }
+  // True in `where`, in its member image_url or video_url, or in the url of one of these; lists between them do not
+  // count.
+  bool is_picture(std::span<const std::string_view> where) const {
+    std::vector<std::string_view> names;
+    for (const Open& one : open_) {
+      if (one.is_object) names.push_back(one.name);
+    }
+    if (names.size() == where.size() + 2 && names.back() == "url") names.pop_back();
+    return names.size() == where.size() + 1 && std::equal(where.begin(), where.end(), names.begin()) &&
+           (names.back() == "image_url" || names.back() == "video_url");
+  }
+
+ private:
+  struct Open {
+    bool is_object;
+    std::string_view name;  // an object's newest member
+  };
+  std::vector<Open> open_;
+  bool awaits_name_ = false;
+};
+
+}  // namespace
+
+CutText cut_picture_urls(std::string* text, std::span<const std::string_view> where) {
+  check_json_size(*text);
   CutText cut;
   const std::string_view all = *text;
-  std::string_view key;  // key of the value that may follow
-  size_t kept = 0;       // the text up to here is in cut.json, or cut out
+  JsonPlace place;
+  size_t kept = 0;  // the text up to here is in cut.json, or cut out
+  const auto keep_until = [&](size_t end) {
+    if (cut.json.size() + end - kept > static_cast<size_t>(kMaxJsonBytes)) throw too_much_json();
+    cut.json += all.substr(kept, end - kept);
+    kept = end;
+  };
   for (size_t i = 0; i < all.size(); ++i) {
-    const bool is_between = std::strchr(": \t\r\n", all[i]) != nullptr;
-    if (all[i] != '"' && !is_between) key = {};
-    if (all[i] != '"') continue;
+    if (all[i] != '"') {
+      place.pass(all[i]);
+      continue;
+    }
     const size_t begin = ++i;
     for (; i < all.size() && all[i] != '"'; ++i) i += all[i] == '\\' ? 1 : 0;
     if (i >= all.size()) break;
-    const std::string_view before = std::exchange(key, all.substr(begin, i - begin));
-    if (before != "url" && before != "image_url" && before != "video_url") continue;
-    cut.json += all.substr(kept, begin - kept);
+    if (!place.pass_string(all.substr(begin, i - begin)) || !place.is_picture(where)) continue;
+    keep_until(begin);
     cut.json += cut_mark(cut.strings.size());
     cut.strings.emplace_back(text->data() + begin, i - begin);
     kept = i;
   }
-  cut.json += all.substr(kept);
+  keep_until(all.size());
   return cut;
 }
 

@@ -1,6 +1,9 @@
 // POST /v1/embeddings: texts and pictures as vectors of length 1.
+#include <charconv>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "apps/serve/chat_job.h"
 #include "apps/serve/chat_messages.h"
@@ -18,6 +21,22 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxInputs = 2048;  // OpenAI's
 constexpr int32_t kMaxWidth = 1 << 16;
 
+constexpr std::string_view kEmbeddingFields[] = {"model", "input", "encoding_format", "user", "priority"};
+constexpr RefusedField kUnservedEmbedding[] = {{"dimensions"},
+                                               {"content", "input"},
+                                               {"prompt", "input"},
+                                               {"messages", "input"},
+                                               {"truncate"},
+                                               {"truncate_prompt_tokens"},
+                                               {"truncation"},
+                                               {"normalize", "", "[true]"},
+                                               {"embd_normalize", "", "[2]"},
+                                               {"pooling"},
+                                               {"instruction", "input"},
+                                               {"input_type"},
+                                               {"task"},
+                                               {"add_special_tokens", "", "[true]"}};
+
 struct EmbeddingInput {
   std::vector<int32_t> tokens;    // a text's
   std::string_view picture = {};  // in place of them: bytes, in the body of the request
@@ -29,18 +48,27 @@ struct EmbeddingRequest {
   std::string model;
   std::vector<EmbeddingInput> inputs;
   bool is_base64 = false;
-  Json data = Json::array();  // embeddings so far
+  std::vector<float> values;  // embeddings so far, one after the other
+  size_t width = 0, done = 0;
   int64_t tokens = 0;
+  size_t written = 0;  // embeddings that were sent
+  bool is_ended = false;
 };
 
+int64_t input_bytes(const EmbeddingRequest& request) {
+  int64_t bytes = std::ssize(request.body.bytes);
+  for (const EmbeddingInput& input : request.inputs) bytes += token_bytes(input.tokens);
+  return bytes;
+}
+
 EmbeddingInput parse_input(const ServeContext& context, const RequestJson& value, const std::string& param,
-                           CutText* cut) {
+                           CutText* cut, FieldNames* unknown) {
   EmbeddingInput input = {.tokens = {}, .picture = {}, .param = param};
   if (value.is_array()) {
     input.tokens = expect_tokens(context.model, value, param);
   } else {
     const ChatPart part =
-        value.is_object() ? parse_part(value, param, cut) : ChatPart{.text = expect_string(value, param)};
+        value.is_object() ? parse_part(value, param, cut, unknown) : ChatPart{.text = expect_string(value, param)};
     if (!part.frames.empty()) throw RequestError(400, part.param + ": a video has no embedding.", part.param);
     if (!part.key.empty()) throw RequestError(400, part.param + " must be a data URL.", part.param);
     if (part.is_image && context.options.images == 0) {
@@ -54,15 +82,16 @@ EmbeddingInput parse_input(const ServeContext& context, const RequestJson& value
 }
 
 // A text, tokens or a part of a message, or a list of these.
-std::vector<EmbeddingInput> parse_inputs(const ServeContext& context, const RequestJson& value, CutText* cut) {
+std::vector<EmbeddingInput> parse_inputs(const ServeContext& context, const RequestJson& value, CutText* cut,
+                                         FieldNames* unknown) {
   const bool is_list = value.is_array() && !value.empty() && !value[0].is_number();
-  if (!is_list) return {parse_input(context, value, "input", cut)};
+  if (!is_list) return {parse_input(context, value, "input", cut, unknown)};
   if (value.size() > kMaxInputs) {
     throw RequestError(400, "input must have at most " + std::to_string(kMaxInputs) + " entries.", "input");
   }
   std::vector<EmbeddingInput> inputs;
   for (const RequestJson& one : value) {
-    inputs.push_back(parse_input(context, one, "input[" + std::to_string(inputs.size()) + "]", cut));
+    inputs.push_back(parse_input(context, one, "input[" + std::to_string(inputs.size()) + "]", cut, unknown));
   }
   return inputs;
 }
@@ -92,26 +121,54 @@ ocellus_status embed(ocellus_session* session, const EmbeddingInput& input, std:
   return status;
 }
 
+std::string values_text(std::span<const float> values, bool is_base64) {
+  if (is_base64) {
+    return '"' + encode_base64({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()}) + '"';
+  }
+  std::string text;
+  for (const float value : values) {
+    char number[32];
+    text += text.empty() ? '[' : ',';
+    text.append(number, std::to_chars(number, std::end(number), value).ptr);
+  }
+  return text + ']';
+}
+
+// Writes the next embedding, and what stands around all.
+std::string write_next(EmbeddingRequest* request) {
+  if (request->is_ended) return "";
+  const size_t index = request->written++;
+  const std::span<const float> values = std::span(request->values).subspan(index * request->width, request->width);
+  std::string text = index == 0 ? "{\"object\":\"list\",\"data\":[" : ",";
+  text += "{\"object\":\"embedding\",\"index\":" + std::to_string(index) +
+          ",\"embedding\":" + values_text(values, request->is_base64) + "}";
+  request->is_ended = request->written == request->done;
+  if (!request->is_ended) return text;
+  const Json usage = {{"prompt_tokens", request->tokens}, {"total_tokens", request->tokens}};
+  return text + "],\"model\":" + Json(request->model).dump() + ",\"usage\":" + usage.dump() + "}\n";
+}
+
 // Embeds the next input; returns the answer after the last.
-std::optional<Json> embed_next(ocellus_session* session, EmbeddingRequest* request) {
-  const size_t index = request->data.size();
-  const EmbeddingInput& input = request->inputs[index];
+std::optional<ReadyAnswer> embed_next(ocellus_session* session, const std::shared_ptr<EmbeddingRequest>& request) {
+  const EmbeddingInput& input = request->inputs[request->done];
   std::vector<float> values;
   if (const ocellus_status status = embed(session, input, &values); status != OCELLUS_OK) {
     throw library_error(status, input.param);
   }
-  Json object = {{"object", "embedding"}, {"index", index}};
-  if (request->is_base64) {
-    object["embedding"] =
-        encode_base64({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)});
-  } else {
-    object["embedding"] = values;
+  if (request->done == 0) {
+    request->width = values.size();
+    const size_t all = request->inputs.size() * values.size();
+    const auto bytes = static_cast<int64_t>(all * sizeof(float));
+    if (!request->body.recount(input_bytes(*request) + bytes)) throw overloaded_error();
+    request->values.reserve(all);
   }
-  request->data.push_back(std::move(object));
+  request->values.insert(request->values.end(), values.begin(), values.end());
   request->tokens += std::ssize(input.tokens);
-  if (request->data.size() < request->inputs.size()) return std::nullopt;
-  const Json usage = {{"prompt_tokens", request->tokens}, {"total_tokens", request->tokens}};
-  return Json{{"object", "list"}, {"data", std::move(request->data)}, {"model", request->model}, {"usage", usage}};
+  if (++request->done < request->inputs.size()) return std::nullopt;
+  request->inputs = {};
+  request->body.bytes = {};
+  (void)request->body.recount(std::ssize(request->values) * static_cast<int64_t>(sizeof(float)));
+  return ReadyAnswer([request] { return write_next(request.get()); });
 }
 
 }  // namespace
@@ -119,21 +176,25 @@ std::optional<Json> embed_next(ocellus_session* session, EmbeddingRequest* reque
 void read_embeddings(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
   const auto request = std::make_shared<EmbeddingRequest>();
   request->body = std::move(job->body);
-  CutText cut = cut_picture_urls(&request->body.bytes);
+  constexpr std::string_view kParts[] = {"input"};
+  CutText cut = cut_picture_urls(&request->body.bytes, kParts);
   const RequestJson body = parse_request_json(std::exchange(cut.json, {}));
   const RequestJson* model = find_field(body, "model");
   if (model != nullptr) request->model = expect_string(*model, "model");
   check_model(context, request->model);
   if (request->model.empty()) request->model = context.options.names[0];
-  if (find_field(body, "dimensions") != nullptr) {
-    throw RequestError(400, "dimensions is not supported: embeddings have the model's width.", "dimensions",
-                       "unsupported_parameter");
-  }
+  FieldNames unknown;
+  check_fields(
+      body, "",
+      {.known = kEmbeddingFields, .refused = kUnservedEmbedding, .media = "parts of the type image_url in input"},
+      &unknown);
   request->is_base64 = wants_base64(body);
   const RequestJson* input = find_field(body, "input");
   if (input == nullptr) throw RequestError(400, "input is missing.", "input");
-  request->inputs = parse_inputs(context, *input, &cut);
-  job->work = [request](ocellus_session* session) { return embed_next(session, request.get()); };
+  request->inputs = parse_inputs(context, *input, &cut, &unknown);
+  context.unknown.take(unknown);
+  if (!request->body.recount(input_bytes(*request))) throw overloaded_error();
+  job->work = [request](ocellus_session* session) { return embed_next(session, request); };
 }
 
 }  // namespace ocellus::app

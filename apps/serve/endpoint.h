@@ -42,6 +42,7 @@ void read_file_question(const ServeContext& context, const HttpRequest& head, Ch
 void check_model(const ServeContext& context, const std::string& name);
 void check_choices(const ServeContext& context, const ChatRequest& request);
 void check_biases(const ServeContext& context, const ChatRequest& request);
+void check_logprobs(const ChatRequest& request);
 // Names the first picture that is one too many.
 void check_images(const ServeContext& context, const ChatRequest& request);
 

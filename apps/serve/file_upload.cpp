@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <optional>
+#include <set>
 
+#include "apps/base/plain_text.h"
 #include "apps/serve/multipart.h"
 #include "apps/serve/request_error.h"
 #include "runtime/ocellus.h"
@@ -44,13 +46,14 @@ void check_picture(std::string_view bytes) {
 
 }  // namespace
 
-FileUpload parse_file_upload(std::string_view body, std::string_view content_type) {
+FileUpload parse_file_upload(std::string_view body, std::string_view content_type, FieldNames* unknown) {
   FileUpload upload;
-  bool has_file = false, has_anchor = false;
+  std::set<std::string> given;
   for (const FormPart& part : parse_multipart(body, content_type)) {
+    if (!given.insert(part.name).second) {
+      throw RequestError(400, shorten(part.name) + " must be given once.", part.name);
+    }
     if (part.name == "file") {
-      if (has_file) throw RequestError(400, "file must be given once.", "file");
-      has_file = true;
       upload.picture = part.value;
       upload.filename = plain_name(part.filename.value_or(""));
     } else if (part.name == "purpose") {
@@ -58,20 +61,21 @@ FileUpload parse_file_upload(std::string_view body, std::string_view content_typ
     } else if (part.name == "caption") {
       upload.caption = part.value;
     } else if (part.name == "expires_after[anchor]") {
-      has_anchor = true;
       if (part.value != "created_at") throw RequestError(400, "expires_after[anchor] must be created_at.", part.name);
     } else if (part.name == "expires_after[seconds]") {
       upload.lifetime_s = parse_lifetime(part.value);
     } else if (part.name.rfind("expires_after", 0) == 0) {  // nothing may be kept longer than its sender believes
       throw RequestError(400, "Give expires_after as two fields, expires_after[anchor] and expires_after[seconds].",
                          "expires_after");
+    } else {
+      note_unknown(part.name, unknown);
     }
   }
-  if (!has_file) throw RequestError(400, "file is missing.", "file");
+  if (given.count("file") == 0) throw RequestError(400, "file is missing.", "file");
   if (upload.purpose != "vision" && upload.purpose != "user_data") {
     throw RequestError(400, "purpose must be vision or user_data.", "purpose");
   }
-  if (has_anchor && upload.lifetime_s == 0) {
+  if (given.count("expires_after[anchor]") != 0 && upload.lifetime_s == 0) {
     throw RequestError(400, "expires_after[seconds] is missing.", "expires_after[seconds]");
   }
   if (upload.caption.size() > kMaxCaptionBytes) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "apps/serve/unknown_fields.h"
+
 namespace ocellus::app {
 
 struct FileUpload {
@@ -15,7 +17,7 @@ struct FileUpload {
   int64_t lifetime_s = 0;    // 0: no expiry
 };
 
-// `body` must outlive the result. Throws a RequestError.
-FileUpload parse_file_upload(std::string_view body, std::string_view content_type);
+// `body` must outlive the result. `unknown` takes the names of fields that nothing reads. Throws a RequestError.
+FileUpload parse_file_upload(std::string_view body, std::string_view content_type, FieldNames* unknown);
 
 }  // namespace ocellus::app

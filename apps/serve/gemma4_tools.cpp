@@ -13,12 +13,17 @@ namespace {
 constexpr std::string_view kQuote = "<|\"|>", kCall = "<|tool_call>", kCallEnd = "<tool_call|>";
 constexpr int kMostDepth = 64;  // objects and lists in each other
 
-// A text cannot end its own string: marks in it become plain quotes.
-std::string quote(std::string text) {
-  for (size_t at = text.find(kQuote); at != text.npos; at = text.find(kQuote, at))
-    text.replace(at, kQuote.size(), "\"");
-  return std::string(kQuote) + text + std::string(kQuote);
+// A text cannot end its own string: marks in it become plain quotes, also those that such a quote completes.
+std::string plain(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    shown += c;
+    if (shown.ends_with(kQuote)) shown.replace(shown.size() - kQuote.size(), kQuote.size(), "\"");
+  }
+  return shown;
 }
+
+std::string quote(std::string_view text) { return std::string(kQuote) + plain(text) + std::string(kQuote); }
 
 // Returns "" for what is no string, or not there.
 std::string text_field(const RequestJson& object, const std::string& name) {
@@ -160,7 +165,7 @@ std::string describe(std::span<const Tool> tools) {
 
 // Arguments that are no JSON object stand as they are.
 std::string show_call(const ToolCall& call) {
-  const RequestJson arguments = RequestJson::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+  const RequestJson arguments = read_json(call.arguments, kRequestJson);
   const std::string shown =
       arguments.is_object() ? show_value(arguments, /*quotes_names=*/false) : "{" + call.arguments + "}";
   return std::string(kCall) + "call:" + call.name + shown + std::string(kCallEnd);
@@ -237,7 +242,7 @@ class ValueReader {
     if (rest_.starts_with("[")) return read_array(depth + 1);
     const std::string bare = take_until(",}]");
     if (bare == "None") return RequestJson();
-    RequestJson value = RequestJson::parse(bare, nullptr, /*allow_exceptions=*/false);
+    RequestJson value = read_json(bare, kRequestJson);
     if (value.is_discarded()) value = bare;
     return bare.empty() ? std::nullopt : std::optional(std::move(value));
   }

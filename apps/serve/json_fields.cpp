@@ -1,48 +1,42 @@
 #include "apps/serve/json_fields.h"
 
-#include <algorithm>
 #include <limits>
 
-#include "apps/http/http_json.h"
+#include "apps/base/plain_text.h"
 #include "apps/serve/request_error.h"
 
 namespace ocellus::app {
 namespace {
-
-constexpr int64_t kMaxBytes = 2 << 20;  // several times the text of the longest contexts
-constexpr JsonLimits kLimits = {.values = 20'000};
 
 std::string format_limit(double value) {
   std::string text = RequestJson(value).dump();
   return text.size() > 2 && text.substr(text.size() - 2) == ".0" ? text.substr(0, text.size() - 2) : text;
 }
 
-// The place of a character by its number, from 1.
-std::string place_text(std::string_view text, size_t byte) {
-  const std::string_view before = text.substr(0, byte > 0 ? byte - 1 : 0);
-  const size_t line_begin = before.rfind('\n') + 1;  // 0 without one
-  return ": line " + std::to_string(std::count(before.begin(), before.end(), '\n') + 1) + ", column " +
-         std::to_string(before.size() - line_begin + 1);
-}
-
 }  // namespace
 
 RequestJson parse_request_json(std::string_view body) {
-  if (const auto excess = find_json_excess(body, kLimits)) throw RequestError(400, *excess);
-  if (std::ssize(body) > kMaxBytes) {
-    throw RequestError(413, "The request has more than " + std::to_string(kMaxBytes) + " bytes besides its pictures.",
-                       "messages", "body_too_large");
-  }
+  check_json_size(body);
+  if (std::ssize(body) > kMaxJsonBytes) throw too_much_json();
   if (body.empty()) throw RequestError(400, "The body is empty: it must be a JSON object.");
-  RequestJson json;
-  try {
-    json = RequestJson::parse(body);
-  } catch (const RequestJson::exception& error) {
-    const auto* const place = dynamic_cast<const RequestJson::parse_error*>(&error);
-    throw RequestError(400, "The body is not valid JSON in UTF-8" + (place ? place_text(body, place->byte) : "") + ".");
-  }
+  std::string problem;
+  RequestJson json = read_json(body, kRequestJson, &problem);
+  if (json.is_discarded()) throw RequestError(400, "The body " + problem + ".");
   if (!json.is_object()) throw RequestError(400, "The body must be a JSON object.");
+  if (const auto name = find_repeated_member(body, json)) {
+    throw RequestError(400, "An object in the body has two members " + shorten(*name) + ".", *name);
+  }
   return json;
+}
+
+void check_json_size(std::string_view body) {
+  if (const auto excess = find_json_excess(body, kRequestJson)) throw RequestError(400, "The body " + *excess + ".");
+}
+
+RequestError too_much_json() {
+  return RequestError(413,
+                      "The request has more than " + std::to_string(kMaxJsonBytes) + " bytes besides its pictures.",
+                      "messages", "body_too_large");
 }
 
 const RequestJson* find_field(const RequestJson& object, const std::string& name) {
@@ -90,9 +84,9 @@ std::optional<int64_t> integer_field(const RequestJson& object, const std::strin
   return number;
 }
 
-bool bool_field(const RequestJson& object, const std::string& name) {
+bool bool_field(const RequestJson& object, const std::string& name, const std::string& before) {
   const RequestJson* value = find_field(object, name);
-  return value != nullptr && expect_bool(*value, name);
+  return value != nullptr && expect_bool(*value, before + name);
 }
 
 }  // namespace ocellus::app

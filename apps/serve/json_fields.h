@@ -7,12 +7,22 @@
 #include <string>
 #include <string_view>
 
+#include "apps/base/bounded_json.h"
+#include "apps/serve/request_error.h"
+
 namespace ocellus::app {
 
 using RequestJson = nlohmann::ordered_json;  // a schema's members have an order
 
-// Refuses text that would take much memory as a tree: long text, many or deeply nested values.
+inline constexpr int64_t kMaxJsonBytes = 2 << 20;  // several times the text of the longest contexts
+inline constexpr JsonLimits kRequestJson = {.values = 20'000};
+
+// Refuses text that would take much memory as a tree (long text, many or deeply nested values), and members that an
+// object has twice.
 RequestJson parse_request_json(std::string_view body);
+// Refuses too many and too deeply nested values, of a text that may have pictures.
+void check_json_size(std::string_view body);
+RequestError too_much_json();
 
 // Returns nullptr if the field is missing or null.
 const RequestJson* find_field(const RequestJson& object, const std::string& name);
@@ -24,6 +34,7 @@ void expect_object(const RequestJson& value, const std::string& param);
 // Returns nullopt if the field is missing or null.
 std::optional<double> number_field(const RequestJson& object, const std::string& name, double low, double high);
 std::optional<int64_t> integer_field(const RequestJson& object, const std::string& name, int64_t low, int64_t high);
-bool bool_field(const RequestJson& object, const std::string& name);  // false if missing
+// False if missing. `before`: the place of the object with its dot.
+bool bool_field(const RequestJson& object, const std::string& name, const std::string& before = "");
 
 }  // namespace ocellus::app

@@ -70,7 +70,7 @@ const ToolSyntax& tool_syntax(int32_t calls_tools) {
 }
 
 std::optional<ToolCall> read_json_call(std::string_view text) {
-  const RequestJson call = RequestJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const RequestJson call = read_json(text, kRequestJson);
   if (!call.is_object() || !call.contains("name") || !call.contains("arguments")) return std::nullopt;
   if (!call["name"].is_string() || !call["arguments"].is_object()) return std::nullopt;
   return ToolCall{call["name"].get<std::string>(), call["arguments"].dump()};

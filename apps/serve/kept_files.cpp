@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "apps/base/failure.h"
+#include "apps/base/plain_text.h"
 #include "apps/base/retrieval_mark.h"
 
 namespace ocellus::app {
@@ -233,7 +234,7 @@ void KeptFiles::fill_in(ChatRequest* request, const std::string& user, int64_t m
   for (ChatTurn& turn : request->turns) {
     std::vector<ChatPart> filled;
     for (ChatPart& part : turn.parts) {
-      const bool has_marks = !part.is_image && part.text.find(kRetrievalBegin) != std::string::npos;
+      const bool has_marks = !part.is_image && !part.is_quoted && part.text.find(kRetrievalBegin) != std::string::npos;
       if (has_marks || !part.key.empty()) require_library();
       ocellus_library_item item;
       if (!part.key.empty() && !find_entry(library_, user, part.key, &item)) throw no_such_file(part.param);
@@ -259,7 +260,7 @@ void KeptFiles::replace_marks(const ChatPart& part, const std::string& user, int
     const int64_t count = std::min<int64_t>(piece.mark->count, most + 1);
     const auto found = search(user, piece.mark->query, static_cast<int32_t>(count));
     if (found.empty()) {
-      throw RequestError(404, "None of your pictures fits <retrieve: " + piece.mark->query + ">.", part.param,
+      throw RequestError(404, "None of your pictures fits <retrieve: " + shorten(piece.mark->query) + ">.", part.param,
                          "nothing_retrieved");
     }
     for (const RetrievedPicture& one : found) {

@@ -22,6 +22,7 @@ std::vector<int32_t> tokenize(const ocellus_model* model, std::string_view text,
                                                        static_cast<int32_t>(tokens.size()), &count);
   if (status != OCELLUS_OK) throw library_error(status, param);
   tokens.resize(static_cast<size_t>(count));
+  tokens.shrink_to_fit();
   return tokens;
 }
 

@@ -15,6 +15,10 @@ namespace ocellus::app {
 std::vector<int32_t> tokenize(const ocellus_model* model, std::string_view text, uint32_t flags,
                               const std::string& param);
 
+inline int64_t token_bytes(const std::vector<int32_t>& tokens) {
+  return std::ssize(tokens) * static_cast<int64_t>(sizeof tokens[0]);
+}
+
 // Returns the bytes of a token of the model: possibly part of a UTF-8 sequence; special tokens as they are written.
 std::string token_text(const ocellus_model* model, int32_t token);
 

@@ -23,6 +23,10 @@ Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Js
 
 }  // namespace
 
+RequestError overloaded_error() {
+  return RequestError(503, "The server is overloaded; try again later.", "", "overloaded");
+}
+
 RequestError library_error(ocellus_status status, const std::string& param) {
   std::string sentence = name_flags(ocellus_last_error()->sentence);
   if (sentence.empty()) sentence = ocellus_status_name(status);
@@ -54,7 +58,7 @@ HttpResponse error_reply(const RequestError& error) {
       .status = error.status(), .content_type = "application/json", .body = error_json(error) + "\n"};
   if (error.code() == kQuotaCode) {
     response.headers = {{"x-should-retry", "false"}};  // OpenAI's clients would try again
-  } else if (error.status() == 429) {
+  } else if (error.status() == 429 || error.code() == "overloaded") {
     response.headers = {{"Retry-After", "1"}};
   }
   return response;

@@ -1,5 +1,7 @@
 // POST /tokenize and /detokenize, with the fields of llama.cpp's server.
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "apps/serve/chat_job.h"
 #include "apps/serve/endpoint.h"
@@ -11,43 +13,94 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A text that is no UTF-8, as that of half a character, is a list of its bytes.
-Json piece_json(const std::string& text) {
+constexpr std::string_view kTokenize[] = {"content", "add_special", "parse_special", "with_pieces", "model", "user"};
+constexpr std::string_view kDetokenize[] = {"tokens", "model", "user"};
+constexpr RefusedField kUnservedTokens[] = {{"prompt", "content"},
+                                            {"input", "content"},
+                                            {"text", "content"},
+                                            {"messages", "content"},
+                                            {"add_special_tokens", "add_special"},
+                                            {"return_token_strs", "with_pieces"},
+                                            {"ids", "tokens"},
+                                            {"token_ids", "tokens"}};
+
+constexpr size_t kPieceBytes = 8192;
+
+// Tokens that are written while they are sent.
+struct TokenList {
+  const ocellus_model* model;
+  bool with_pieces;
+  std::vector<int32_t> tokens;
+  HttpBody counted;  // as what the tokens take
+  size_t next = 0;
+  bool is_begun = false, is_ended = false;
+};
+
+RequestJson read_body(const ServeContext& context, const ChatJob& job, std::span<const std::string_view> known) {
+  RequestJson body = parse_request_json(job.body.bytes);
+  FieldNames unknown;
+  check_fields(body, "", {.known = known, .refused = kUnservedTokens}, &unknown);
+  if (const RequestJson* model = find_field(body, "model")) check_model(context, expect_string(*model, "model"));
+  context.unknown.take(unknown);
+  return body;
+}
+
+// JSON of a text or, where it is no UTF-8, as that of half a character, of the list of its bytes.
+std::string piece_json(const std::string& text) {
   try {
-    (void)Json(text).dump();
-    return text;
+    return Json(text).dump();
   } catch (const Json::exception&) {
     Json bytes = Json::array();
     for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-    return bytes;
+    return bytes.dump();
   }
+}
+
+std::string write_tokens(TokenList* list) {
+  if (list->is_ended) return "";
+  std::string text = std::exchange(list->is_begun, true) ? "" : "{\"tokens\":[";
+  for (; list->next < list->tokens.size() && text.size() < kPieceBytes; ++list->next) {
+    const int32_t token = list->tokens[list->next];
+    if (list->next > 0) text += ',';
+    if (!list->with_pieces) {
+      text += std::to_string(token);
+    } else {
+      const std::string piece = piece_json(token_text(list->model, token));
+      text += "{\"id\":" + std::to_string(token) + ",\"piece\":" + piece + "}";
+    }
+  }
+  list->is_ended = list->next == list->tokens.size();
+  return list->is_ended ? text + "]}\n" : text;
 }
 
 }  // namespace
 
 void read_tokenize(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
-  const RequestJson body = parse_request_json(job->body.bytes);
+  RequestJson body = read_body(context, *job, kTokenize);
   const RequestJson* content = find_field(body, "content");
   if (content == nullptr) throw RequestError(400, "content is missing.", "content");
+  std::string text = expect_string(*content, "content");
   const bool parses_special = find_field(body, "parse_special") == nullptr || bool_field(body, "parse_special");
   const uint32_t flags =
       (parses_special ? OCELLUS_TEXT_PARSE_SPECIAL : 0) | (bool_field(body, "add_special") ? OCELLUS_TEXT_START : 0);
   const bool with_pieces = bool_field(body, "with_pieces");
-  Json tokens = Json::array();
-  for (const int32_t token : tokenize(context.model, expect_string(*content, "content"), flags, "content")) {
-    tokens.push_back(with_pieces ? Json{{"id", token}, {"piece", piece_json(token_text(context.model, token))}}
-                                 : Json(token));
-  }
-  job->answer = {{"tokens", tokens}};
+  body = {};
+  job->body.bytes = {};
+  const auto list = std::make_shared<TokenList>(TokenList{.model = context.model,
+                                                          .with_pieces = with_pieces,
+                                                          .tokens = tokenize(context.model, text, flags, "content"),
+                                                          .counted = std::move(job->body)});
+  if (!list->counted.recount(token_bytes(list->tokens))) throw overloaded_error();
+  job->answer = ReadyAnswer([list] { return write_tokens(list.get()); });
 }
 
 void read_detokenize(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
-  const RequestJson body = parse_request_json(job->body.bytes);
+  const RequestJson body = read_body(context, *job, kDetokenize);
   const RequestJson* tokens = find_field(body, "tokens");
   if (tokens == nullptr) throw RequestError(400, "tokens is missing.", "tokens");
   std::string text;
   for (const int32_t token : expect_tokens(context.model, *tokens, "tokens")) text += token_text(context.model, token);
-  job->answer = {{"content", text}};
+  job->answer = ReadyAnswer(Json{{"content", text}});
 }
 
 }  // namespace ocellus::app

@@ -16,7 +16,8 @@ struct Tool {
   std::string name;
   RequestJson shown;       // as the request has it, with its function
   RequestJson parameters;  // the schema of its arguments
-  std::string param;       // the request's field of that
+  std::string at = {};     // its function in the request
+  std::string param;       // the request's field of its parameters
 };
 
 struct ToolCall {

@@ -23,13 +23,43 @@ const RequestJson& expect_field(const RequestJson& object, const std::string& na
   return *field;
 }
 
+// Fields around a function, and in it: in a tool, a tool_choice or an earlier call.
+struct FunctionRules {
+  FieldRules around, inside;
+};
+constexpr std::string_view kAround[] = {"type", "function", "cache_control"}, kAroundChoice[] = {"type", "function"},
+                           kAroundCall[] = {"type", "function", "id", "index"};
+constexpr std::string_view kTool[] = {"name", "description", "parameters", "strict"}, kChoice[] = {"name"},
+                           kCall[] = {"name", "arguments"};
+constexpr RefusedField kNotAroundTool[] = {
+    {"name", "@function.name"},     {"description", "@function.description"}, {"parameters", "@function.parameters"},
+    {"strict", "@function.strict"}, {"input_schema", "@function.parameters"}, {"inputSchema", "@function.parameters"}};
+constexpr RefusedField kNotInTool[] = {{"input_schema", "@parameters"},
+                                       {"inputSchema", "@parameters"},
+                                       {"schema", "@parameters"},
+                                       {"arguments", "@parameters"}};
+constexpr RefusedField kNotInChoice[] = {{"name", "@function.name"}, {"arguments"}, {"allowed_tools"}, {"mode"}};
+constexpr RefusedField kNotInCall[] = {{"name", "@function.name"},
+                                       {"arguments", "@function.arguments"},
+                                       {"input", "@function.arguments"},
+                                       {"parameters", "@arguments"}};
+constexpr FunctionRules kToolRules = {{.known = kAround, .refused = kNotAroundTool},
+                                      {.known = kTool, .refused = kNotInTool}};
+constexpr FunctionRules kChoiceRules = {{.known = kAroundChoice, .refused = kNotInChoice},
+                                        {.known = kChoice, .refused = kNotInChoice}};
+constexpr FunctionRules kCallRules = {{.known = kAroundCall, .refused = kNotInCall},
+                                      {.known = kCall, .refused = kNotInCall}};
+
 // The function of a tool, a tool_choice or a call, which has the type "function".
-const RequestJson& expect_function(const RequestJson& object, const std::string& at) {
+const RequestJson& expect_function(const RequestJson& object, const std::string& at, const FunctionRules& rules,
+                                   FieldNames* unknown) {
   expect_object(object, at);
   const RequestJson* type = find_field(object, "type");
   if (type != nullptr && *type != "function") refuse(at + ".type", "must be function.");
   const RequestJson& function = expect_field(object, "function", at);
   expect_object(function, at + ".function");
+  check_fields(object, at, rules.around, unknown);
+  check_fields(function, at + ".function", rules.inside, unknown);
   return function;
 }
 
@@ -43,11 +73,12 @@ std::string expect_name(const RequestJson& function, const std::string& at) {
   return name;
 }
 
-Tool parse_tool(const RequestJson& value, const std::string& at) {
-  const RequestJson& function = expect_function(value, at);
+Tool parse_tool(const RequestJson& value, const std::string& at, FieldNames* unknown) {
+  const RequestJson& function = expect_function(value, at, kToolRules, unknown);
   const std::string param = at + ".function";
   Tool tool;
   tool.name = expect_name(function, param);
+  tool.at = param;
   tool.param = param + ".parameters";
   const RequestJson* parameters = find_field(function, "parameters");
   tool.parameters = parameters != nullptr ? *parameters : RequestJson{{"type", "object"}};
@@ -57,19 +88,28 @@ Tool parse_tool(const RequestJson& value, const std::string& at) {
 }
 
 // Puts the tool that is named first.
-void choose_tool(const RequestJson& choice, Tools* tools) {
+void choose_tool(const RequestJson& choice, Tools* tools, FieldNames* unknown) {
   const std::string at = "tool_choice";
   if (choice == "none" || choice == "auto" || choice == "required") {
     tools->choice = choice == "none" ? ToolChoice::kNone : choice == "auto" ? ToolChoice::kAuto : ToolChoice::kAny;
     return;
   }
   if (choice.is_string()) refuse(at, "must be none, auto, required or a function.");
-  const std::string name = expect_name(expect_function(choice, at), at + ".function");
+  const std::string name = expect_name(expect_function(choice, at, kChoiceRules, unknown), at + ".function");
   const auto found =
       std::find_if(tools->tools.begin(), tools->tools.end(), [&](const Tool& t) { return t.name == name; });
   if (found == tools->tools.end()) refuse(at + ".function.name", "is none of the tools.");
   std::iter_swap(tools->tools.begin(), found);
   tools->choice = ToolChoice::kNamed;
+}
+
+// A tool's promise of its arguments can be held where the answer must be a call.
+void note_unheld(const Tools& tools, FieldNames* unknown) {
+  for (const Tool& tool : tools.tools) {
+    const RequestJson* strict = find_field(tool.shown.at("function"), "strict");
+    if (tools.choice == ToolChoice::kAuto && strict != nullptr && *strict == true)
+      note_unknown(tool.at + ".strict", unknown);
+  }
 }
 
 // The schema of a tool stands in another one, at `place`: its references begin there.
@@ -94,7 +134,7 @@ RequestJson call_schema(const Tool& tool, const std::string& place) {
 
 }  // namespace
 
-Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax) {
+Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames* unknown) {
   Tools tools;
   tools.syntax = &syntax;
   if (const RequestJson* list = find_field(body, "tools")) {
@@ -102,19 +142,19 @@ Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax) {
       refuse("tools", "must be an array of at most " + std::to_string(kMaxTools) + ".");
     }
     for (size_t i = 0; i < list->size(); ++i) {
-      tools.tools.push_back(parse_tool((*list)[i], "tools[" + std::to_string(i) + "]"));
+      tools.tools.push_back(parse_tool((*list)[i], "tools[" + std::to_string(i) + "]", unknown));
     }
   }
   const RequestJson* parallel = find_field(body, "parallel_tool_calls");
   tools.is_parallel = parallel == nullptr || expect_bool(*parallel, "parallel_tool_calls");
   const RequestJson* choice = find_field(body, "tool_choice");
   if (!tools.tools.empty()) tools.choice = ToolChoice::kAuto;
-  if (choice == nullptr) return tools;
-  if (!tools.tools.empty()) {
-    choose_tool(*choice, &tools);
-  } else if (*choice != "none" && *choice != "auto") {
+  if (choice != nullptr && !tools.tools.empty()) {
+    choose_tool(*choice, &tools, unknown);
+  } else if (choice != nullptr && *choice != "none" && *choice != "auto") {
     refuse("tool_choice", "goes with tools.");
   }
+  note_unheld(tools, unknown);
   return tools;
 }
 
@@ -130,16 +170,18 @@ std::optional<AnswerForm> call_form(const Tools& tools) {
   return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, RequestJson{{"anyOf", std::move(calls)}}.dump(), "tools"};
 }
 
-std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param) {
+std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param, FieldNames* unknown) {
   if (!calls.is_array()) refuse(param, "must be an array.");
   std::vector<EarlierCall> parsed;
   for (size_t i = 0; i < calls.size(); ++i) {
     const std::string at = param + "[" + std::to_string(i) + "]";
-    const RequestJson& function = expect_function(calls[i], at);
-    const RequestJson& arguments = expect_field(function, "arguments", at + ".function");
+    const RequestJson& function = expect_function(calls[i], at, kCallRules, unknown);
+    const std::string place = at + ".function.arguments";
+    std::string arguments = expect_string(expect_field(function, "arguments", at + ".function"), place);
+    if (const auto excess = find_json_excess(arguments, kRequestJson)) refuse(place, *excess + ".");
     const RequestJson* id = find_field(calls[i], "id");
     parsed.push_back({id == nullptr ? "" : expect_string(*id, at + ".id"),
-                      {expect_name(function, at + ".function"), expect_string(arguments, at + ".function.arguments")}});
+                      {expect_name(function, at + ".function"), std::move(arguments)}});
   }
   return parsed;
 }

@@ -26,8 +26,9 @@ struct Tools {
   const ToolSyntax* syntax = &kJsonTools;
 };
 
-// Reads the fields tools and tool_choice. Throws a RequestError.
-Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax);
+// Reads the fields tools and tool_choice. `unknown` takes the places of fields that nothing reads. Throws a
+// RequestError, as parse_calls.
+Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames* unknown);
 
 // Returns the form of an answer that must be a call; nullopt: any text will do.
 std::optional<AnswerForm> call_form(const Tools& tools);
@@ -36,8 +37,8 @@ struct EarlierCall {
   std::string id;
   ToolCall call;
 };
-// Reads the calls of an earlier answer. Throws a RequestError.
-std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param);
+// Reads the calls of an earlier answer.
+std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param, FieldNames* unknown);
 
 // Takes calls out of an answer. Text from the first call on is held back until finish().
 class CallReader {

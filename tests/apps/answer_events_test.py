@@ -2,7 +2,10 @@
 
 import http.server
 import json
+import os
+import socket
 import threading
+import time
 import unittest
 
 from constraint_test import ConstraintTest
@@ -83,6 +86,45 @@ class AnswerEvents(ConstraintTest):
             self.assertEqual(taken[0]["answer"], ANSWER)
             self.assertEqual(self.lines(*ON, "--post", url)[1][1:], ["--post: the answer was HTTP/1.0 503."])
             server.shutdown()
+
+    def test_slow_errands_under_many_events_hold_up_no_answer_and_all_events_are_counted(self):
+        """A receiver that answers byte by byte and never ends, and a command that takes longer than the next events."""
+        schema = self.file("either.json", json.dumps({"enum": [ANSWER, {**ANSWER, "count": 1}]}))
+        met = threading.Event()
+
+        def trickle(listener):
+            while True:
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                met.set()
+                with client:
+                    try:
+                        for byte in b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000:
+                            client.sendall(bytes([byte]))
+                            time.sleep(0.1)
+                    except OSError:
+                        pass
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            threading.Thread(target=trickle, args=(listener,), daemon=True).start()
+            flags = ["--on", "count > 3", "--run", "sleep 2; exec yes x | head -c 100000",
+                     "--post", f"http://127.0.0.1:{listener.getsockname()[1]}/"]
+            with Watching("synthetic", "--change", 0, "--json", "--schema", schema, "--temp", 8, *flags, "--frames", 60) as watch:
+                watch.wait_for(lambda: watch.of_kind("caption", id=10))
+                files = len(os.listdir(f"/proc/{watch.process.pid}/fd"))
+                watch.wait_for(lambda: watch.of_kind("caption", id=55))
+                self.assertLess(len(os.listdir(f"/proc/{watch.process.pid}/fd")), files + 8)
+                self.assertEqual(watch.finish(), OK)
+                events = watch.of_kind("end")[0]["events"]
+                times = [one["at_ms"] for one in watch.of_kind("caption")]
+        self.assertTrue(met.is_set())
+        self.assertGreater(events["count"], 5)
+        for errand in ("run", "post"):
+            self.assertEqual(sum(events[errand].values()), events["count"])
+            self.assertGreater(events[errand]["dropped"], 0)
+        self.assertLess(max(b - a for a, b in zip(times, times[1:])), 2000)
 
     def test_what_cannot_work_is_refused(self):
         for flags, sentence in [

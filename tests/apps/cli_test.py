@@ -510,6 +510,16 @@ class Limits(FolderTest):
 
 
 class Usage(ProgramTest):
+    def test_sentences_that_quote_something_very_long_are_cut_and_keep_their_ends(self):
+        much = "x" * 100_000
+        for arguments, end in [([much], "'ocellus --help'."), (["caption", board("113"), "--" + much], "--help'."),
+                               (["caption", board("113"), "--temp", much], "."), (["caption", board("113"), "--schema", "{" + much], "."),
+                               (["watch", "synthetic", "--json-answer", "--on", much], "or alarm."), (["caption", much], ".")]:
+            done = run(*arguments)
+            self.assertIn(done.returncode, (USAGE, BAD_INPUT))
+            self.assertLess(len(done.stderr), 2500)
+            self.assertTrue(done.stderr.endswith(end + "\n"), done.stderr[-200:])
+
     def test_bad_usage_is_refused_in_one_sentence(self):
         picture = board("113")
         for arguments, sentence in [

@@ -1,13 +1,17 @@
 """The load generator, briefly: every answer is the one that is due, also from a server that is full."""
 
+import collections
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 from program import PROGRAM, SOURCE, long, needs_http
+from server import ENDLESS, Server
 
 
 @needs_http
@@ -38,6 +42,45 @@ class ServeLoad(unittest.TestCase):
         self.assertEqual(result["problems"], [])
         self.assertGreater(result["outcomes"]["refused: full"], 0)
         self.assertGreater(result["outcomes"]["answered"], 0)
+
+
+@needs_http
+class Fairness(unittest.TestCase):
+    def test_a_user_who_fills_the_queue_takes_no_place_from_another(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+            keys.write("many-key many\nfew-key few\n")
+            keys.flush()
+            server = Server("--sessions", 1, "--queue", 4, "--api-keys", keys.name, *ENDLESS)
+            try:
+                self.flood(server)
+            finally:
+                server.stop()
+
+    def flood(self, server):
+        end = time.monotonic() + 6
+        counts = {"many": collections.Counter(), "few": collections.Counter()}
+
+        def ask(who, **fields):
+            body = {"messages": [{"role": "user", "content": "Hello."}], "ignore_eos": True, **fields}
+            status, _ = server.post(body, {"Authorization": f"Bearer {who}-key"})
+            counts[who][status] += 1
+
+        def ask_on():
+            while time.monotonic() < end:
+                ask("many", max_tokens=30)
+
+        threads = [threading.Thread(target=ask_on) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        while time.monotonic() < end - 1:
+            ask("few", max_tokens=2)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(counts["few"]), {200}, counts)
+        self.assertGreater(counts["few"][200], 2)
+        self.assertGreater(counts["many"][429], 0)
+        self.assertGreater(counts["many"][200], 0)
 
 
 if __name__ == "__main__":

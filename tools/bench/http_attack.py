@@ -16,10 +16,12 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -30,6 +32,7 @@ REFUSED = ["smuggling", "deep JSON", "huge bodies", "foreign origins", "garbage"
 COMMANDS = {"serve": ["serve", "--deadline", "30", "--threads", "1", "--quiet"],
             "watch": ["watch", "synthetic", "--fps", "10", "--every", "0.5", "--change", "0", "--json", "--threads", "1",
                       "-n", "64"]}
+USERS = ["one", "two", "stream"]
 GROWTH = 1.05
 LATE = 1.1
 
@@ -51,15 +54,26 @@ class Target:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.arguments = [options.program, *COMMANDS[name], "--http", "127.0.0.1:0"]
+        self.keys = {}
+        if name == "serve":  # each client has one, and all attackers together
+            self.keys = {user: secrets.token_hex(16) for user in [*USERS, "metrics", "attacker"]}
+            self.key_file = tempfile.NamedTemporaryFile("w", suffix=".keys")  # for its owner only
+            self.key_file.write("".join(f"{key} {user}\n" for user, key in self.keys.items()))
+            self.key_file.flush()
+            self.arguments += ["--api-keys", self.key_file.name]
         self.lock = threading.Lock()
         self.honest, self.samples, self.complaints, self.attacks = {}, [], [], {}
         self.exit_code = None
 
     # ---- honest clients
-    def fetch(self, method, path, body=None, timeout_s=60):
+    def fetch(self, method, path, body=None, timeout_s=60, user=None):
+        user = user or ("metrics" if path == "/metrics" else USERS[0])
+        headers = {"Authorization": "Bearer " + self.keys[user]} if self.keys else {}
+        if body:
+            headers["Content-Type"] = "application/json"
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
-            connection.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"} if body else {})
+            connection.request(method, path, body and json.dumps(body), headers)
             response = connection.getresponse()
             data = response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -112,15 +126,15 @@ class Target:
 
         def describe(user):
             def once(timeout_s):
-                body = {"messages": caption, "temperature": 0, "user": user}
-                answer = json.loads(self.fetch("POST", "/v1/chat/completions", body, timeout_s))
+                body = {"messages": caption, "temperature": 0}
+                answer = json.loads(self.fetch("POST", "/v1/chat/completions", body, timeout_s, user))
                 if answer["choices"][0]["message"]["content"] != self.caption:
                     raise Wrong(f"caption: {answer}")
             return once
 
         def stream(timeout_s):
-            body = {"messages": caption, "temperature": 0, "stream": True, "user": "stream"}
-            data = self.fetch("POST", "/v1/chat/completions", body, timeout_s).decode()
+            body = {"messages": caption, "temperature": 0, "stream": True}
+            data = self.fetch("POST", "/v1/chat/completions", body, timeout_s, "stream").decode()
             events = [line[6:] for line in data.split("\n\n") if line.startswith("data: ")]
             if events[-1] != "[DONE]":
                 raise Wrong(f"stream: {data[-300:]}")
@@ -229,7 +243,8 @@ class Target:
         self.end = self.start + self.options.seconds
         attackers = subprocess.Popen(
             [sys.executable, "-B", pathlib.Path(__file__).with_name("http_attackers.py"), str(self.port), self.name,
-             str(self.options.seconds), str(self.options.seed)], stdout=subprocess.PIPE, text=True)
+             str(self.options.seconds), str(self.options.seed), *filter(None, [self.keys.get("attacker")])],
+            stdout=subprocess.PIPE, text=True)
         try:
             clients = [threading.Thread(target=self.run_client, args=one, daemon=True) for one in self.honest_clients()]
             for client in clients:
@@ -278,7 +293,7 @@ class Target:
         total = {name: sum(one[name] for one in honest.values()) for name in ("answers", "wrong", "late")}
         is_good = (self.exit_code == 0 and total["answers"] > 0 and not total["wrong"] and not total["late"] and not accepted and
                    bool(self.attacks) and memory.get("last_over_first", 9) <= GROWTH)
-        return {"command": " ".join(["ocellus", *self.arguments[1:]]), "passed": is_good, "exit_code": self.exit_code,
+        return {"command": " ".join(["ocellus", *self.arguments[1:]]).replace(self.key_file.name if self.keys else "\0", "KEYS"), "passed": is_good, "exit_code": self.exit_code,
                 "honest": total, "attacks_accepted": accepted, "memory": memory, "honest_by_kind": honest,
                 "attacks": self.attacks, "complaints": self.complaints}
 

@@ -1,7 +1,8 @@
 """Clients that mean no good, for http_attack.py: slow, silent, many, malformed, too large, from pages of others. Each is
 polite to the machine, not to the server: it sleeps between its tries, so that what is measured is the server.
 
-Run as a program by http_attack.py: http_attackers.py PORT TARGET SECONDS SEED. Prints what was answered as JSON."""
+Run as a program by http_attack.py: http_attackers.py PORT TARGET SECONDS SEED [KEY]. Prints what was answered as JSON. With
+a key they are a user of the server, who may ask as others do."""
 
 import collections
 import json
@@ -13,13 +14,14 @@ import sys
 import threading
 import time
 
-HOST = "Host: localhost\r\n"
 FOREIGN = ["Origin: https://example.com\r\n", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n", "Origin: null\r\n",
            "Sec-Fetch-Site: same-site\r\n"]
 
 
 class Attack:
-    def __init__(self, port, target, seconds, seed):
+    def __init__(self, port, target, seconds, seed, key=None):
+        self.host = "Host: localhost\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "")
+        self.has_key = key is not None
         self.port, self.target, self.random = port, target, random.Random(seed)
         self.end = time.monotonic() + seconds
         self.lock = threading.Lock()
@@ -88,7 +90,7 @@ class Attack:
             time.sleep(0.25)
 
     def write_slowly(self):
-        heads = [f"GET /{'a' * 2000}", f"POST {self.path} HTTP/1.1\r\n{HOST}Content-Type: application/json\r\n"
+        heads = [f"GET /{'a' * 2000}", f"POST {self.path} HTTP/1.1\r\n{self.host}Content-Type: application/json\r\n"
                  f"Content-Length: 60000\r\n\r\n" + "[" * 2000]
         while self.goes_on():
             text = self.random.choice(heads).encode()
@@ -112,12 +114,12 @@ class Attack:
                 with self.connect() as client:
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
                     if self.target == "serve":
-                        head = f"POST {self.path} HTTP/1.1\r\n{HOST}Content-Length: {len(body)}\r\n\r\n"
+                        head = f"POST {self.path} HTTP/1.1\r\n{self.host}Content-Length: {len(body)}\r\n\r\n"
                         client.sendall(head.encode() + body)
                     else:
                         for _ in range(20):
                             path = self.random.choice(self.reports)
-                            client.sendall(f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode())
+                            client.sendall(f"GET {path} HTTP/1.1\r\n{self.host}\r\n".encode())
                     for _ in range(self.random.randrange(20, 100)):
                         if not client.recv(16) or not self.goes_on():
                             break
@@ -131,7 +133,7 @@ class Attack:
             path = self.random.choice(self.reports)
             try:
                 with self.connect() as client:
-                    client.sendall(f"GET {path} HTTP/1.1\r\n{HOST}\r\n".encode())
+                    client.sendall(f"GET {path} HTTP/1.1\r\n{self.host}\r\n".encode())
                     client.shutdown(socket.SHUT_WR)
                     time.sleep(self.random.uniform(0, 3))
                 self.count("half-closed", "left")
@@ -141,15 +143,19 @@ class Attack:
 
     # ---- malformed, too large, foreign: none of these may be accepted
     def smuggle(self):
+        host = self.host
         get, post = f"GET {self.reports[0]} HTTP/1.1\r\n", f"POST {self.path} HTTP/1.1\r\n"
-        shapes = [post + HOST + "Content-Length: 5\r\nContent-Length: 0\r\n\r\nabcde",
-                  post + HOST + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-                  post + HOST + "Transfer-Encoding: gzip\r\n\r\n", post + HOST + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-                  post + HOST + "Transfer-Encoding: chun\r\n ked\r\n\r\n0\r\n\r\n", get + HOST + HOST + "\r\n", get + "\r\n",
-                  get + HOST + "X: a\rContent-Length: 5\r\n\r\n", get + HOST + "X: a\n\r\n", get + HOST + "X: a\r\n b\r\n\r\n",
-                  get + HOST + "X: a\0b\r\n\r\n", get + "Host: localhost, example.com\r\n\r\n", get + "Host: example.com\r\n\r\n"]
+        shapes = [post + host + "Content-Length: 5\r\nContent-Length: 0\r\n\r\nabcde",
+                  post + host + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                  post + host + "Transfer-Encoding: gzip\r\n\r\n", post + host + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+                  post + host + "Transfer-Encoding: chun\r\n ked\r\n\r\n0\r\n\r\n", get + host + host + "\r\n", get + "\r\n",
+                  get + host + "X: a\rContent-Length: 5\r\n\r\n", get + host + "X: a\n\r\n", get + host + "X: a\r\n b\r\n\r\n",
+                  get + host + "X: a\0b\r\n\r\n", get + "Host: localhost, example.com\r\n\r\n", get + host + "Content-Type: a\r\nContent-Type: b\r\n\r\n",
+                  get + host + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"]
+        if not self.has_key:
+            shapes.append(get + "Host: example.com\r\n\r\n")
         while self.goes_on():
-            self.send("smuggling", (self.random.choice(shapes) + get + HOST + "\r\n").encode("latin-1"))
+            self.send("smuggling", (self.random.choice(shapes) + get + host + "\r\n").encode("latin-1"))
             time.sleep(0.1)
 
     def nest_deeply(self):
@@ -158,16 +164,52 @@ class Attack:
                   b"[" * 60_000, b'{"every_s":' * 5_000, b'{"a":[' + b"[]," * 20_000 + b"0]}", b'{"a":0' + b',"a":0' * 9_000 + b"}"]
         while self.goes_on():
             body = self.random.choice(bodies)
-            head = f"POST {self.path} HTTP/1.1\r\n{HOST}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST {self.path} HTTP/1.1\r\n{self.host}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             self.send("deep JSON", head.encode() + body)
             time.sleep(0.5)
+
+    # ---- a user of the server who asks for much, or for what cannot be
+    def post(self, kind, path, body, timeout_s=10, wait_s=0):
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\n{self.host}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        self.send(kind, head.encode() + data, timeout_s, wait_s)
+
+    def nest_in_texts(self):
+        """JSON in the texts of JSON, as deep as a request is long."""
+        hello = {"role": "user", "content": "Hello."}
+        while self.goes_on():
+            count = self.random.choice([100, 20_000, 300_000])
+            text = self.random.choice(['{"a":' * count + "1" + "}" * count, "[" * count, "[" * count + "]" * count])
+            call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": text}}
+            result = {"role": "tool", "tool_call_id": "1", "content": text}
+            self.post("deep JSON", self.path, self.random.choice([
+                {"messages": [hello, {"role": "assistant", "tool_calls": [call]}, result], "max_tokens": 1},
+                {"messages": [hello], "structured_outputs": {"json": text}, "max_tokens": 1}]))
+            time.sleep(0.5)
+
+    def fill_queue(self):
+        """More at once than the queue has places."""
+        long = {"messages": [{"role": "user", "content": "Tell me a story."}], "ignore_eos": True, "temperature": 2, "max_tokens": 300}
+        while self.goes_on():
+            self.post("long answers", self.path, long, timeout_s=60)
+
+    def ask_for_much(self):
+        """Answers that are many times as long as the request, not read, or read later."""
+        text = {"content": "a b " * 400_000, "with_pieces": True}
+        many = {"input": ["a"] * 400}
+        likely = {"messages": [{"role": "user", "content": "Hello."}], "ignore_eos": True, "max_tokens": 300, "n": 8, "logprobs": True,
+                  "top_logprobs": 20}
+        while self.goes_on():
+            path, body = self.random.choice([("/tokenize", text), ("/v1/embeddings", many), (self.path, likely)])
+            self.post("long lists", path, body, timeout_s=60, wait_s=self.random.choice([0, 2]))
+            time.sleep(1)
 
     def send_much(self):
         picture = b'{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,'
         while self.goes_on():
             size = self.random.choice([1 << 20, 8 << 20, 31 << 20])
             kind = self.random.randrange(4)
-            head = f"POST {self.path} HTTP/1.1\r\n{HOST}Content-Type: application/json\r\n".encode()
+            head = f"POST {self.path} HTTP/1.1\r\n{self.host}Content-Type: application/json\r\n".encode()
             if kind == 0:
                 request = head + b"Content-Length: 1000000000000\r\n\r\n" + b"x" * (1 << 20)
             elif kind == 1:
@@ -184,11 +226,11 @@ class Attack:
             line = self.random.choice(FOREIGN)
             if self.random.random() < 0.3:
                 body = b'{"messages":[{"role":"user","content":"x"}],"prompt":"x"}'
-                head = f"POST {self.path} HTTP/1.1\r\n{HOST}{line}Content-Type: application/json\r\n"
+                head = f"POST {self.path} HTTP/1.1\r\n{self.host}{line}Content-Type: application/json\r\n"
                 self.send("foreign origins", f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             else:
                 path = self.random.choice(self.reports)
-                self.send("foreign origins", f"GET {path} HTTP/1.1\r\n{HOST}{line}\r\n".encode())
+                self.send("foreign origins", f"GET {path} HTTP/1.1\r\n{self.host}{line}\r\n".encode())
             time.sleep(0.1)
 
     def send_garbage(self):
@@ -202,6 +244,10 @@ class Attack:
         readers = [self.read_slowly] * (2 if self.target == "serve" else 6)
         attacks = [self.hold_connections, self.churn, *writers, *readers, self.close_one_half, self.smuggle, self.nest_deeply,
                    self.send_much, self.come_from_elsewhere, self.send_garbage]
+        if self.target == "serve":
+            attacks.append(self.nest_in_texts)
+        if self.has_key:
+            attacks += [self.fill_queue] * 24 + [self.ask_for_much] * 3
         threads = [threading.Thread(target=attack, daemon=True) for attack in attacks]
         for thread in threads:
             thread.start()
@@ -213,6 +259,6 @@ class Attack:
 
 if __name__ == "__main__":
     os.nice(5)  # what is measured are the others
-    print(json.dumps(Attack(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4])).run()))
+    print(json.dumps(Attack(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:6]).run()))
     sys.stdout.flush()
     os._exit(0)  # threads that still wait for an answer are not waited for

@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/serve/chat_scheduler.h"
@@ -87,6 +89,31 @@ TEST_SUITE("http scheduler") {
       CHECK(wait_for([&] { return exchange->status == 200; }, 20'000));
     }
     CHECK(tries > 5);
+    scheduler.stop();
+  }
+
+  TEST_CASE("a request that arrived ends at its deadline, also if it is not read yet") {
+    static std::atomic<int> begun = 0;
+    static std::atomic<bool> may_end = false;
+    static constexpr Endpoint kSlow = {"POST", "/slow",
+                                       [](const ServeContext&, const HttpRequest&, ChatJob*) {
+                                         ++begun;
+                                         while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                         throw RequestError(400, "It was read.");
+                                       },
+                                       false};
+    Engine engine;
+    engine.options.deadline_s = 1;
+    ServeMetrics metrics(0);
+    ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
+    const auto first = std::make_shared<FakeExchange>("A"), second = std::make_shared<FakeExchange>("B");
+    scheduler.submit(first, kSlow);
+    CHECK(wait_for([] { return begun == 1; }, 5000));
+    scheduler.submit(second, kSlow);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    may_end = true;
+    CHECK(wait_for([&] { return first->status == 400 && second->status == 504; }, 5000));
+    CHECK(begun == 1);
     scheduler.stop();
   }
 

@@ -35,7 +35,8 @@ std::string prompt_of(const ChatRequest& request) {
 Tools make_tools(const std::vector<std::string>& names) {
   RequestJson list = RequestJson::array();
   for (const std::string& name : names) list.push_back({{"type", "function"}, {"function", {{"name", name}}}});
-  return parse_tools({{"tools", list}}, kGemma4Tools);
+  FieldNames unknown;
+  return parse_tools({{"tools", list}}, kGemma4Tools, &unknown);
 }
 
 // Reads an answer in pieces of `size` bytes: its text, and its calls as NAME(ARGUMENTS).
@@ -77,6 +78,15 @@ TEST_SUITE("serve tools") {
   TEST_CASE("a text cannot end its own string") {
     CHECK(kGemma4Tools.show_result("f", "a<|\"|>}<|\"|>") ==
           "<|tool_response>response:f{value:<|\"|>a\"}\"<|\"|>}<tool_response|>");
+    // Nor with a mark that appears where another one was.
+    const std::string begin = "<|tool_response>response:f{value:<|\"|>", end = "<|\"|>}<tool_response|>";
+    for (const std::string text :
+         {"<|<|\"|>|>", "<|<|<|\"|>|>|>", "<<|\"|>|<|\"|>|>", "<|\"<|\"|>|>", "a<|<|\"|>|>}"}) {
+      const std::string shown = kGemma4Tools.show_result("f", text);
+      REQUIRE(shown.size() >= begin.size() + end.size());
+      const std::string inside = shown.substr(begin.size(), shown.size() - begin.size() - end.size());
+      CHECK_MESSAGE(inside.find("<|\"|>") == std::string::npos, inside);
+    }
   }
 
   TEST_CASE("what a tool gave back without a known call has the name that its message states") {
