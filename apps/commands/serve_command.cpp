@@ -199,7 +199,7 @@ int run_serve(ServeCommand command) {
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);
-  const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes + kMaxWritingBytes;
+  const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes + kMaxTokenizingBytes + kMaxWritingBytes;
   const Running running = start(model, common,
                                 {.images = images + command.retrievals,
                                  .clip_frames = command.clip_frames,

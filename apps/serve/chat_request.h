@@ -80,8 +80,9 @@ struct ChatRequest {
   int64_t text_bytes() const;
 };
 
-// Maximum memory for reading one request, besides its body.
-inline constexpr int64_t kMaxReadingBytes = int64_t{32} << 20;
+// Maximum memory for reading one request, besides its body, and for finding the tokens of its longest text.
+inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
+inline constexpr int64_t kMaxTokenizingBytes = int64_t{64} << 20;
 // Log-probabilities that an answer may have as a whole, and the maximum memory for writing one.
 inline constexpr int64_t kMaxLogprobs = 65'536;
 inline constexpr int64_t kMaxWritingBytes = int64_t{48} << 20;
