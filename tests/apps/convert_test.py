@@ -3,13 +3,17 @@ needs in a virtual environment below the build folder; run with other tests it i
 
 import importlib.util
 import json
+import os
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from program import RUNTIME, SOURCE, FolderTest, board
+from program import BAD_INPUT, RUNTIME, SOURCE, FolderTest, board
 from virtual_environment import go_on_with
 
 HAS_PACKAGES = all(importlib.util.find_spec(name) for name in ("gguf", "numpy", "sentencepiece"))
@@ -17,6 +21,9 @@ if HAS_PACKAGES:
     from hugging_face_folder import CONFIGS, write_folder
 
 CONVERT = SOURCE / "tools" / "convert"
+if HAS_PACKAGES:
+    sys.path.insert(0, str(CONVERT))
+    import hf_to_gguf
 # The projector's name, and tensors that only some generations have.
 QWEN_FILES = {
     "qwen2-vl": ("qwen2vl_merger", ["v.patch_embd.weight.1", "v.blk.0.attn_q.bias", "v.post_ln.bias", "mm.2.bias"]),
@@ -64,8 +71,217 @@ def halved(folder):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // 2])
 
 
+def in_file(name, change):
+    """A change of what a JSON file holds."""
+    def apply(folder):
+        path = folder / name
+        facts = json.loads(path.read_text())
+        change(facts)
+        path.write_text(json.dumps(facts))
+    return apply
+
+
+def in_header(change):
+    """A change of the header of model.safetensors; `change` gets it and the data, and returns the data."""
+    def apply(folder):
+        path = folder / "model.safetensors"
+        content = path.read_bytes()
+        (size,) = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + size])
+        data = change(header, content[8 + size:])
+        text = (header if isinstance(header, str) else json.dumps(header)).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return apply
+
+
+NORM, QUERY, EMBEDDING = (f"model.text_model.{name}.weight" for name in
+                          ("norm", "layers.0.self_attn.q_proj", "embed_tokens"))
+
+
+def entry(name, **facts):
+    def change(header, data):
+        header[name].update(facts)
+        return data
+    return in_header(change)
+
+
+def moved(header, data):
+    """Onto the tensor before it, with a hole where it was."""
+    begin, end = header[NORM]["data_offsets"]
+    header[NORM]["data_offsets"] = [begin - 64, end - 64]
+    return data
+
+
+def behind_a_gap(header, data):
+    header["behind"] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data) + 4, len(data) + 8]}
+    return data + bytes(8)
+
+
+def twice(folder):
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    (size,) = struct.unpack_from("<Q", content)
+    text = content[8:8 + size].decode()
+    (one,) = re.findall(rf'"{NORM}": {{[^}}]*}}', text)
+    text = f"{text[:-1]}, {one}}}".encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size:])
+
+
+def value(name, number, dtype=None):
+    """The first value of a tensor."""
+    def change(header, data):
+        begin, end = header[name]["data_offsets"]
+        bits = struct.pack("<f", number)
+        if dtype is None:
+            return data[:begin] + bits + data[begin + 4:]
+        count = (end - begin) // 4  # the same number of values in half the bytes, and the rest moves up
+        header[name] |= {"dtype": dtype, "data_offsets": [begin, begin + 2 * count]}
+        for other in header.values():
+            if other["data_offsets"][0] >= end:
+                other["data_offsets"] = [offset - 2 * count for offset in other["data_offsets"]]
+        first = bits[2:] if dtype == "BF16" else struct.pack("<e", number)
+        return data[:begin] + first + bytes(2 * count - 2) + data[end:]
+    return in_header(change)
+
+
+def copied(name, copy):
+    return lambda folder: shutil.copy(folder / name, folder / copy)
+
+
+def index(weight_map):
+    content = json.dumps({"weight_map": weight_map}).encode()
+    return replaced("model.safetensors.index.json", content)
+
+
+def token(text, number):
+    return in_file("tokenizer.json", lambda facts: facts["model"]["vocab"].update({text: number}))
+
+
+def added(**facts):
+    return in_file("tokenizer.json", lambda tokenizer: tokenizer["added_tokens"][0].update(facts))
+
+
+def merges(*pairs):
+    return in_file("tokenizer.json", lambda facts: facts["model"].update(merges=list(pairs)))
+
+
+def in_text(**facts):
+    return changed("text_config", **facts)
+
+
+def in_processor(**facts):
+    return in_file("preprocessor_config.json", lambda processor: processor.update(facts))
+
+
+DEEP = b'{"model_type": ' + b"[" * 100000 + b"]" * 100000 + b"}"
+DAMAGED = "is not a whole safetensors file: "
+
 # family, what is changed in its folder, the sentence
 BAD_FOLDERS = [
+    # Tensors that are not where, or what, the header says.
+    ("smolvlm", in_header(moved), f"{DAMAGED}the tensor {NORM} overlaps model"),
+    ("smolvlm", entry(NORM, data_offsets=[0, 128]), f"{DAMAGED}the tensor .* overlaps"),
+    ("smolvlm", in_header(behind_a_gap), f"{DAMAGED}the tensor behind leaves a gap behind model"),
+    ("smolvlm", in_header(lambda header, data: data + b"more"), f"{DAMAGED}4 bytes behind its last tensor"),
+    ("smolvlm", entry(NORM, data_offsets=[-128, 0]), f"{DAMAGED}the tensor {NORM} lies at bytes -128 to 0"),
+    ("smolvlm", entry(NORM, data_offsets=[128, 0]), f"{DAMAGED}the tensor {NORM} lies at bytes 128 to 0"),
+    ("smolvlm", entry(NORM, data_offsets=[0.0, 128.0]), f"{DAMAGED}the tensor {NORM} lies at bytes 0.0 to 128.0"),
+    ("smolvlm", entry(NORM, data_offsets=[0, 1 << 70]), f"{DAMAGED}the tensor {NORM} lies at bytes 0 to"),
+    ("smolvlm", entry(NORM, data_offsets=[128]), f"{DAMAGED}"),
+    ("smolvlm", entry(NORM, data_offsets="128"), f"{DAMAGED}"),
+    ("smolvlm", entry(NORM, shape=[33]), f"{DAMAGED}the tensor {NORM} has 128 bytes, which its shape"),
+    ("smolvlm", entry(NORM, shape=[-8, -4]), rf"{DAMAGED}the tensor {NORM} has the shape \[-8, -4\]"),
+    ("smolvlm", entry(NORM, shape=[32.0]), rf"{DAMAGED}the tensor {NORM} has the shape \[32.0\]"),
+    ("smolvlm", entry(NORM, shape=[1 << 62, 1 << 62]), f"{DAMAGED}the tensor {NORM} has the shape"),
+    ("smolvlm", entry(NORM, shape=32), f"{DAMAGED}"),
+    ("smolvlm", entry(NORM, dtype="F16"), f"{DAMAGED}the tensor {NORM} has 128 bytes, which its shape"),
+    ("smolvlm", entry(NORM, dtype="I32"), f"the tensor {NORM} has dtype I32: expected"),
+    ("smolvlm", entry(NORM, dtype=["F32"]), f"{DAMAGED}"),
+    ("smolvlm", in_header(lambda header, data: header.update({NORM: 7}) or data), f"{DAMAGED}"),
+    ("smolvlm", in_header(lambda header, data: header.update({NORM: {}}) or data), f"{DAMAGED}"),
+    ("smolvlm", twice, f"{DAMAGED}'{NORM}' is there twice"),
+    ("smolvlm", replaced("model.safetensors", struct.pack("<Q", len(DEEP)) + DEEP), f"{DAMAGED}"),
+    ("smolvlm", copied("model.safetensors", "model-2.safetensors"), "model.safetensors holds the tensor .*, and so does"),
+    ("smolvlm", index({NORM: "model-00001-of-00002.safetensors"}), "says that model-00001-of-00002.safetensors holds"),
+    ("smolvlm", index({"model.another": "model.safetensors"}), "holds the tensor model.another, which it does not"),
+    ("smolvlm", index([]), "weight_map is no JSON object"),
+    ("smolvlm", replaced("model.safetensors.index.json", b"{"), "index.json is no JSON: "),
+    # Weights that are no numbers, or none of the type.
+    ("smolvlm", value(NORM, float("nan")), f"the tensor {NORM} holds values that are no finite numbers"),
+    ("smolvlm", value(QUERY, float("inf")), f"the tensor {QUERY} holds values that are no finite numbers"),
+    ("smolvlm", value(QUERY, float("-inf"), "F16"), f"the tensor {QUERY} holds values that are no finite numbers"),
+    ("smolvlm", value(QUERY, float("nan"), "BF16"), f"the tensor {QUERY} holds values that are no finite numbers"),
+    ("smolvlm", value(QUERY, 1e5), r"blk.0.attn_q.weight holds a value of 100000, and F16 at most 65504: convert with"),
+    # Shapes that are not those of config.json.
+    ("smolvlm", entry(NORM, shape=[2, 16]), "the tensor output_norm.weight has the shape .* by these facts 32"),
+    ("smolvlm", entry(QUERY, shape=[16, 64]), "the tensor blk.0.attn_q.weight has the shape .* by these facts 32 x 32"),
+    ("smolvlm", entry(EMBEDDING, shape=[640, 16]), "the tensor token_embd.weight has the shape .* by these facts 640 x 32"),
+    ("smolvlm", entry(EMBEDDING, shape=[]), f"{DAMAGED}"),
+    ("smolvlm", in_text(intermediate_size=32), "the tensor blk.0.ffn_gate.weight has the shape .* by these facts 32 x 32"),
+    ("smolvlm", in_text(num_key_value_heads=2), "the tensor blk.0.attn_k.weight has the shape .* by these facts 32 x 32"),
+    ("smolvlm", in_text(head_dim=8), "the tensor blk.0.attn_q.weight has the shape .* by these facts 16 x 32"),
+    ("smolvlm", changed("vision_config", intermediate_size=32), "v.blk.0.ffn_up.weight has the shape .* 32 x 32"),
+    ("smolvlm", changed("vision_config", patch_size=14), "v.patch_embd.weight has the shape .* 32 x 3 x 14 x 14"),
+    # Facts that no model has.
+    ("smolvlm", in_text(hidden_size=-32), "hidden_size is -32, but must be a whole number"),
+    ("smolvlm", in_text(hidden_size=1 << 40), "hidden_size is 1099511627776, but must be a whole number"),
+    ("smolvlm", in_text(num_hidden_layers=True), "num_hidden_layers is True, but must be a whole number"),
+    ("smolvlm", in_text(num_attention_heads=3), "1 key/value heads|3 heads do not divide 32"),
+    ("smolvlm", in_text(num_attention_heads=3, num_key_value_heads=2), "2 key/value heads do not divide 3 heads"),
+    ("smolvlm", in_text(num_key_value_heads=-1), "num_key_value_heads is -1, but must be a whole number"),
+    ("smolvlm", in_text(num_key_value_heads=0), "num_key_value_heads is 0, but must be a whole number"),
+    ("smolvlm", in_text(head_dim=-16), "head_dim is -16, but must be a whole number"),
+    ("smolvlm", in_text(head_dim=15), "heads of 15 numbers cannot be turned in pairs"),
+    ("smolvlm", in_text(max_position_embeddings=-1), "max_position_embeddings is -1, but must be"),
+    ("smolvlm", in_text(max_position_embeddings="4096"), "max_position_embeddings is '4096', but must be"),
+    ("smolvlm", in_text(rms_norm_eps=-1e-5), "rms_norm_eps is -1e-05, but must be a number above 0"),
+    ("smolvlm", in_text(rms_norm_eps=float("nan")), "rms_norm_eps is nan, but must be a number above 0"),
+    ("smolvlm", in_text(rope_theta=0), "rope_theta is 0, but must be a number above 0"),
+    ("smolvlm", in_text(rope_theta=float("inf")), "rope_theta is inf, but must be a number above 0"),
+    ("smolvlm", in_text(vocab_size=0), "vocab_size is 0, but must be"),
+    ("smolvlm", in_text(vocab_size=10), "vocab_size is 10, and the embedding has 320 rows"),
+    ("smolvlm", changed("vision_config", patch_size=0), "patch_size is 0, but must be a whole number"),
+    ("smolvlm", changed("vision_config", patch_size=56), "patches of 56 are larger than pictures"),
+    ("smolvlm", changed("vision_config", layer_norm_eps="x"), "layer_norm_eps is 'x', but must be a number above 0"),
+    ("smolvlm", changed(scale_factor="2"), "4 patches a side cannot be joined '2' by '2'"),
+    ("smolvlm", in_processor(image_std=[0.5, 0, 0.5]), "image_std is .*, but must list 3 numbers"),
+    ("smolvlm", in_processor(image_mean=[0.5]), "image_mean is .*, but must list 3 numbers"),
+    ("smolvlm", in_processor(image_mean=[0.5, None, 0.5]), "image_mean is .*, but must list 3 numbers"),
+    ("smolvlm", in_processor(size=7), "size is no JSON object"),
+    ("qwen2.5-vl", in_text(rope_parameters={"mrope_section": [3, 3, 3]}), "mrope_section is .*, but must list 3 parts of 8"),
+    ("qwen2.5-vl", in_text(rope_parameters={"mrope_section": [-3, 8, 3]}), "mrope_section is .*, but must list 3 parts"),
+    ("qwen2.5-vl", changed("vision_config", fullatt_block_indexes=[]), "fullatt_block_indexes is .*, but must list"),
+    ("qwen2.5-vl", changed("vision_config", window_size=-1), "window_size is -1, but must be a whole number"),
+    ("qwen3-vl", changed("vision_config", deepstack_visual_indexes=[7]), "deepstack_visual_indexes is .*, but must list"),
+    ("qwen3-vl", changed("vision_config", deepstack_visual_indexes=[0, 0]), "deepstack_visual_indexes is .*, but must"),
+    ("gemma3", in_text(rope_theta="x"), "rope_theta is 'x', but must be a number above 0"),
+    # Tokenizers.
+    ("smolvlm", replaced("tokenizer.json", DEEP), "tokenizer.json is no JSON: "),
+    ("smolvlm", replaced("config.json", DEEP), "config.json is no JSON: "),
+    ("smolvlm", replaced("tokenizer_config.json", b"[]"), "tokenizer_config.json is no JSON object"),
+    ("smolvlm", token("a", -1), "the token 'a' has the id -1, but must have"),
+    ("smolvlm", token("a", "5"), "the token 'a' has the id '5', but must have"),
+    ("smolvlm", token("a", 320), "the token 'a' has the id 320, but must have a text and an id of 0 to 319"),
+    ("smolvlm", token("a", 1 << 62), "the token 'a' has the id .*, but must have a text"),
+    ("smolvlm", token("a", 66), "the tokens 'a' and .* have the same id|the tokens .* and 'a' have the same id"),
+    ("smolvlm", added(id=-1), "the token '<|im_start|>' has the id -1, but must have".replace("|", r"\|")),
+    ("smolvlm", added(id=320), "has the id 320, but must have a text and an id of 0 to 319"),
+    ("smolvlm", added(id=258), "have the same id"),
+    ("smolvlm", added(id=65), "have the same id"),
+    ("smolvlm", added(content=None), "the token None has the id 257, but must have a text"),
+    ("smolvlm", in_file("tokenizer.json", lambda facts: facts.update(added_tokens={})), "added_tokens must list objects"),
+    ("smolvlm", in_file("tokenizer.json", lambda facts: facts["model"].pop("merges")), "tokenizer.json: model has no merges"),
+    ("smolvlm", in_file("tokenizer.json", lambda facts: facts["model"].pop("vocab")), "tokenizer.json: model has no vocab"),
+    ("smolvlm", in_file("tokenizer.json", lambda facts: facts["model"].update(vocab=[])), "vocab is no JSON object"),
+    ("smolvlm", in_file("tokenizer.json", lambda facts: facts.update(model=[])), "model is no JSON object"),
+    ("smolvlm", merges(), "model lists no merges"),
+    ("smolvlm", merges("th"), "the merge 'th' does not have two parts"),
+    ("smolvlm", merges(["t", 7]), "the merge .* does not have two parts"),
+    ("smolvlm", merges("t h", "x y"), "the merge 'x y' is of tokens that the vocabulary does not have"),
+    ("smolvlm", in_text(bos_token_id=-7), "bos_token_id is -7, but must be an id of 0 to 319"),
+    ("smolvlm", in_text(pad_token_id=1000), "pad_token_id is 1000, but must be an id of 0 to 319"),
+    ("smolvlm", in_text(eos_token_id=[]), r"eos_token_id is \[\], but must be an id"),
+    ("smolvlm", in_file("tokenizer_config.json", lambda facts: facts.update(chat_template=7)), "chat template is no text"),
     ("smolvlm", shutil.rmtree, "config.json does not exist: name the folder"),
     ("smolvlm", removed("config.json"), "config.json does not exist: name the folder"),
     ("smolvlm", replaced("config.json", b"not json"), "config.json is no JSON: "),
@@ -73,7 +289,7 @@ BAD_FOLDERS = [
     ("smolvlm", replaced("config.json", b"[]"), "config.json is no JSON object"),
     ("smolvlm", replaced("config.json", b"{}"), "config.json has no model_type"),
     ("smolvlm", changed(model_type=["smolvlm"]), "says model_type .*: expected one of"),
-    ("smolvlm", changed(model_type="whisper"), "says model_type whisper: expected one of"),
+    ("smolvlm", changed(model_type="whisper"), "says model_type 'whisper': expected one of"),
     ("smolvlm", lacking("vision_config"), "config.json has no vision_config"),
     ("smolvlm", lacking("text_config"), "config.json has no text_config"),
     ("smolvlm", changed(text_config=7), "text_config is no JSON object"),
@@ -133,6 +349,27 @@ class ConverterTest(FolderTest):
 
     def convert(self, folder, *arguments):
         return subprocess.run(self.command(folder, *arguments), capture_output=True, text=True, timeout=120, check=False)
+
+    def convert_here(self, folder):
+        """The same in a fork of this process, which has the packages already: exit code, output and notes."""
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as notes:
+            child = os.fork()
+            if child == 0:
+                os.dup2(out.fileno(), 1)
+                os.dup2(notes.fileno(), 2)
+                sys.argv = list(map(str, self.command(folder)[2:]))
+                try:
+                    hf_to_gguf.main()
+                    os._exit(0)
+                except SystemExit as error:
+                    sys.stderr.flush()
+                    os._exit(error.code)
+                finally:
+                    os._exit(255)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            for file in (out, notes):
+                file.seek(0)
+            return status, out.read(), notes.read()
 
     def out(self):
         """What the folder holds."""
@@ -197,17 +434,18 @@ class ConverterTest(FolderTest):
 
     def test_a_bad_folder_gets_one_sentence_and_replaces_nothing(self):
         (self.folder / "out").mkdir()
-        for name in NAMES:
-            (self.folder / "out" / name).write_text("good")
         for number, (family, change, sentence) in enumerate(BAD_FOLDERS):
+            for name in NAMES:
+                (self.folder / "out" / name).write_text("good")
             with self.subTest(number=number, sentence=sentence):
                 folder = self.folder / f"{number}"
                 write_folder(folder, family)
                 change(folder)
-                done = self.convert(folder)
-                self.assertEqual((done.returncode, done.stdout), (RUNTIME, ""))
-                self.assertRegex(done.stderr, rf"\A[^\n]*{sentence}[^\n]*\n\Z")
-                self.assertEqual(self.out(), {name: b"good" for name in NAMES})
+                code, out, notes = self.convert_here(folder)
+                self.assertEqual((code, out), (BAD_INPUT, ""), notes)
+                self.assertRegex(notes, rf"\A[^\n]*({sentence})[^\n]*\n\Z")
+                self.assertLess(len(notes), 1100)
+                self.assertTrue(self.out() == {name: b"good" for name in NAMES}, "files were replaced or left")
 
     def test_a_place_that_cannot_be_written_keeps_both_files(self):
         write_folder(self.folder / "good", "smolvlm")
@@ -215,7 +453,7 @@ class ConverterTest(FolderTest):
         (self.folder / "out" / NAMES[1]).write_text("good")
         done = self.convert(self.folder / "good")
         self.assertEqual(done.returncode, RUNTIME)
-        self.assertRegex(done.stderr, rf"\A[^\n]*{NAMES[0]} is a folder: choose another[^\n]*\n\Z")
+        self.assertRegex(done.stderr, rf"\A[^\n]*{NAMES[0]}: is a folder: choose another[^\n]*\n\Z")
         self.assertEqual(self.out(), {NAMES[1]: b"good"})
         shutil.rmtree(self.folder / "out")
         (self.folder / "out").write_text("")

@@ -3,6 +3,8 @@ rotation of its own, and norms whose weights are stored minus 1."""
 
 from gguf import RopeScalingType
 
+from source_json import Facts
+
 # What transformers assumes when config.json leaves a key out.
 TEXT_DEFAULTS = {"model_type": "gemma3_text", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
                  "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "rms_norm_eps": 1e-6,
@@ -58,9 +60,9 @@ def add_rotations(writer, text):
             raise SystemExit(f"the rope scaling {scaling} of {kind} is not supported")
         if scaling == "linear":
             writer.add_rope_scaling_type(RopeScalingType.LINEAR)
-            writer.add_rope_scaling_factor(float(ropes[kind]["factor"]))
-    writer.add_rope_freq_base(float(ropes[GLOBAL]["rope_theta"]))
-    writer.add_float32("gemma3.rope.freq_base_swa", float(ropes[LOCAL]["rope_theta"]))
+            writer.add_rope_scaling_factor(Facts(text.place, ropes[kind]).positive("factor"))
+    writer.add_rope_freq_base(Facts(text.place, ropes[GLOBAL]).positive("rope_theta"))
+    writer.add_float32("gemma3.rope.freq_base_swa", Facts(text.place, ropes[LOCAL]).positive("rope_theta"))
 
 
 def add_text_facts(writer, text):

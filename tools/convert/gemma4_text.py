@@ -4,6 +4,7 @@ import numpy as np
 
 from gemma3_text import GLOBAL, LOCAL, MOST_WINDOW, window_period
 from gguf_file import add_linear, add_tensor
+from source_json import Facts
 
 # What transformers assumes when config.json leaves a key out.
 TEXT_DEFAULTS = {"model_type": "gemma4_text", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
@@ -67,8 +68,8 @@ def add_text_facts(writer, text):
     check_variant(text)
     ropes, period, head = rotations(text), window_period(text), global_head(text)
     layers = text["num_hidden_layers"]
-    writer.add_rope_freq_base(float(ropes[GLOBAL]["rope_theta"]))
-    writer.add_float32("gemma4.rope.freq_base_swa", float(ropes[LOCAL]["rope_theta"]))
+    writer.add_rope_freq_base(Facts(text.place, ropes[GLOBAL]).positive("rope_theta"))
+    writer.add_float32("gemma4.rope.freq_base_swa", Facts(text.place, ropes[LOCAL]).positive("rope_theta"))
     writer.add_sliding_window(text.count("sliding_window", 1, MOST_WINDOW))
     writer.add_array("gemma4.attention.sliding_window_pattern", [(i + 1) % period != 0 for i in range(layers)])
     writer.add_uint32("gemma4.attention.shared_kv_layers", text["num_kv_shared_layers"])

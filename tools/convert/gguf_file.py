@@ -7,6 +7,7 @@ FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTL
               "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
 WEIGHT_TYPES = {"f32": Type.F32, "f16": Type.F16, "q8_0": Type.Q8_0}
 Q8_0_BLOCK = 32
+F16_MOST = 65504
 
 
 def quantize_q8_0(array):
@@ -20,7 +21,17 @@ def quantize_q8_0(array):
     return packed.reshape(*array.shape[:-1], -1)
 
 
+def check_range(name, array, weight_type):
+    """F16 holds less than the types of published weights: what does not fit would become infinite."""
+    largest = {Type.F16: F16_MOST, Type.Q8_0: 127 * F16_MOST}.get(weight_type)
+    size = float(np.abs(array).max(initial=0))
+    if largest and size > largest:
+        raise SystemExit(f"the tensor {name} holds a value of {size:g}, and {weight_type.name} at most {largest:g}: "
+                         "convert with --outtype f32")
+
+
 def add_tensor(writer, name, array, outtype):
+    writer.shapes.check(name, array)
     weight_type = WEIGHT_TYPES[outtype]
     is_weight = name.endswith((".weight", ".weight.1"))  # the second frame of a patch kernel
     if array.ndim == 1 or not is_weight or "position_embd" in name:
@@ -28,6 +39,7 @@ def add_tensor(writer, name, array, outtype):
     elif weight_type == Type.Q8_0 and array.shape[-1] % Q8_0_BLOCK:
         weight_type = Type.F16
     array = np.ascontiguousarray(array)
+    check_range(name, array, weight_type)
     data = quantize_q8_0(array) if weight_type == Type.Q8_0 else gguf.quants.quantize(array, weight_type)
     writer.add_tensor(name, data, raw_dtype=weight_type)
 
@@ -39,8 +51,10 @@ def add_linear(writer, source, theirs, ours, outtype, change=lambda array: array
             add_tensor(writer, f"{ours}.{kind}", change(source.read(f"{theirs}.{kind}")), outtype)
 
 
-def open_writer(path, architecture, title, outtype):
+def open_writer(path, architecture, title, outtype, shapes):
+    """`shapes`: what its tensors are checked by, see Shapes."""
     writer = gguf.GGUFWriter(path, architecture)
+    writer.shapes = shapes
     writer.add_type("mmproj" if architecture == "clip" else "model")
     writer.add_name(title)
     writer.add_file_type(FILE_TYPES[outtype])

@@ -1,8 +1,8 @@
 """A Hugging Face folder: what it says about the model, and its tensors under one set of names."""
-import json
 from pathlib import Path
 
 from safetensors_folder import SafetensorsFolder
+from source_json import Facts, read_json
 
 # What transformers assumes when config.json leaves a key out.
 TEXT_DEFAULTS = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -12,45 +12,12 @@ MOST_WIDTH = 1 << 20
 UNREAD = ("position_ids", "rotary_emb.inv_freq", "mask_token")
 
 
-class Facts(dict):
-    """An object of a JSON file. Its errors name the file and the object, which are `place`."""
-
-    def __init__(self, place, facts):
-        if not isinstance(facts, dict):
-            raise SystemExit(f"{place} is no JSON object")
-        super().__init__(facts)
-        self.place = place
-
-    def __missing__(self, key):
-        raise SystemExit(f"{self.place} has no {key}")
-
-    def part(self, *names):
-        """The first of these objects that is there."""
-        name = next((name for name in names if self.get(name) is not None), names[0])
-        return Facts(f"{self.place}: {name}", self[name])
-
-    def count(self, key, least, most):
-        """The whole number under a key that must be there."""
-        value = self[key]
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise SystemExit(f"{self.place}: {key} is {value!r}, but must be a whole number of {least} to {most}")
-        return value
-
-
 def with_text_defaults(config, text_only, defaults):
     """The same config.json with what transformers assumes of the text model, whose facts are at the top in files of
     the model types `text_only`, which have no vision part."""
     text = config if config["model_type"] in text_only else config.part("text_config")
     tied = config.get("tie_word_embeddings", True)
     return Facts(config.place, {**config, "text_config": {**defaults, "tie_word_embeddings": tied, **text}})
-
-
-def read_json(path):
-    """The facts of a file, none if there is no such file."""
-    try:
-        return Facts(path, json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
-    except ValueError as error:
-        raise SystemExit(f"{path} is no JSON: {error}") from error
 
 
 class Source:
@@ -76,14 +43,20 @@ class Source:
         self.names = {}
         for name in self.tensors.names():
             theirs = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
-            self.names[prefixes.get(theirs, "") + name[len(theirs):]] = name
+            ours = prefixes.get(theirs, "") + name[len(theirs):]
+            if ours in self.names:
+                raise SystemExit(f"{self.folder} holds the tensor {ours} as {name} and as {self.names[ours]}")
+            self.names[ours] = name
         self.used = set()
 
-    def read(self, name):
+    def _theirs(self, name):
         if name not in self.names:
             raise SystemExit(f"{self.folder} has no tensor {name}: its layout is another than config.json says")
+        return self.names[name]
+
+    def read(self, name):
         self.used.add(name)
-        return self.tensors.read(self.names[name])
+        return self.tensors.read(self._theirs(name))
 
     def has(self, name):
         return name in self.names
@@ -92,9 +65,9 @@ class Source:
         """Tensors that the files need not hold."""
         self.used |= {name for name in self.names if name.startswith(prefixes)}
 
-    def rows(self, name):
-        """First extent of a tensor, without reading it."""
-        return self.tensors.rows(self.names[name])
+    def shape(self, name):
+        """Of a tensor that must be there, without reading it."""
+        return self.tensors.shape(self._theirs(name))
 
     def check_all_used(self):
         """A tensor nobody asked for means that the model is not what we take it for."""
@@ -123,4 +96,4 @@ class Source:
         kind = scaling.get("rope_type", scaling.get("type", "default"))
         if kind not in ("default", "dynamic", "mrope"):
             raise SystemExit(f"the rope scaling {kind} is not supported")
-        return float(rope.get("rope_theta", self.text.get("rope_theta", 10000.0)))
+        return Facts(self.text.place, {"rope_theta": 10000.0, **self.text, **rope}).positive("rope_theta")

@@ -4,6 +4,8 @@ import numpy as np
 import gemma4_text
 from gemma3_text import add_text_facts as add_gemma3_facts
 from gguf_file import add_linear, add_tensor, close_writer, open_writer
+from source_json import shown, whole_number
+from tensor_shapes import text_shapes
 from vocabulary import add_vocabulary
 
 # config.json's model_type: the architecture's name in GGUF.
@@ -42,6 +44,7 @@ OWN_LAYER_TENSORS = {"internlm2": INTERNLM2_LAYER_TENSORS, "gemma3": GEMMA3_LAYE
 ROTATES_NEIGHBOURS = ("llama", "internlm2")
 HAS_WINDOWS = ("gemma3_text", "gemma4_text")
 OPTIONAL = ("attn_q_norm", "attn_k_norm")
+MOST_HEAD, MOST_POSITIONS = 4096, 1 << 30
 OF_OWN_KEYS = ("attn_k", "attn_v", "attn_k_norm")  # not of layers that share keys and values
 
 
@@ -102,6 +105,33 @@ def embedding_name(architecture):
     return "text.tok_embeddings.weight" if architecture == "internlm2" else "text.embed_tokens.weight"
 
 
+def check_facts(source, architecture):
+    """Refuses sizes that no model has; more would be found by the shapes of its tensors."""
+    text = source.text
+    heads = text["num_attention_heads"]
+    kv_heads = text.count("num_key_value_heads", 1, heads) if text.get("num_key_value_heads") is not None else heads
+    if heads % kv_heads:
+        raise SystemExit(f"{text.place}: {kv_heads} key/value heads do not divide {heads} heads")
+    if text.get("head_dim") is not None:
+        text.count("head_dim", 2, MOST_HEAD)
+    elif text["hidden_size"] % heads:
+        raise SystemExit(f"{text.place}: {heads} heads do not divide {text['hidden_size']}")
+    head_dim = text.get("head_dim") or text["hidden_size"] // heads
+    if head_dim % 2:
+        raise SystemExit(f"{text.place}: heads of {head_dim} numbers cannot be turned in pairs")
+    text.count("max_position_embeddings", 1, MOST_POSITIONS)
+    text.positive("rms_norm_eps")
+    rows = source.shape(embedding_name(architecture))[0]
+    if text.get("vocab_size") is not None and text.count("vocab_size", 1, MOST_POSITIONS) != rows:
+        raise SystemExit(f"{text.place}: vocab_size is {text['vocab_size']}, and the embedding has {rows} rows")
+    sections = source.rope_sections()
+    if sections and (len(sections) != 3 or not all(whole_number(part, 0, head_dim) for part in sections)
+                     or sum(sections) != head_dim // 2):
+        raise SystemExit(f"{text.place}: mrope_section is {shown(sections)}, but must list 3 parts of {head_dim // 2}")
+    if architecture == "gemma4":
+        text.count("num_kv_shared_layers", 0, text["num_hidden_layers"] - 1)
+
+
 def add_facts(writer, source, architecture, rows):
     text = source.text
     heads, width = text["num_attention_heads"], text["hidden_size"]
@@ -135,8 +165,9 @@ def add_facts(writer, source, architecture, rows):
 def write_text_model(source, path, title, args):
     architecture = architecture_of(source)
     embedding = embedding_name(architecture)
-    rows = source.rows(embedding)
-    writer = open_writer(path, architecture, title, args.outtype)
+    check_facts(source, architecture)
+    rows = source.shape(embedding)[0]
+    writer = open_writer(path, architecture, title, args.outtype, text_shapes(source, architecture, rows))
     add_facts(writer, source, architecture, rows)
     add_vocabulary(writer, source, architecture, rows, args.pre_tokenizer)
     add_tensor(writer, "token_embd.weight", source.read(embedding), args.outtype)

@@ -2,10 +2,11 @@
 4's, whose characters merge, or the tokenizer.model or tokenizer.json of a SentencePiece one."""
 from gguf import TokenType
 
-from source import read_json
+from source_json import Facts, read_json, shown, whole_number
 
 SPECIAL_IDS = ("bos", "eos", "unk", "pad")
 GGUF_NAMES = {"unk": "unknown", "pad": "padding"}
+MOST_TOKENS, NO_TOKEN = 1 << 24, -1
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 # Marks of thoughts and calls in Gemma 4's answers, which readers of these look for.
 SHOWN = {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'}
@@ -31,8 +32,16 @@ def detect_pre_tokenizer(tokenizer, architecture):
     raise SystemExit(f"the pre-tokenizer {kinds} is not known: name one with --pre-tokenizer")
 
 
-def read_tokenizer(folder, tokenizer_config):
+def read_tokenizer(folder, tokenizer_config, rows):
     """tokenizer.json, or the same of the files that came before it: vocab.json and merges.txt."""
+    tokenizer = read_files(folder, tokenizer_config)
+    if "model" in tokenizer:
+        check_model(Facts(tokenizer.place, tokenizer).part("model"), rows)
+    check_added(tokenizer.place, tokenizer.get("added_tokens", []))
+    return tokenizer
+
+
+def read_files(folder, tokenizer_config):
     if (folder / "tokenizer.json").exists() or not (folder / "vocab.json").exists():
         return read_json(folder / "tokenizer.json")
     lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
@@ -40,7 +49,46 @@ def read_tokenizer(folder, tokenizer_config):
     added = [{"id": i, "content": text, "special": special}
              for i, (text, special) in added_tokens(folder, {}, tokenizer_config).items()]
     model = {"type": "BPE", "vocab": read_json(folder / "vocab.json"), "merges": merges}
-    return {"model": model, "added_tokens": added}
+    return Facts(folder / "vocab.json", {"model": model, "added_tokens": added})
+
+
+def check_id(place, text, number, rows):
+    if not isinstance(text, str) or not whole_number(number, 0, rows - 1):
+        raise SystemExit(f"{place}: the token {shown(text)} has the id {shown(number)}, but must have a text and an id of "
+                         f"0 to {rows - 1}, a row of the embedding")
+
+
+def check_model(model, rows):
+    """Refuses ids that are no rows or two tokens', and merges of tokens that are not there."""
+    vocabulary = model.part("vocab")
+    for text, number in vocabulary.items():
+        check_id(model.place, text, number, rows)
+    if len(set(vocabulary.values())) < len(vocabulary):
+        texts = {number: text for text, number in vocabulary.items()}
+        text = next(text for text, number in vocabulary.items() if texts[number] != text)
+        other = texts[vocabulary[text]]
+        raise SystemExit(f"{model.place}: the tokens {shown(text)} and {shown(other)} have the same id")
+    merges = model["merges"]
+    if not isinstance(merges, list) or not merges:
+        raise SystemExit(f"{model.place} lists no merges")
+    for merge in merges:
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+            raise SystemExit(f"{model.place}: the merge {shown(merge)} does not have two parts")
+        if any(text not in vocabulary for text in (*parts, "".join(parts))):
+            raise SystemExit(f"{model.place}: the merge {shown(merge)} is of tokens that the vocabulary does not have")
+
+
+def check_added(place, added):
+    """Ids past the embedding are looked at where they are used: files list tokens that models do not have."""
+    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
+        raise SystemExit(f"{place}: added_tokens must list objects")
+    texts = {}
+    for token in added:
+        text, number = token.get("content"), token.get("id")
+        check_id(place, text, number, MOST_TOKENS)
+        if texts.setdefault(number, text) != text:
+            raise SystemExit(f"{place}: the tokens {shown(texts[number])} and {shown(text)} have the same id")
 
 
 def token_tables(tokenizer, rows):
@@ -49,13 +97,28 @@ def token_tables(tokenizer, rows):
     for text, i in tokenizer["model"]["vocab"].items():
         texts[i], types[i] = text, TokenType.NORMAL
     for added in tokenizer["added_tokens"]:
-        texts[added["id"]] = added["content"]
-        types[added["id"]] = TokenType.CONTROL if added["special"] else TokenType.USER_DEFINED
+        number, text = added["id"], added["content"]
+        check_id(tokenizer.place, text, number, rows)
+        if texts[number] not in (None, text):
+            raise SystemExit(f"{tokenizer.place}: the tokens {shown(texts[number])} and {shown(text)} have the same id")
+        texts[number] = text
+        types[number] = TokenType.CONTROL if added.get("special") else TokenType.USER_DEFINED
     return [f"[PAD{i}]" if text is None else text for i, text in enumerate(texts)], types
+
+
+def check_special_ids(facts, rows):
+    """Refuses ids that are no tokens. Older files say -1 where there is no padding token."""
+    for name in SPECIAL_IDS:
+        value = facts.get(f"{name}_token_id")
+        ids = value if isinstance(value, list) and value else [value]
+        if value is not None and value != NO_TOKEN and not all(whole_number(i, 0, rows - 1) for i in ids):
+            raise SystemExit(f"{facts.place}: {name}_token_id is {shown(value)}, but must be an id of 0 to {rows - 1}")
 
 
 def special_ids(texts, tokenizer_config, source):
     """{bos, eos, unk, pad: id} as far as the folder names them: tokenizer_config first, then config.json."""
+    for facts in (source.text, source.config):
+        check_special_ids(facts, len(texts))
     by_text = {text: i for i, text in enumerate(texts)}
     out = {}
     for name in SPECIAL_IDS:
@@ -67,7 +130,7 @@ def special_ids(texts, tokenizer_config, source):
                 value = place.get(f"{name}_token_id")
         if isinstance(value, list):  # several end tokens: the first is the main one
             value = value[0]
-        if value is not None:
+        if value is not None and value != NO_TOKEN:
             out[name] = value
     return out
 
@@ -130,12 +193,12 @@ def derive_pieces(tokenizer):
     ranks = {}
     for left, right in merges:
         ranks.setdefault(left + right, len(ranks))
-    pieces = []
-    for text, _ in sorted(model["vocab"].items(), key=lambda item: item[1]):
+    pieces = [(f"[PAD{i}]", UNUSED_SCORE, TokenType.UNUSED) for i in range(max(model["vocab"].values()) + 1)]
+    for text, number in model["vocab"].items():
         is_byte = len(text) == 6 and text.startswith("<0x")
         is_unknown = text == (model.get("unk_token") or "<unk>")
         kind = TokenType.BYTE if is_byte else TokenType.UNKNOWN if is_unknown else TokenType.NORMAL
-        pieces.append((text, 0.0 if is_byte or is_unknown else -float(ranks.get(text, len(ranks))), kind))
+        pieces[number] = (text, 0.0 if is_byte or is_unknown else -float(ranks.get(text, len(ranks))), kind)
     stages = [tokenizer.get(stage) or {} for stage in ("normalizer", "pre_tokenizer")]
     stages += [inner for stage in stages for inner in stage.get("normalizers", [])]
     spaced = any(s.get("type") == "Prepend" or s.get("prepend_scheme", "never") != "never" for s in stages)
@@ -144,9 +207,13 @@ def derive_pieces(tokenizer):
 
 def added_tokens(folder, tokenizer, tokenizer_config):
     """{id: (text, whether it is a control token)} of tokens beside the pieces, wherever the folder lists them."""
-    listed = {i: (text, False) for text, i in read_json(folder / "added_tokens.json").items()}
+    first = read_json(folder / "added_tokens.json")
+    check_added(folder / "added_tokens.json", [{"id": i, "content": text} for text, i in first.items()])
+    listed = {i: (text, False) for text, i in first.items()}
     decoder = tokenizer_config.get("added_tokens_decoder", {})
-    for added in tokenizer.get("added_tokens", []) + [{"id": int(i), **token} for i, token in decoder.items()]:
+    decoded = [{"id": int(i), **Facts(f"{folder}: added_tokens_decoder", token)} for i, token in decoder.items()]
+    check_added(folder / "tokenizer_config.json", decoded)
+    for added in tokenizer.get("added_tokens", []) + decoded:
         listed[added["id"]] = (added["content"], bool(added.get("special")))
     return listed
 
@@ -155,6 +222,8 @@ def add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows):
     """Writes the pieces; returns the texts."""
     model = folder / "tokenizer.model"
     pieces, spaced = read_pieces(model) if model.exists() else derive_pieces(tokenizer)
+    if len(pieces) > rows:
+        raise SystemExit(f"{folder}: the tokenizer has {len(pieces)} pieces, and the embedding {rows} rows")
     pieces += [(f"[PAD{i}]", UNUSED_SCORE, TokenType.UNUSED) for i in range(len(pieces), rows)]
     for i, (text, special) in added_tokens(folder, tokenizer, tokenizer_config).items():
         if i < rows and pieces[i][2] != TokenType.UNKNOWN:
@@ -196,7 +265,7 @@ def add_vocabulary(writer, source, architecture, rows, pre_tokenizer):
     """Writes every tokenizer key. `rows` is the number of embedding rows."""
     folder = source.folder
     tokenizer_config = read_json(folder / "tokenizer_config.json")
-    tokenizer = read_tokenizer(folder, tokenizer_config)
+    tokenizer = read_tokenizer(folder, tokenizer_config, rows)
     model = tokenizer.get("model", {})
     if architecture == "gemma4":
         texts = add_spaced_pair(writer, folder, tokenizer, tokenizer_config, rows)
@@ -215,5 +284,7 @@ def add_vocabulary(writer, source, architecture, rows, pre_tokenizer):
     bos_text = texts[ids["bos"]] if "bos" in ids else None
     writer.add_add_bos_token(adds_bos(tokenizer, tokenizer_config, bos_text))
     template = chat_template(folder, tokenizer_config)
+    if template and not isinstance(template, str):
+        raise SystemExit(f"{folder}: the chat template is no text")
     if template:
         writer.add_chat_template(template)

@@ -5,7 +5,8 @@ import math
 from families import vision
 from gemma3_text import TEXT_DEFAULTS
 from gguf_file import add_linear, add_tensor
-from source import Facts, with_text_defaults
+from source import with_text_defaults
+from source_json import Facts
 
 MODEL_TYPES = ("gemma3", "gemma3_text")
 TEXT_ONLY = ("gemma3_text",)

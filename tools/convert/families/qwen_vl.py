@@ -4,12 +4,12 @@ import math
 
 from families import vision
 from gguf_file import add_linear, add_tensor
-from source import Facts
+from source_json import Facts, shown, whole_number
 
 MODEL_TYPES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 PREFIXES = {"model.language_model.": "text.", "language_model.model.": "text.", "language_model.lm_head.": "lm_head.",
             "model.visual.": "vision.", "visual.": "vision.", "model.": "text."}
-VISION_DEFAULTS = {"layer_norm_eps": 1e-6, "spatial_merge_size": 2}
+VISION_DEFAULTS = {"layer_norm_eps": 1e-6, "spatial_merge_size": 2, "window_size": 112}
 PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger"}
 ACTIVATIONS = {"qwen2_vl": "quick_gelu", "qwen2_5_vl": "silu", "qwen3_vl": "gelu_pytorch_tanh"}
 NOMINAL_SIDE = 560  # of towers without a table of positions, which have no size of their own
@@ -48,9 +48,19 @@ def arrange(config):
     return Facts(config.place, {**config, "text_config": text, "vision_config": arranged})
 
 
+def listed_layers(source, key, least):
+    """Numbers of layers of the tower, each once."""
+    vision = source.vision
+    layers = vision[key]
+    if not isinstance(layers, list) or len(layers) < least or not all(
+            whole_number(layer, 0, vision["num_hidden_layers"] - 1) for layer in layers) or len(set(layers)) < len(layers):
+        raise SystemExit(f"{vision.place}: {key} is {shown(layers)}, but must list layers of the tower")
+    return layers
+
+
 def window_pattern(source):
     """Every how many layers one attends to the whole picture."""
-    full = source.vision["fullatt_block_indexes"]
+    full = listed_layers(source, "fullatt_block_indexes", 1)
     pattern = full[0] + 1
     if full != list(range(pattern - 1, source.vision["num_hidden_layers"], pattern)):
         raise SystemExit(f"{source.vision.place}: fullatt_block_indexes {full} are not every {pattern}th layer")
@@ -81,11 +91,11 @@ def add_vision_facts(writer, source, kind):
         writer.add_uint32(f"clip.vision.image_{limit}_pixels", pixels)
     if kind == "qwen2_5_vl":
         writer.add_uint32("clip.vision.n_wa_pattern", window_pattern(source))
-        writer.add_uint32("clip.vision.window_size", facts.get("window_size", 112))
+        writer.add_uint32("clip.vision.window_size", facts.count("window_size", 1, vision.MOST_SIDE))
     if kind == "qwen3_vl":
-        layers = range(facts["num_hidden_layers"])
+        listed = listed_layers(source, "deepstack_visual_indexes", 0)
         writer.add_array("clip.vision.is_deepstack_layers",
-                         [layer in facts["deepstack_visual_indexes"] for layer in layers])
+                         [layer in listed for layer in range(facts["num_hidden_layers"])])
 
 
 def add_patches(writer, source, outtype):

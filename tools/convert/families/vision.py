@@ -1,6 +1,6 @@
 """What the vision halves of all families have in common."""
 from gguf_file import add_linear, add_tensor
-from source import Facts
+from source_json import Facts, shown, whole_number
 
 # One layer of a SigLIP or CLIP tower.
 LAYER_TENSORS = {
@@ -17,6 +17,7 @@ LAYER_TENSORS = {
 
 MOST_SIDE = 4096
 MOST_SCALE = 64
+LEAST_DEVIATION = 1e-6  # pixels are divided by it
 
 
 def side(facts, key):
@@ -30,13 +31,15 @@ def side(facts, key):
 def check_scale_factor(source, scale):
     """The projector joins squares of scale x scale patches."""
     patches = side(source.vision, "image_size") // side(source.vision, "patch_size")
-    if not 1 <= scale <= MOST_SCALE or patches % scale:
-        raise SystemExit(f"{source.config.place}: {patches} patches a side cannot be joined {scale} by {scale}")
+    if not whole_number(scale, 1, MOST_SCALE) or patches % scale:
+        raise SystemExit(f"{source.config.place}: {patches} patches a side cannot be joined {shown(scale)} by {shown(scale)}")
     return scale
 
 
 def add_facts(writer, source, projector, layers):
     vision = source.vision
+    if side(vision, "patch_size") > side(vision, "image_size"):
+        raise SystemExit(f"{vision.place}: patches of {vision['patch_size']} are larger than pictures")
     if vision["hidden_size"] % vision["num_attention_heads"]:
         raise SystemExit(f"{vision.place}: {vision['num_attention_heads']} heads do not divide {vision['hidden_size']}")
     writer.add_clip_has_vision_encoder(True)
@@ -47,10 +50,10 @@ def add_facts(writer, source, projector, layers):
     writer.add_vision_feed_forward_length(vision["intermediate_size"])
     writer.add_vision_block_count(layers)
     writer.add_vision_head_count(vision["num_attention_heads"])
-    writer.add_vision_attention_layernorm_eps(vision["layer_norm_eps"])
+    writer.add_vision_attention_layernorm_eps(vision.positive("layer_norm_eps"))
     writer.add_vision_projection_dim(source.text["hidden_size"])
-    writer.add_vision_image_mean(source.processor["image_mean"])
-    writer.add_vision_image_std(source.processor["image_std"])
+    writer.add_vision_image_mean(source.processor.numbers("image_mean", 3))
+    writer.add_vision_image_std(source.processor.numbers("image_std", 3, least=LEAST_DEVIATION))
 
 
 def add_layers(writer, source, layers, outtype):
