@@ -60,16 +60,16 @@ Status make_batch_invariant(const ocellus_limits& limits, EngineShape* s) {
 }
 
 /// One view at a time on devices that take rows in blocks: more would take memory and save nothing. A view of any size
-/// with the most rows is as large as one of a single line of them.
+/// with the most rows is as large as one of a single line. Invariant ones do not depend on which others are known.
 ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits, const DeviceTraits& device,
                         const PictureShape& pictures) {
   if (vision.any_size) {
     const Size line = {static_cast<int32_t>(pictures.reduction.encoded_rows) * vision.row_side(), vision.row_side()};
     return {vision, 1, line, pictures.clip_frames > 1 ? pictures.clip_group : 1};
   }
-  const int64_t all = int64_t{pictures.per_session} * pictures.views;
-  const int64_t wanted = limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
-  return {vision, device.in_blocks() ? 1 : std::min(wanted, all), vision.view_size()};
+  const bool alone = device.in_blocks() || (limits.batch_invariant != 0 && limits.kept_views > 0);
+  const int64_t wanted = alone ? 1 : limits.max_encode_views > 0 ? limits.max_encode_views : kDefaultViewBatch;
+  return {vision, std::min(wanted, int64_t{pictures.per_session} * pictures.views), vision.view_size()};
 }
 
 Status resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {

@@ -42,7 +42,10 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
 /// Plans rows that are not stored.
 PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& scratch, Queue& queue);
-/// Plans a chunk that sees only itself, from position 0 on, and of which only the images are stored.
+/// Plans a chunk of which only the images are stored: it stands in the prompt like that of plan_prefill.
+PrefillPlan plan_prefill_images(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                                const PrefillScratch& scratch, Queue& queue);
+/// The same for a chunk that sees only itself, from position 0 on.
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim,
                                const PrefillScratch& scratch, Queue& queue);
 

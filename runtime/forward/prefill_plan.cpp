@@ -123,6 +123,18 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
   }
 }
 
+/// Gives rows of images their slots, and those of text none.
+void place_images(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, const PrefillScratch& s,
+                  int32_t head_dim, PrefillPlan* plan, Queue& queue) {
+  const bool packs = s.compress.policy.compresses() && !s.join.on();
+  if (packs) plan->compress = plan_compression(chunk, first_position, cache, s.compress, queue);
+  SlotCursor cursor(chunk, cache, packs, head_dim, true);
+  const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
+    return cursor.next(piece, row, position);
+  };
+  place_rows(chunk, first_position, slot_of, s.slots.host, s.positions);
+}
+
 constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
 
 /// Uploads the logarithms of the rows' weights.
@@ -188,16 +200,23 @@ PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const Se
   return plan;
 }
 
+PrefillPlan plan_prefill_images(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
+                                const PrefillScratch& s, Queue& queue) {
+  PrefillPlan plan;
+  place_images(chunk, first_position, cache, s, head_dim, &plan, queue);
+  PastList past(cache, s, queue.traits(), &plan);
+  past.add_live();
+  plan.live_tiles = plan.past_tiles;
+  past.add_linked(chunk, cache);
+  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring(), .images = &cache}, s, queue);
+  return plan;
+}
+
 PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, int32_t head_dim, const PrefillScratch& s,
                                Queue& queue) {
   PrefillPlan plan;
-  const bool packs = s.compress.policy.compresses() && !s.join.on();
-  if (packs) plan.compress = plan_compression(chunk, 0, cache, s.compress, queue);
-  SlotCursor cursor(chunk, cache, packs, head_dim, true);
-  const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
-    return cursor.next(piece, row, position);
-  };
-  place_rows(chunk, 0, slot_of, s.slots.host, s.positions);
+  place_images(chunk, 0, cache, s, head_dim, &plan, queue);
   if (s.carry.on()) carry_no_change(s.carry, queue);
   plan.sees_ahead = plan_rows(chunk, {.images = &cache}, s, queue);
   return plan;

@@ -24,6 +24,9 @@ using LibraryKey = Hash128;
 
 /// The prompt before an image: a hash chain over its tokens and images.
 inline constexpr uint64_t kEmptyPrefix = 1;
+/// The part after which all before it were read: rows have the same bits again only if they are read in the same
+/// pieces. No token, and no number of columns.
+inline constexpr uint64_t kEndOfPiece = ~uint64_t{0};
 /// Extends the prefix by one part, a token or a hash.
 uint64_t prefix_of(uint64_t before, uint64_t part);
 

@@ -32,7 +32,8 @@ struct ConversationState {
   int64_t token_count = 0;              // tokens of text so far, answers included
   int64_t answer_begin = 0;             // number of the newest answer's first token
   uint64_t prompt_hash = kEmptyPrefix;  // hash over the text since the last answer
-  uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added: a picture read in its prompt is found by it
+  uint64_t prefix_hash = kEmptyPrefix;  // hash over all that was added, and over the ends of the pieces it was read in:
+                                        // a picture read in its prompt is found by it
 };
 
 /// A state to return to: the one kind of snapshot that sessions take.

@@ -333,6 +333,7 @@ void Generation::read_token(int32_t i, int64_t step) {
     cache.commit_text(1);
   }
   conversation(i).note_token(state.unread_token);
+  state.prefix_hash = prefix_of(state.prefix_hash, kEndOfPiece);
   state.unread_token = kNoToken;
   state.is_answerable = false;  // the last hidden row is the prompt's, no longer the newest
   ++state.next_position;

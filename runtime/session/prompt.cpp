@@ -168,6 +168,7 @@ Status read_rows(Conversation& conversation, Reuse& reuse) {
   state.next_position += chunk.position_count;
   state.row_count += chunk.tokens();
   state.is_answerable = chunk.ends_with_row();
+  state.prefix_hash = prefix_of(state.prefix_hash, kEndOfPiece);
   stats.rows += static_cast<int32_t>(chunk.tokens());
   stats.image_rows += static_cast<int32_t>(chunk.tokens() - chunk.text_count + chunk.linked_rows);
   engine.note_cache_use();

@@ -128,8 +128,6 @@ class Prompt final : private ChunkHolder, private PromptSink {
   Status prepare_picture(const ViewPlan& plan, const PictureRole& role);
   Status begin_picture(const ViewPlan& plan, const PictureRole& role);
   Status end_picture(Status status, const Checkpoint& before);
-  Status add_in_context(const Picture& picture, const ViewPlan& plan);
-  Status read_in_context(const Picture& picture, const ViewPlan& plan, const EntryFacts& facts);
 
   Conversation& conversation_;
   Room& room_;

@@ -5,6 +5,14 @@
 
 namespace ocellus {
 
+namespace {
+
+/// Waiting rows that are read once more with every image after them that is read in its prompt: see Reuse. A prompt is
+/// cut where there are as many, whether the image is found or not.
+constexpr int64_t kMostRowsAgain = 64;
+
+}  // namespace
+
 Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "add image");
@@ -17,8 +25,7 @@ Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
   if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
-  if (shape.reuse.in_context()) return end_picture(add_in_context(picture, plan), before);
-  if (reuse_.links()) return end_picture(reuse_.link(picture, plan, chunk()), before);
+  if (reuse_.links() || shape.reuse.in_context()) return end_picture(reuse_.link(picture, plan, chunk()), before);
   int32_t ordinal = before.images;
   // Beside linked images every image has its blocks from the beginning: see reserve_rows.
   if (shape.reuse.links() && !shape.reuse.staged) {
@@ -90,8 +97,10 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role) {
                         shape.pictures.per_session);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(room_.check(need, waiting()));
-  const int64_t rows = text_rows + (reuse_.links() ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
-  return chunk().room() < rows ? read_and_borrow() : Status();
+  const bool in_context = shape.reuse.in_context(), links = reuse_.links() && !in_context;
+  const int64_t rows = text_rows + (links ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
+  const bool reads = chunk().room() < rows || (in_context && chunk().row_count >= kMostRowsAgain);
+  return reads ? read_and_borrow() : Status();
 }
 
 /// Tokenises the text before a picture; that after it waits.
@@ -113,39 +122,6 @@ Status Prompt::end_picture(Status status, const Checkpoint& before) {
   }
   const CachePolicy& policy = engine.shape().policy;
   return policy.compresses() && policy.when == CompressAt::kImageEnd ? read() : Status();
-}
-
-/// Prefix caching, in blocks of one image: an image is read in its prompt, after everything before it, and comes from
-/// the library if exactly the same precedes it again. Its slots are then those of a prompt that is read as a whole. The
-/// text between images is read in any case: it is short in comparison.
-Status Prompt::add_in_context(const Picture& picture, const ViewPlan& plan) {
-  EntryFacts facts;
-  bool found = false;
-  OCELLUS_TRY(reuse_.identify(picture, plan, &facts));
-  const Status status = reuse_.recall(facts, plan, chunk(), &found);
-  if (reuse_.library() != nullptr) conversation_.stats().note_search(found);
-  OCELLUS_TRY(status);
-  if (!found) OCELLUS_TRY(read_in_context(picture, plan, facts));
-  uint64_t& prefix = conversation_.state().prefix_hash;
-  for (const uint64_t part : {facts.content.high, facts.content.low, static_cast<uint64_t>(facts.tile_cols)})
-    prefix = prefix_of(prefix, part);
-  return conversation_.engine().queue().status();
-}
-
-/// Reads everything before the image, and then the image by itself, so that its slots do not depend on the division of
-/// its prompt into chunks: packed images are seen as packed.
-Status Prompt::read_in_context(const Picture& picture, const ViewPlan& plan, const EntryFacts& facts) {
-  int32_t ordinal = 0;
-  OCELLUS_TRY(read_and_borrow());
-  const int64_t start = now_ns();
-  OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
-  reuse_.prepare_to_keep(ordinal);
-  OCELLUS_TRY(pictures_.add(picture, plan, ordinal, chunk()));
-  OCELLUS_TRY(pictures_.encode());
-  reuse_.note_embedding(chunk());
-  OCELLUS_TRY(read_and_borrow());
-  reuse_.keep_image(facts, ordinal, elapsed_ms(start, now_ns()), chunk());
-  return {};
 }
 
 }  // namespace ocellus

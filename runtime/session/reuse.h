@@ -1,6 +1,6 @@
 // Reuse: pictures that are not computed in place. A picture is linked (computed alone, once, and seen at any position),
-// or found as it was read in a prompt with the same beginning. Both may be read from and written to the session's image
-// library. A prompt calls this; it adds to its chunk rows that are computed in place, and links.
+// or, by prefix caching, linked as it was read in a prompt with the same beginning. Both may be read from and written
+// to the session's image library. A prompt calls this; it adds to its chunk rows that are computed in place, and links.
 //
 //   the library, entries by key, search    reuse.cpp
 //   reading and writing entries            reuse_library.cpp
@@ -59,16 +59,8 @@ class Reuse {
   // reserved: a prompt releases them when it restores its state.
   /// Links a picture, from the library or read alone.
   Status link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
-  /// Adds an entry by its facts. *found is false, and nothing is added, if there is none.
-  Status recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk, bool* found);
   /// Links an entry found by its key: it must exist.
   Status link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk);
-
-  // Identifies a picture that is read in its prompt, to be stored and shared afterwards as image number `ordinal`.
-  Status identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
-  void prepare_to_keep(int32_t ordinal);
-  void note_embedding(const PromptChunk& chunk);
-  void keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
 
   // Functions that read a prompt's chunk.
   /// Chooses the linked rows that are computed in place, if that depends on the prompt.
@@ -79,14 +71,20 @@ class Reuse {
  private:
   EntryWish wish_for(const EntryFacts& facts) const;
   Status embed(const uint8_t* bytes, int64_t byte_count);
+  Status identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
+  void prepare_to_keep(int32_t ordinal);
+  void note_embedding(const PromptChunk& chunk);
+  void keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
+  Status recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk, bool* found);
   Status link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal);
   Status find_entry(const EntryFacts& facts, int load, const PromptChunk& chunk, int32_t* ordinal, bool* found);
   int64_t store_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
   Status load_entry(const EntryFacts& facts, int load, int32_t ordinal, const PromptChunk& chunk, bool* found);
   Status read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk);
+  Status read_in_context(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
   Status pick_rows(const ViewPlan& plan);
   void keep_picked_rows(const PromptChunk& chunk);
-  Status prefill_alone();
+  Status prefill_images(const PromptChunk& chunk, int64_t first_position);
   Status add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
 
   Conversation& conversation_;

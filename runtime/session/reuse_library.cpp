@@ -132,11 +132,15 @@ Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChu
   if (!found) {
     const int64_t start = now_ns();
     prepare_to_keep(*ordinal);
-    OCELLUS_TRY(read_alone(picture, plan, *ordinal, chunk));
+    OCELLUS_TRY(engine.shape().reuse.in_context() ? read_in_context(picture, plan, *ordinal, chunk)
+                                                  : read_alone(picture, plan, *ordinal, chunk));
     OCELLUS_TRY(engine.queue().finish());
     keep_image(facts, *ordinal, elapsed_ms(start, now_ns()), chunk);
   }
   ahead.finish_current();
+  uint64_t& prefix = conversation_.state().prefix_hash;
+  for (const uint64_t part : {facts.content.high, facts.content.low, static_cast<uint64_t>(facts.tile_cols)})
+    prefix = prefix_of(prefix, part);
   return engine.queue().status();
 }
 

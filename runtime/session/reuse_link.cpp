@@ -14,6 +14,9 @@
 namespace ocellus {
 namespace {
 
+/// The first position of rows that see nothing but each other.
+constexpr int64_t kAlone = -1;
+
 /// Adds the rows of a linked image to a chunk, in order: those in place become rows, the others links between them.
 class LinkedRows {
  public:
@@ -58,7 +61,7 @@ class LinkedRows {
 Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   int32_t ordinal = 0;
   Status status;
-  if (library_ != nullptr || shared_.planned()) {
+  if (library_ != nullptr || shared_.planned() || conversation_.engine().shape().reuse.in_context()) {
     status = link_known(picture, plan, chunk, &ordinal);
   } else {
     OCELLUS_TRY(conversation_.linked_cache().reserve_image(&ordinal));
@@ -83,7 +86,20 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
   OCELLUS_TRY(pick_rows(plan));
   keep_picked_rows(chunk);
   const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine.shape().reuse.blends();
-  return reads_all ? engine.queue().status() : prefill_alone();
+  return reads_all ? engine.queue().status() : prefill_images(alone, kAlone);
+}
+
+/// Prefix caching, in blocks of one image. The image is read after the rows that wait, which then wait as before: the
+/// prompt's rows are read in the same pieces, and so get the same bits, whether an image is found or not.
+Status Reuse::read_in_context(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
+  const PromptChunk::Mark waiting = chunk.mark();
+  conversation_.engine().memory().image_chunk.pick_count = 0;
+  OCELLUS_TRY(pictures_.add(picture, plan, ordinal, chunk));
+  OCELLUS_TRY(pictures_.encode());
+  note_embedding(chunk);
+  OCELLUS_TRY(prefill_images(chunk, conversation_.state().next_position));
+  chunk.rewind(waiting);
+  return {};
 }
 
 /// Chooses the rows of the waiting image that are computed in place.
@@ -144,20 +160,25 @@ void Reuse::keep_picked_rows(const PromptChunk& chunk) {
   }
 }
 
-Status Reuse::prefill_alone() {
+/// Fills the blocks of the chunk's only image that is not linked.
+Status Reuse::prefill_images(const PromptChunk& chunk, int64_t first_position) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "prefill image");
-  const PromptChunk& alone = engine.memory().image_chunk;
   const TextModel& text = engine.text();
+  SessionCache& cache = conversation_.linked_cache();
+  Queue& queue = engine.queue();
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();
   OCELLUS_TRY(engine.take_scratch(&scratch));
-  PrefillTimer timer(engine.queue());
-  const PrefillPlan plan =
-      plan_prefill_alone(alone, conversation_.linked_cache(), text.config.head_dim, scratch, engine.queue());
-  alone.embed_text(text, engine.queue());
-  OCELLUS_TRY(engine.run_prefill(alone.row_count, plan, scratch, &conversation_.stop()));
+  PrefillTimer timer(queue);
+  const int32_t head_dim = text.config.head_dim;
+  const PrefillPlan plan = first_position == kAlone
+                               ? plan_prefill_alone(chunk, cache, head_dim, scratch, queue)
+                               : plan_prefill_images(chunk, first_position, cache, head_dim, scratch, queue);
+  chunk.embed_text(text, queue);
+  if (first_position != kAlone) queue.join_transfers();  // images from the library
+  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
   return timer.finish(&conversation_.stats().prefill_ms);
 }
 

@@ -49,8 +49,9 @@ ocellus_limits keeping(ocellus_limits limits, int32_t views, float change = 0) {
 /// Engines on pictures of 3 x 3 tiles, 96 pixels wide and high, with the overview.
 struct TiledEngine {
   explicit TiledEngine(int32_t kept_views, float change = 0)
-      : engine(test::make_engine(pair().model, keeping(test::picture_limits(1, 16), kept_views, change))),
-        session(test::open_session(*engine)) {}
+      : TiledEngine(keeping(test::picture_limits(1, 16), kept_views, change)) {}
+  explicit TiledEngine(const ocellus_limits& limits)
+      : engine(test::make_engine(pair().model, limits)), session(test::open_session(*engine)) {}
 
   static const Pair& pair() {
     static const Pair made(VisionRecipe{.longest_edge = 96});
@@ -111,6 +112,19 @@ TEST_CASE("only the views in which something moved are encoded") {
     CHECK(moved.known == 8);
     kept.check_equal(moved.logits, read(plain.session, picture).logits);
   }
+}
+
+TEST_CASE("batch-invariant views have the same bits whichever others are known") {
+  ocellus_limits limits = keeping(test::picture_limits(1, 16), 10);
+  limits.batch_invariant = 1;
+  TiledEngine kept(limits), apart(limits);
+  TestPicture picture(96, 96);
+  CHECK(read(kept.session, picture).encoded == 10);
+  picture.pixels[0] ^= 0x40;
+  const Reading moved = read(kept.session, picture), alone = read(apart.session, picture);
+  CHECK(moved.encoded == 2);
+  CHECK(alone.encoded == 10);
+  CHECK(moved.logits == alone.logits);
 }
 
 TEST_CASE("the views that were used last stay, so that pictures may alternate if all their views are kept") {

@@ -87,8 +87,8 @@ TEST_CASE("a picture of any family that the library has as it was read is found 
     const Seen found = ask(session, "Look: ", test::wide_picture(), nullptr);
     test::check_hits(stored.answer, 0, 1);
     test::check_hits(found.answer, 1, 0);
-    CHECK(found.blocks == stored.blocks);
-    // The words after it are read without its rows, and few rows are multiplied otherwise than many.
+    check_same(stored, found);
+    // Alone its words are read without its rows, and few rows are multiplied otherwise than many.
     limits.library = 0;
     const std::unique_ptr<Engine> plain_engine = test::make_engine(model, limits);
     Session& plain = test::open_session(*plain_engine);
