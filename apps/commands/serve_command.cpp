@@ -48,7 +48,9 @@ constexpr char kServeHelp[] =
     "last two as in llama.cpp's server). GET /v1/models lists the model, GET /healthz and /metrics (Prometheus) report "
     "its state. Ctrl-C ends it.\n"
     "A session goes on from what it has read where a user's next prompt begins in the same way, up to its last picture "
-    "or the beginning of its last turn; cached_tokens counts that. Not with --kv-bits below 16, --evict, --reduce and "
+    "or the beginning of its last turn; cached_tokens counts that. With --batch-invariant answers are the same, bit by "
+    "bit, as if it had read all of it, and prompts are read picture by picture and turn by turn. Not with --kv-bits "
+    "below 16, --evict, --reduce and "
     "--reuse. Equal pictures are encoded once (--kept-views), except with --api-keys.\n"
     "Pictures before or after a message's text go first, as in `ocellus chat`. White space around answers is removed.\n"
     "With --library DIR, POST /v1/files (fields file, purpose, caption, expires_after[seconds]) keeps a picture for "
@@ -115,7 +117,8 @@ void choose_shared_images(int64_t images, CommonOptions* common) {
 std::string make_fingerprint(const Model& model, const ocellus_limits& limits) {
   const ocellus_model_facts& facts = model.facts;
   const std::string all = std::string(ocellus_version()) + '\n' + facts.name + '\n' + facts.weight_format + '\n' +
-                          std::to_string(facts.parameter_count) + '\n' + describe_policy(limits);
+                          std::to_string(facts.parameter_count) + '\n' + describe_policy(limits) + '\n' +
+                          std::to_string(limits.batch_invariant);
   char text[24];
   std::snprintf(text, sizeof text, "fp_%010llx", std::hash<std::string>()(all) & 0xff'ffff'ffffULL);
   return text;
@@ -166,6 +169,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.library = running.library.get();
   options.shares = running.limits.shared_images > 0;
   options.keeps_beginnings = !command.forgets && keeps_beginnings(running.limits);
+  options.same_bits = running.limits.batch_invariant != 0;
   options.owner = command.common.cache.owner;
   return options;
 }

@@ -254,21 +254,31 @@ void ChatScheduler::advance(const Job& job) {
 void ChatScheduler::read_prompt(const Job& job, bool* was_cancelled) {
   const std::vector<PromptStep> steps = list_steps(job->request, job->prompt_index());
   const std::span<const PromptStep> all(steps);
-  const size_t known = go_to_beginning(job, steps), mark = find_mark(steps);
+  size_t known = go_to_beginning(job, steps);
   if (job->is_prompts_first()) {
     const auto cached = static_cast<int32_t>(job->beginning.tokens);
     job->usage.cached_tokens += cached;
     job->usage.prompt_tokens += cached;
   }
-  if (!options_.keeps_beginnings || mark == known) {
-    return add_steps(job->session, model_, all.subspan(known), was_cancelled);
+  for (const size_t mark : marks_of(steps)) {
+    if (mark <= known) continue;
+    job->beginning = {};
+    add_steps(job->session, model_, all.subspan(known, mark - known), was_cancelled);
+    mark_session(job->session, was_cancelled);
+    job->beginning.set(job->user, all.first(mark));
+    (void)ocellus_session_count_tokens(job->session, &job->beginning.tokens);
+    known = mark;
   }
-  job->beginning = {};
-  add_steps(job->session, model_, all.subspan(known, mark - known), was_cancelled);
-  mark_session(job->session, was_cancelled);
-  job->beginning.set(job->user, all.first(mark));
-  (void)ocellus_session_count_tokens(job->session, &job->beginning.tokens);
-  add_steps(job->session, model_, all.subspan(mark), was_cancelled);
+  add_steps(job->session, model_, all.subspan(known), was_cancelled);
+}
+
+// The last place where the session may be marked; all of them, so that a prompt is read in the same pieces whatever the
+// session has read before, if answers are to have the same bits.
+std::vector<size_t> ChatScheduler::marks_of(const std::vector<PromptStep>& steps) const {
+  if (!options_.keeps_beginnings) return {};
+  std::vector<size_t> marks = list_marks(steps);
+  if (!options_.same_bits && marks.size() > 1) marks.erase(marks.begin(), marks.end() - 1);
+  return marks;
 }
 
 // Makes the session one that has read the first steps, and returns their number; else it is empty.

@@ -65,13 +65,20 @@ std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
   return steps;
 }
 
-size_t find_mark(const std::vector<PromptStep>& steps) {
-  if (!steps.empty() && steps.back().kind == StepKind::kTokens) return steps.size() - 1;
-  const auto last = std::find_if(steps.rbegin(), steps.rend(), [](const PromptStep& step) {
-    return step.kind == StepKind::kPicture || step.kind == StepKind::kClip || step.kind == StepKind::kEntry ||
-           step.kind == StepKind::kBegin;
-  });
-  return static_cast<size_t>(steps.rend() - last);
+std::vector<size_t> list_marks(const std::vector<PromptStep>& steps) {
+  std::vector<size_t> marks;
+  if (!steps.empty() && steps.back().kind == StepKind::kTokens) {
+    if (steps.size() > 1) marks.push_back(steps.size() - 1);
+    return marks;
+  }
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const StepKind kind = steps[i].kind;
+    if (kind == StepKind::kPicture || kind == StepKind::kClip || kind == StepKind::kEntry ||
+        kind == StepKind::kBegin) {
+      marks.push_back(i + 1);
+    }
+  }
+  return marks;
 }
 
 void Beginning::set(const std::string& owner, std::span<const PromptStep> steps) {

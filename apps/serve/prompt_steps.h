@@ -28,10 +28,10 @@ struct PromptStep {
 // Lists the steps of the index-th of the request's prompts, or of its conversation. They point into the request.
 std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index);
 
-// Returns the number of steps after which to mark the session: what comes before is likely to come again. In a
-// conversation, all up to the last picture or video of the last turn, or to its beginning; of a prompt, all tokens but
-// the last.
-size_t find_mark(const std::vector<PromptStep>& steps);
+// Returns the numbers of steps after which the session may be marked, ascending: what comes before may come again. In a
+// conversation, all up to a picture, a video or the beginning of a turn; of a prompt, all tokens but the last. Steps
+// that begin alike have the same places in their beginning.
+std::vector<size_t> list_marks(const std::vector<PromptStep>& steps);
 
 // The steps that a session has read up to its mark. Empty: it has no mark.
 struct Beginning {

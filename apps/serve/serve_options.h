@@ -33,6 +33,7 @@ struct ServeOptions {
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device
   bool keeps_beginnings = false;                 // sessions keep what they have read, for requests that begin alike
+  bool same_bits = false;                        // whatever they have read: --batch-invariant
   std::string owner;                             // the user of requests without a key of their own
   std::function<void()> enter;                   // called first on the engine's thread; may be empty
   std::function<void(const std::string&)> note;  // takes a line for the log; may be empty

@@ -158,8 +158,10 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
       ->group(group);
   command->add_flag("--lean", options->lean, "Use less scratch memory, at lower speed")->group(group);
   command
-      ->add_flag("--batch-invariant", options->batch_invariant,
-                 "The same answer, bit by bit, whatever is decoded beside it, at lower speed")
+      ->add_flag(
+          "--batch-invariant", options->batch_invariant,
+          "The same answer, bit by bit, whatever is decoded beside it, and in serve whatever was read before, at "
+          "lower speed")
       ->group(group);
 }
 

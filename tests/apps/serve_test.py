@@ -497,6 +497,47 @@ class Turns(ServeTest):
         self.assertLessEqual(ended.index("other"), 6)
 
 
+class SameBits(ServeTest):
+    flags = ["--sessions", 1, "--batch-invariant", "--images", 2, "--text-tokens", 2000]
+
+    def ask(self, messages, **fields):
+        """The tokens with their log-probabilities, and how many tokens of the prompt were known."""
+        status, answer = self.server.post({"max_tokens": 6, "logprobs": True, "messages": messages, **fields})
+        self.assertEqual(status, 200, answer)
+        tokens = [(one["token"], one["logprob"]) for one in answer["choices"][0]["logprobs"]["content"]]
+        return tokens, answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def test_an_answer_has_the_same_bits_whatever_its_session_has_read(self):
+        pictures = user(image_part(board("113")), LEFT, image_part(board("115")))
+        turns = [user("Tell me about the ring. " * 20), {"role": "assistant", "content": "A ring."}, pictures,
+                 {"role": "assistant", "content": "A large green star."}, user("Is it red?"),
+                 {"role": "assistant", "content": "No."}, user("What else is there?")]
+        other = [user("Something else, to take the session.")]
+        ways = [[other], [turns], [turns[:1]], [turns[:3]], [turns[:5]], [other, turns[:1], turns[:3]],
+                [turns[:3] + [{"role": "assistant", "content": "Two stars."}, user("Is it red?")]],
+                [turns[:2] + [user(image_part(board("113")), "And here?")]]]
+        sampled = {"temperature": 1, "seed": 7}
+        self.ask(other)
+        alone, cached = self.ask(turns, **sampled)
+        self.assertLess(cached, 8)
+        most = 0
+        for number, before in enumerate(ways):
+            self.ask(other)
+            for conversation in before:
+                self.ask(conversation, max_tokens=1)
+            again, cached = self.ask(turns, **sampled)
+            self.assertEqual(again, alone, (number, cached))
+            most = max(most, cached)
+        self.assertGreater(most, 200)
+
+    def test_the_fingerprint_tells(self):
+        plain = Server()
+        self.addCleanup(plain.stop)
+        body = {"messages": [user("Hello.")], "max_tokens": 1}
+        prints = [server.post(body)[1]["system_fingerprint"] for server in (self.server, plain)]
+        self.assertNotEqual(*prints)
+
+
 class Elsewhere(ServeTest):
     flags = ["--cors", "https://one.example", "--cors", "http://localhost:3000"]
 
