@@ -157,7 +157,7 @@ void add_day_options(CLI::App* command, DayOptions* day) {
               throw Failure(kExitUsage, "--library-size " + text + ": write a size, as in 256M.");
             day->quota.bytes = *bytes;
           },
-          "Maximum bytes of the frames kept (default: 256M)")
+          "Maximum bytes of the frames kept and of the library's catalogue (default: 256M)")
       ->option_text("SIZE")
       ->group(group);
   command

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -98,10 +99,10 @@ void DayFrames::add(const DayFrame& coming, const std::vector<uint8_t>& preview)
   if (found == 0) throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
   const bool is_new = item.tag_count == 0;
   DayFrame frame = make_frame(item, coming.at_ms, coming.caption, std::ssize(preview));
-  if (quota_.bytes > 0 && frame.bytes > quota_.bytes) {
+  if (quota_.bytes > 0 && frame.bytes + other_bytes() > quota_.bytes) {
     if (is_new) remove_entry(frame.key);
-    throw Failure(kExitOverBudget,
-                  "a frame takes more than the " + format_count(quota_.bytes, "byte") + " of --library-size.");
+    throw Failure(kExitOverBudget, "a frame and the library's catalogue take more than the " +
+                                       format_count(quota_.bytes, "byte") + " of --library-size.");
   }
   make_room(frame, is_new ? frame.bytes : 0);
   const FrameLabels labels(item, frame, quota_.age_ms);
@@ -113,7 +114,25 @@ void DayFrames::add(const DayFrame& coming, const std::vector<uint8_t>& preview)
     if (file.error() == 0 && file.append(preview.data(), std::ssize(preview))) file.finish();
     if (file.error() == 0) std::rename(file.temporary().c_str(), file.path().c_str());
   }
+  make_room(frame, is_new ? frame.bytes : 0);  // the catalogue may have grown
   insert(std::move(frame));
+}
+
+// The catalogue, and all else in the folder but entries and previews.
+int64_t DayFrames::other_bytes() const {
+  namespace fs = std::filesystem;
+  int64_t sum = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename();
+    std::error_code unknown;  // a file that was removed meanwhile
+    if (at.depth() == 0 && (name == "entries" || name == "previews")) at.disable_recursion_pending();
+    if (at->is_regular_file(unknown) && !at->is_symlink(unknown)) {
+      const auto bytes = at->file_size(unknown);
+      sum += unknown ? 0 : static_cast<int64_t>(bytes);
+    }
+  }
+  return sum;
 }
 
 int64_t DayFrames::sum_bytes() const {
@@ -128,7 +147,8 @@ void DayFrames::make_room(const DayFrame& coming, int64_t bytes) {
   while (quota_.age_ms > 0 && !frames_.empty() && frames_.front().at_ms < coming.at_ms - quota_.age_ms)
     drop(0, coming.key);
   if (quota_.bytes == 0) return;
-  while (!frames_.empty() && sum_bytes() + bytes > quota_.bytes) drop(choose(coming), coming.key);
+  const int64_t others = other_bytes();
+  while (!frames_.empty() && sum_bytes() + bytes + others > quota_.bytes) drop(choose(coming), coming.key);
 }
 
 // Returns the frame to remove before another comes.
@@ -209,8 +229,8 @@ std::vector<uint8_t> DayFrames::preview(const std::string& key) const {
 
 DayUse DayFrames::use() const {
   const std::lock_guard lock(mutex_);
-  if (frames_.empty()) return {};
-  return {frames_.size(), sum_bytes(), frames_.front().at_ms, frames_.back().at_ms};
+  if (frames_.empty()) return {.bytes = other_bytes()};
+  return {frames_.size(), sum_bytes() + other_bytes(), frames_.front().at_ms, frames_.back().at_ms};
 }
 
 }  // namespace ocellus::app

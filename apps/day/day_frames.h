@@ -36,14 +36,14 @@ enum class DayRule {
 };
 
 struct DayQuota {
-  int64_t bytes = 0;   // all frames together; 0: no limit
+  int64_t bytes = 0;   // all frames together, and the library's catalogue; 0: no limit
   int64_t age_ms = 0;  // against the newest frame; 0: no limit
   DayRule rule = DayRule::kRedundant;
 };
 
 struct DayUse {
   size_t frames = 0;
-  int64_t bytes = 0;
+  int64_t bytes = 0;                     // as in DayQuota
   int64_t oldest_ms = 0, newest_ms = 0;  // 0: there is none
 };
 
@@ -78,6 +78,7 @@ class DayFrames {
   void drop(size_t index, const std::string& kept_key);
   void remove_entry(const std::string& key);
   int64_t sum_bytes() const;
+  int64_t other_bytes() const;
   std::string preview_path(const std::string& key) const;
 
   const std::string folder_, owner_;

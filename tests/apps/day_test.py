@@ -85,11 +85,14 @@ class DayTest(FolderTest):
 
     def test_a_full_library_drops_redundant_or_the_oldest_frames(self):
         bytes_of_one = max(entry["bytes"] for entry in self.entries_of_a_watch())
+        quota = int(bytes_of_one * 2.5) + (self.library / "catalogue.sqlite").stat().st_size
         for drops in ("oldest", "redundant"):
             self.library = self.folder / drops
-            out = self.watch("--library-drops", drops, "--library-size", int(bytes_of_one * 2.5))
+            out = self.watch("--library-drops", drops, "--library-size", quota)
             state = lines_of(out, "end")[0]["day"]
-            self.assertLessEqual(state["bytes"], bytes_of_one * 2.5)
+            self.assertLessEqual(state["bytes"], quota)
+            # All that lies in the folder counts.
+            self.assertEqual(state["bytes"], sum(path.stat().st_size for path in self.library.rglob("*") if path.is_file()))
             captions = lines_of(out, "caption")
             self.assertEqual(state["newest_ms"], captions[-1]["at_ms"])
             self.assertEqual(state["oldest_ms"] == captions[0]["at_ms"], drops == "redundant")
@@ -133,7 +136,7 @@ class DayTest(FolderTest):
         out = self.watch("--library-size", 1000)
         notes = [note["text"] for note in lines_of(out, "note") if note["level"] == "error"]
         self.assertEqual(len(notes), 1)
-        self.assertRegex(notes[0], "a frame takes more than the 1,?000 bytes of --library-size")
+        self.assertRegex(notes[0], "a frame and the library's catalogue take more than the 1,?000 bytes of --library-size")
         self.assertEqual(self.entries(), [])
 
     def test_bad_input_is_refused_in_one_sentence(self):
