@@ -16,6 +16,10 @@ namespace ocellus {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda };
 
+/// Arithmetic of a CPU's products of half-precision values, where it has more than one: with what F16 holds of each, or
+/// rounded to bf16 where that is faster (Zen 4, AMX).
+enum class CpuMath : uint8_t { kF16, kBf16 };
+
 /// Properties that plans depend on: sizes of scratch, types of activations, and whether staged rows exist once or
 /// twice.
 struct DeviceTraits {
@@ -24,6 +28,7 @@ struct DeviceTraits {
   bool shares_memory = true;  // the device reads host rows directly: the CPU itself, usually GPUs on the same chip
   bool maps_weights = false;  // weights are host rows, too; GPUs on the same chip do not cache those: not usual
   bool lean = false;          // less scratch and more time
+  CpuMath cpu_math = CpuMath::kF16;
   /// A row of a decode step, of at most kInvariantRows, has the same bits whatever the others: "batch invariance". It
   /// takes time; steps of a few rows on the CPU are so anyway.
   bool batch_invariant = false;

@@ -11,6 +11,7 @@ Status StopSignal::check() const {
 DeviceTraits Queue::traits() const {
   DeviceTraits traits(pool_->thread_count());
   traits.lean = lean_;
+  traits.cpu_math = cpu_math_;
   traits.batch_invariant = batch_invariant_;
   if (cuda_ == nullptr) return traits;
   traits.kind = DeviceKind::kCuda;

@@ -62,6 +62,7 @@ class Queue {
   DeviceTraits traits() const;
   /// Makes later ops use little scratch; see DeviceTraits.
   void set_lean(bool lean) { lean_ = lean; }
+  void set_cpu_math(CpuMath math) { cpu_math_ = math; }
   /// Ops of decode steps are so; see DeviceTraits.
   void set_batch_invariant(bool invariant) { batch_invariant_ = invariant; }
   /// After use_cuda(), which takes what is usual for the GPU; see DeviceTraits.
@@ -165,6 +166,7 @@ class Queue {
   OpMemory* op_memory_ = nullptr;
   bool lean_ = false;
   bool batch_invariant_ = false;
+  CpuMath cpu_math_ = CpuMath::kF16;
   bool shares_memory_ = true;
   int64_t layers_begun_ = 0;
   bool copies_noted_ = false;

@@ -190,6 +190,14 @@ typedef enum ocellus_gpu_memory {
                                     larger than a GPU's memory, and are as slow as its bus, if it has one */
 } ocellus_gpu_memory;
 
+/* How a CPU multiplies half-precision weights, keys and values by many rows at once, where it has faster ways than f32.
+ */
+typedef enum ocellus_cpu_math {
+  OCELLUS_CPU_MATH_F16 = 0, /* with the precision of F16 or more: on CPUs with AMX as sums of two bf16, else in f32 */
+  OCELLUS_CPU_MATH_BF16 = 1 /* rounded to bf16 with AMX or, on AMD's, AVX512_BF16: faster, and some answers have other
+                               words; elsewhere as F16 */
+} ocellus_cpu_math;
+
 typedef enum ocellus_compress_at {
   OCELLUS_COMPRESS_PROMPT_END = 0,    /* after the whole prompt: the first token comes from exact attention */
   OCELLUS_COMPRESS_BEFORE_SUFFIX = 1, /* in end_turn, before the text after which the model answers */
@@ -224,6 +232,7 @@ typedef struct ocellus_limits {
   int32_t device_index;     /* number of the GPU */
   int32_t gpu_memory;       /* ocellus_gpu_memory */
   int32_t thread_count;     /* 0: one per available core */
+  int32_t cpu_math;         /* ocellus_cpu_math; F16 */
   int32_t max_sessions;     /* 1 */
   int32_t max_images;       /* per session; 1 */
   int32_t max_clip_frames;  /* frames of clips per session, besides the images, an odd number in one clip counted as one

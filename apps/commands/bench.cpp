@@ -407,6 +407,7 @@ nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, 
                                    {"threads", options.common.threads > 0 ? options.common.threads : usable_cores()},
                                    {"pictures", pictures},
                                    {"cache", describe_policy(running.limits)}};
+  if (running.limits.cpu_math == OCELLUS_CPU_MATH_BF16) object["cpu math"] = "bf16";
   if (options.kv_budget_bytes) object["kv budget"] = format_bytes(*options.kv_budget_bytes);
   if (options.visual_tokens > 0) object["sessions"] = options.batch;
   object["repetitions"] = options.repetitions;

@@ -133,7 +133,8 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"image_tiles", planned_tiles(model, limits)},
           {"image_rows", rows_per_image},
           {"whole_pixels", limits.max_whole_pixels},
-          {"lean", limits.lean != 0}};
+          {"lean", limits.lean != 0},
+          {"cpu_math", limits.cpu_math == OCELLUS_CPU_MATH_BF16 ? "bf16" : "f16"}};
 }
 
 nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,

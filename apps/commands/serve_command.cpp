@@ -118,7 +118,8 @@ std::string make_fingerprint(const Model& model, const ocellus_limits& limits) {
   const ocellus_model_facts& facts = model.facts;
   const std::string all = std::string(ocellus_version()) + '\n' + facts.name + '\n' + facts.weight_format + '\n' +
                           std::to_string(facts.parameter_count) + '\n' + describe_policy(limits) + '\n' +
-                          std::to_string(limits.batch_invariant);
+                          std::to_string(limits.batch_invariant) +
+                          (limits.cpu_math == OCELLUS_CPU_MATH_BF16 ? "\nbf16" : "");
   char text[24];
   std::snprintf(text, sizeof text, "fp_%010llx", std::hash<std::string>()(all) & 0xff'ffff'ffffULL);
   return text;

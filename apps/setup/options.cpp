@@ -49,6 +49,10 @@ void set_gpu_memory(CommonOptions* options, const std::string& name) {
       number_of("--gpu-memory", name, {"auto", "device", "shared", "mapped"}, "auto, device, shared or mapped");
 }
 
+void set_cpu_math(CommonOptions* options, const std::string& name) {
+  options->cpu_math = number_of("--cpu-math", name, {"f16", "bf16"}, "f16 or bf16");
+}
+
 void set_draft(CommonOptions* options, const std::string& name) {
   options->draft = static_cast<ocellus_draft>(
       number_of("--draft", name, {"auto", "off", "last", "lookup"}, "auto, last, lookup or off"));
@@ -104,6 +108,12 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
   command->add_option("--threads", options->threads, "Threads (default: one per core)")
       ->option_text("N")
       ->check(number_between(0, kMaxThreads))
+      ->group("Model");
+  command
+      ->add_option_function<std::string>(
+          "--cpu-math", [options](const std::string& name) { set_cpu_math(options, name); },
+          "How a CPU multiplies F16 weights: as exactly as F16 (default), or rounded to bf16 where that is faster")
+      ->option_text("f16|bf16")
       ->group("Model");
 }
 

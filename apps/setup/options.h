@@ -38,6 +38,7 @@ struct CommonOptions {
   int32_t synthetic_tokens = 0;         // replaces pictures; no common flag
   int32_t threads = 0;
   int32_t gpu_memory = OCELLUS_GPU_MEMORY_AUTO;
+  int32_t cpu_math = OCELLUS_CPU_MATH_F16;
   bool lean = false;
   bool batch_invariant = false;
   RealTimeOptions real_time;

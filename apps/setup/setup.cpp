@@ -164,6 +164,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.device_index = options.device_index;
   limits.gpu_memory = options.gpu_memory;
   limits.thread_count = options.threads;
+  limits.cpu_math = options.cpu_math;
   limits.max_tiles = options.image_tiles;
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
@@ -195,6 +196,8 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
     notes.push_back("--image-rows has no effect: this model's views have one size.");
   if (options.gpu_memory != OCELLUS_GPU_MEMORY_AUTO && !runs_on_gpu(options))
     notes.push_back("--gpu-memory has no effect: this runs on the CPU.");
+  if (options.cpu_math != OCELLUS_CPU_MATH_F16 && runs_on_gpu(options))
+    notes.push_back("--cpu-math has no effect: this runs on a GPU.");
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }

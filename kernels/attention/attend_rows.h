@@ -55,8 +55,8 @@ inline constexpr int64_t kRowBiasUnit = 64;
 ///             the scores q . k / sqrt(E) of the chunk's own rows. The logarithm of a number counts a row that often
 ///             (proportional attention: Bolya et al. 2023, equation 1). Only with one sequence
 /// Types       query, out activations. CPU: keys and values f16 read as f32, all arithmetic in f32; factors of products
-///             rounded to bf16 if has_pair_products(). CUDA: products of
-///             f16 (weights of the values rounded to f16), softmax (running maximum) and sums in f32
+///             rounded to bf16 with CpuMath::kBf16 if has_pair_products(). CUDA: products of f16 (weights of the values
+///             rounded to f16), softmax (running maximum) and sums in f32
 /// Divisible   E by 8, E <= kMaxHeadDim on CUDA and with shifted runs; H by G; H / G <= 64; on CUDA all rows start at
 ///             multiples of 16 bytes; sequences > 1 only without runs and causality, with first_row 0
 /// Aliasing    out may not overlap query

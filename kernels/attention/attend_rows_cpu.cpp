@@ -1,7 +1,7 @@
 // Flash attention (Dao et al. 2022) on vectors: one pass over the slots with a running maximum and sum.
 //
 // A task holds up to 64 columns: the query rows of one block times the query heads of one group. Blocks of 64 slots are
-// expanded to f32 once and serve all columns, rounded to bf16 where the CPU is faster with pairs of those. Scores are
+// expanded to f32 once and serve all columns, rounded to bf16 where that is wanted and the CPU is faster so. Scores are
 // stored as slots by columns, so that maximum, exponential and sum run down the columns without any reduction across
 // lanes.
 #include <algorithm>
@@ -74,9 +74,10 @@ struct TaskPlace {
 class QueryBlock {
  public:
   QueryBlock(const AttendRowsArgs& args, const AttendRowsPlan& plan, const TaskPlace& place,
-             const AttendRowsScratch& scratch)
+             const AttendRowsScratch& scratch, CpuMath math)
       : args_(args),
         s_(scratch),
+        pairs_(OCELLUS_PAIRS && math == CpuMath::kBf16 && has_pair_products()),
         dim_(args.rows.head_dim),
         group_(plan.group),
         kv_head_(place.kv_head),
@@ -339,18 +340,18 @@ class QueryBlock {
 
   const AttendRowsArgs& args_;
   const AttendRowsScratch s_;
-  const bool pairs_ = OCELLUS_PAIRS && has_pair_products();  // products of bf16, with sums in f32
+  const bool pairs_;  // products of bf16, with sums in f32
   const int64_t dim_, group_, kv_head_, sequence_, sequence_rows_, first_row_, rows_, columns_;
   HWY_ALIGN float angles_[kMaxHeadDim];  // angles of the current run
 };
 
 /// Runs task number `task`. Late blocks see the most slots; starting with them leaves small ones for the end.
 void attend_query_block(const AttendRowsArgs& args, const AttendRowsPlan& plan, int64_t task,
-                        const AttendRowsScratch& scratch) {
+                        const AttendRowsScratch& scratch, CpuMath math) {
   const int64_t heads = args.rows.heads;
   const int64_t block = plan.blocks - 1 - task / heads % plan.blocks;
   const TaskPlace place{task / (heads * plan.blocks), task % heads, block * plan.rows};
-  QueryBlock(args, plan, place, scratch).attend();
+  QueryBlock(args, plan, place, scratch, math).attend();
 }
 
 }  // namespace
@@ -388,9 +389,11 @@ void cpu::attend_rows(const AttendRowsArgs& args, Queue& queue) {
   const int64_t dim = args.rows.head_dim;
   const AttendRowsPlan plan = plan_attend_rows(args.query.rows / args.sequences, args.query_heads * args.sequences,
                                                heads, queue.thread_count());
+  const CpuMath math = queue.traits().cpu_math;
   queue.parallel(plan.blocks * heads, 1, [&](int64_t begin, int64_t end, int worker) {
     const AttendRowsScratch scratch(args.scratch.data + worker * AttendRowsScratch::bytes(dim), dim);
-    for (int64_t task = begin; task < end; ++task) HWY_DYNAMIC_DISPATCH(attend_query_block)(args, plan, task, scratch);
+    for (int64_t task = begin; task < end; ++task)
+      HWY_DYNAMIC_DISPATCH(attend_query_block)(args, plan, task, scratch, math);
   });
 }
 

@@ -19,8 +19,9 @@ enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu 
 /// Types       x f32 or activations; each out f32 or activations
 /// Arithmetic  CPU: F32/F16/BF16 weights, products and sums in f32. Block formats: x is rounded to int8 with one f32
 ///             scale per 32 inputs, products exact in int32 per group, scaled sums in f32.
-///             CPU, 8 rows and more, where it is faster (matmul_pairs.h): F16/BF16 weights and x as bf16, sums in f32;
-///             with AMX block formats, too.
+///             CPU, 8 rows and more, sums in f32: with AMX F16/BF16 weights as they are and x with 16 bits, as sums of
+///             two bf16, block formats and x as bf16. With CpuMath::kBf16, AMX and AVX512_BF16 of AMD: F16/BF16 weights
+///             and x as bf16.
 ///             CUDA, few rows: as on the CPU, except that for F32/F16/BF16 weights x and the weights are taken as f16;
 ///             three to eight rows, and all few rows if they are batch-invariant: x as f16 for all formats.
 ///             CUDA, many rows, weights not aligned to 16 bytes, K that 8 does not divide: x and decoded weights as

@@ -19,7 +19,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/matmul_cpu.cpp"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -29,6 +28,7 @@
 #endif
 #include "kernels/linear/matmul_codes-inl.h"
 #include "kernels/linear/matmul_floats-inl.h"
+#include "kernels/linear/matmul_parts-inl.h"
 #include "platform/round_up.h"
 
 #ifndef OCELLUS_KERNELS_MATMUL_WORK
@@ -60,15 +60,32 @@ void for_rows_together(int64_t rows, int64_t together, Queue& queue, const Body&
   });
 }
 
-// Sixteen consecutive rows of one of the matrices: the unit of work of a thread.
+// Calls body(matrix, first row, count, worker) for blocks of at most `rows` rows of all matrices.
+template <class Body>
+void for_blocks(const MatmulArgs& args, int64_t rows, Queue& queue, const Body& body) {
+  int64_t block_ends[3], blocks = 0;
+  for (int i = 0; i < args.count; ++i) block_ends[i] = blocks += divide_up(args.weights[i].rows, rows);
+  const int64_t grain = std::max<int64_t>(1, blocks / (8 * queue.thread_count()));
+  queue.parallel(blocks, grain, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t i = begin; i < end; ++i) {
+      int matrix = 0;
+      while (i >= block_ends[matrix]) ++matrix;
+      const int64_t first = rows * (i - (matrix == 0 ? 0 : block_ends[matrix - 1]));
+      body(matrix, first, static_cast<int>(std::min(rows, args.weights[matrix].rows - first)), worker);
+    }
+  });
+}
+
+// Consecutive rows of one of the matrices, sixteen or kPartRows: the unit of work of a thread.
 struct Block {
   const MatmulArgs& args;
   const InputCodes& codes;
   int matrix;
   int64_t first;
-  int count;           // 1..16
+  int count;           // 1..16 or 1..kPartRows
   std::byte* scratch;  // this thread's
   int64_t row_bytes;   // per matrix row; stored because its division costs as much as part of a row
+  bool pairs = false;  // multiplied as pairs of bf16
 
   const WeightView& weight() const { return args.weights[matrix]; }
   /// Row r of the block; after the end of the matrix, its last row again.
@@ -98,11 +115,12 @@ inline bool uses_panels(const MatmulArgs& args) {
   return OCELLUS_NATIVE_TARGET && args.input.rows >= kPanelInputs && has_native_products();
 }
 
-// True if all weights are multiplied as pairs of bf16.
-inline bool uses_pairs(const MatmulArgs& args) {
+// True if there are many rows, and vectors that bf16 wants, and the condition holds for the format of each weight.
+template <class Condition>
+bool uses_bf16(const MatmulArgs& args, const Condition& condition) {
   return OCELLUS_VNNI && args.input.rows >= kPanelInputs &&
          std::all_of(args.weights, args.weights + args.count,
-                     [](const WeightView& weight) { return multiplies_pairs(weight.format); });
+                     [&](const WeightView& weight) { return condition(weight.format); });
 }
 
 // Writes the block's outputs of input row t.
@@ -151,6 +169,30 @@ HWY_ATTR void round_input_pairs(const MatmulArgs& args, Queue& queue) {
   auto* out = reinterpret_cast<uint32_t*>(args.scratch.data);
   for_rows_together(input.rows, kRoundedTogether, queue, [&](int64_t t, int64_t count) {
     round_pairs(input.row(t), input.stride, count, input.cols, out + t * padded_pairs(input.cols));
+  });
+}
+
+// Half-precision weights by tiles of parts, of at most kPartInputs input rows.
+HWY_ATTR void multiply_part_tiles(const MatmulArgs& args, CpuMath math, Queue& queue) {
+  const int64_t inputs = args.input.rows, cols = args.input.cols, thread_bytes = part_thread_bytes(inputs, cols);
+  const PartTiles tiles(float_rows(args.input), math, args.scratch.data);
+  queue.parallel(part_blocks(inputs), 1, [&](int64_t begin, int64_t end, int) HWY_ATTR {
+    for (int64_t i = begin; i < end; ++i) tiles.round_input(i);
+  });
+  const InputCodes no_codes(nullptr, cols);
+  for_blocks(args, kPartRows, queue, [&](int matrix, int64_t first, int count, int worker) HWY_ATTR {
+    const WeightView& weight = args.weights[matrix];
+    const Block block{args, no_codes, matrix, first, count, nullptr, weight.row_bytes()};
+    const uint8_t* rows[kPartRows];
+    for (int r = 0; r < kPartRows; ++r) rows[r] = block.row(r);
+    const TileUse use;
+    tiles.multiply(weight.format, rows, count, args.scratch.data + part_bytes(inputs, cols) + worker * thread_bytes,
+                   multiply_parts, [&](int64_t t, int64_t panel, const float* sums) HWY_ATTR {
+                     Block part = block;
+                     part.first += panel * kPanelRows;
+                     part.count = static_cast<int>(std::min<int64_t>(kPanelRows, count - panel * kPanelRows));
+                     finish_panel(part, t, sums);
+                   });
   });
 }
 
@@ -211,7 +253,7 @@ HWY_ATTR WeightPanel fill_code_panel(const Block& block, uint8_t bias) {
 template <class Format>
 HWY_ATTR void multiply_code_panel(const Block& block) {
 #if OCELLUS_VNNI
-  if (uses_pairs(block.args)) {
+  if (block.pairs) {
     widen_panel(fill_code_panel<Format>(block, 0), block.weight().cols, pair_panel(block));
     return multiply_pair_panel(block);
   }
@@ -297,7 +339,7 @@ HWY_ATTR void multiply_float_block(const Block& block) {
 
 HWY_ATTR void multiply_block(const Block& block) {
 #if OCELLUS_VNNI
-  if (!is_block_format(block.weight().format) && uses_pairs(block.args)) return multiply_half_panel(block);
+  if (!is_block_format(block.weight().format) && block.pairs) return multiply_half_panel(block);
 #endif
   switch (block.weight().format) {
     case WeightFormat::kF32: return multiply_float_block<ReadF32>(block);
@@ -325,14 +367,18 @@ HWY_ATTR void multiply(const MatmulArgs& args, Queue& queue) {
   const int64_t cols = args.input.cols;
   const InputCodes codes(args.scratch.data, cols);
   std::byte* thread_scratch = args.scratch.data;
-  int64_t block_ends[3], blocks = 0;
-  bool coded = false;
-  for (int i = 0; i < args.count; ++i) {
-    block_ends[i] = blocks += divide_up(args.weights[i].rows, kPanelRows);
-    coded = coded || is_block_format(args.weights[i].format);
-  }
+  bool pairs = false;
+  bool coded = std::any_of(args.weights, args.weights + args.count,
+                           [](const WeightView& weight) { return is_block_format(weight.format); });
 #if OCELLUS_VNNI
-  if (uses_pairs(args)) {
+  const CpuMath math = queue.traits().cpu_math;
+  if (uses_bf16(args, multiplies_parts)) {
+    for (int64_t t = 0; t < args.input.rows; t += kPartInputs)
+      multiply_part_tiles(args.slice_rows(t, std::min(kPartInputs, args.input.rows - t)), math, queue);
+    return;
+  }
+  if (uses_bf16(args, [&](WeightFormat format) { return multiplies_pairs(format, math); })) {
+    pairs = true;
     round_input_pairs(args, queue);
     thread_scratch += pair_bytes(args.input.rows, cols);
     coded = false;
@@ -342,16 +388,9 @@ HWY_ATTR void multiply(const MatmulArgs& args, Queue& queue) {
     round_input(args, codes, queue);
     thread_scratch += code_bytes(args.input.rows, cols);
   }
-  const int64_t grain = std::max<int64_t>(1, blocks / (8 * queue.thread_count()));
-  queue.parallel(blocks, grain, [&](int64_t begin, int64_t end, int worker) HWY_ATTR {
-    for (int64_t i = begin; i < end; ++i) {
-      int matrix = 0;
-      while (i >= block_ends[matrix]) ++matrix;
-      const int64_t first = kPanelRows * (i - (matrix == 0 ? 0 : block_ends[matrix - 1]));
-      const auto count = static_cast<int>(std::min<int64_t>(kPanelRows, args.weights[matrix].rows - first));
-      multiply_block({args, codes, matrix, first, count, thread_scratch + worker * thread_scratch_bytes(cols),
-                      args.weights[matrix].row_bytes()});
-    }
+  for_blocks(args, kPanelRows, queue, [&](int matrix, int64_t first, int count, int worker) HWY_ATTR {
+    multiply_block({args, codes, matrix, first, count, thread_scratch + worker * thread_scratch_bytes(cols),
+                    args.weights[matrix].row_bytes(), pairs});
   });
 }
 
@@ -366,7 +405,8 @@ namespace {
 HWY_EXPORT(multiply);
 
 int64_t cpu_scratch_bytes(int64_t rows, int64_t cols, int thread_count) {
-  return std::max(code_bytes(rows, cols), pair_bytes(rows, cols)) + thread_count * thread_scratch_bytes(cols);
+  return std::max({code_bytes(rows, cols), pair_bytes(rows, cols), part_bytes(rows, cols)}) +
+         thread_count * std::max(thread_scratch_bytes(cols), part_thread_bytes(rows, cols));
 }
 
 }  // namespace

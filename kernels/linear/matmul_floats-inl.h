@@ -6,6 +6,7 @@
 #define OCELLUS_KERNELS_MATMUL_FLOATS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>

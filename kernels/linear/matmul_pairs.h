@@ -1,5 +1,6 @@
-// Products with many input rows by instructions that multiply pairs of bf16: of half-precision weights, and by the
-// tiles of AMX, which are faster than products of codes, of all but F32.
+// Products with many input rows by instructions that multiply pairs of bf16: of half-precision weights where that is
+// wanted, and by the tiles of AMX, which are faster than products of codes, of block formats. Half-precision weights
+// have tiles of their own (matmul_parts-inl.h).
 //
 //   y[t, n] = sum over pairs of  w[n, 2 i] * x[t, 2 i] + w[n, 2 i + 1] * x[t, 2 i + 1]
 //
@@ -11,16 +12,23 @@
 #include "kernels/base/pairs.h"
 #include "kernels/linear/matmul_codes.h"
 #include "kernels/linear/matmul_tiles.h"
+#include "platform/device.h"
+#include "quant/block_codes.h"
 #include "quant/weight_format.h"
 
 namespace ocellus {
 
+inline bool is_half_format(WeightFormat format) {
+  return format == WeightFormat::kF16 || format == WeightFormat::kBF16;
+}
 /// True if weights of the format are multiplied so, where there are vectors for VNNI. The functions below are only for
 /// such CPUs.
-inline bool multiplies_pairs(WeightFormat format) {
-  if (has_tile_products()) return format != WeightFormat::kF32;
-  return has_pair_products() && (format == WeightFormat::kF16 || format == WeightFormat::kBF16);
+inline bool multiplies_pairs(WeightFormat format, CpuMath math) {
+  if (has_tile_products()) return is_block_format(format);
+  return math == CpuMath::kBf16 && has_pair_products() && is_half_format(format);
 }
+/// True if half-precision weights are multiplied by tiles of their parts there.
+inline bool multiplies_parts(WeightFormat format) { return has_tile_products() && is_half_format(format); }
 
 /// Pairs of a row with the zeros at its end, and the bytes of an input row.
 constexpr int64_t padded_pairs(int64_t cols) { return round_up(divide_up(cols, 2), 32); }

@@ -2,7 +2,10 @@
 // once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "platform/round_up.h"
 
 namespace ocellus {
 
@@ -23,6 +26,44 @@ class TileUse {
   TileUse(const TileUse&) = delete;
   TileUse& operator=(const TileUse&) = delete;
 };
+
+/// 32-bit units of a tile, pairs of bf16 or sums, and columns of a tile of pairs.
+inline constexpr int64_t kTileUnits = 16 * kTileInputRows, kTileCols = 32;
+
+/// Bf16 values whose sum stands for a value: one has 8 bits of it, two have 16, of F16 weights all.
+struct TileParts {
+  int weights = 1, inputs = 1;
+};
+
+/// Products of a piece of the columns, of one or two panels of sixteen weight rows with one or two blocks of sixteen
+/// input rows. All but the products of both second parts, which are below what inputs lose.
+struct TileProduct {
+  int panels = 2, blocks = 2;
+  int64_t tiles = 0;                  // one for each kTileCols columns
+  TileParts parts;                    // {1, 1}, {1, 2} or {2, 2}
+  const uint32_t* weights = nullptr;  // [panels][tiles][parts][16 rows][16 pairs]
+  const uint32_t* inputs = nullptr;   // [blocks][tiles][parts][16 pairs][16 rows]
+  float* sums = nullptr;              // [blocks][panels][16 weight rows][16 input rows]
+  bool adds = false;                  // to the sums, which otherwise begin at zero
+};
+/// Wants a TileUse.
+void multiply_parts(const TileProduct& product);
+
+/// Input rows that share the parts made of weights; tiles of a piece of the columns, whose weights stay in the first
+/// cache; weight rows that are multiplied together.
+inline constexpr int64_t kPartInputs = 256, kPieceTiles = 8, kPartRows = 2 * 16;
+
+constexpr int64_t part_blocks(int64_t rows) { return divide_up(std::min(rows, kPartInputs), kTileInputRows); }
+/// Scratch of the parts of input rows, and that of each thread: parts of a piece of weights, then sums.
+constexpr int64_t part_bytes(int64_t rows, int64_t cols) {
+  return part_blocks(rows) * divide_up(cols, kTileCols) * 2 * 4 * kTileUnits;
+}
+constexpr int64_t part_weight_bytes(int64_t cols) {
+  return 2 * std::min(kPieceTiles, divide_up(cols, kTileCols)) * 2 * 4 * kTileUnits;
+}
+constexpr int64_t part_thread_bytes(int64_t rows, int64_t cols) {
+  return part_weight_bytes(cols) + 2 * part_blocks(rows) * 4 * kTileUnits;
+}
 
 /// Maximum input rows that are multiplied together.
 inline constexpr int64_t kMostTileInputs = 4 * kTileInputRows;

@@ -61,6 +61,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
     return OCELLUS_FAIL(Code::kBadArgument, "the limits were not set up by ocellus_limits_init");
   OCELLUS_TRY(check_range("the device", limits.device, OCELLUS_DEVICE_AUTO, OCELLUS_DEVICE_CUDA));
   OCELLUS_TRY(check_range("the GPU's memory", limits.gpu_memory, OCELLUS_GPU_MEMORY_AUTO, OCELLUS_GPU_MEMORY_MAPPED));
+  OCELLUS_TRY(
+      check_range("the CPU's arithmetic (cpu_math)", limits.cpu_math, OCELLUS_CPU_MATH_F16, OCELLUS_CPU_MATH_BF16));
   OCELLUS_TRY(check_range("the rows of a draft", limits.draft_rows, 0, kMostDraftRows));
   OCELLUS_TRY(check_range("the number of constraints", limits.max_constraints, 0, 256));
   if (limits.constraint_bytes != 0)

@@ -118,6 +118,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(check_budget(config.limits, plan->total_bytes));
   OCELLUS_TRY(resolve_shape(model, config.limits, &engine->shape_));
   engine->queue_.set_lean(engine->shape_.device.lean);
+  engine->queue_.set_cpu_math(engine->shape_.device.cpu_math);
   engine->model_ = &model;
   engine->log_ = {config.log, config.log_user};
   engine->threads_ = thread_settings(config, engine->shape_, *plan);

@@ -25,8 +25,7 @@ constexpr int64_t kLeastBlockSlots = 16;
 constexpr int64_t kDefaultViewBatch = 8;  // as fast for each view as 16, with half the scratch (tools/bench/NOTES.md)
 
 int available_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
+  cpu_set_t cores = {};
   if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
   return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
 }
@@ -35,6 +34,7 @@ int available_cores() {
 Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   s->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
   s->device.lean = limits.lean != 0;
+  s->device.cpu_math = limits.cpu_math == OCELLUS_CPU_MATH_BF16 ? CpuMath::kBf16 : CpuMath::kF16;
   const bool cuda =
       limits.device == OCELLUS_DEVICE_CUDA || (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
   if (!cuda) return {};
@@ -42,9 +42,9 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
   s->device_index = limits.device_index;
   s->device.kind = DeviceKind::kCuda;
-  const int32_t memory = limits.gpu_memory;
-  s->device.shares_memory = memory == OCELLUS_GPU_MEMORY_AUTO ? facts.integrated : memory != OCELLUS_GPU_MEMORY_DEVICE;
-  s->device.maps_weights = memory == OCELLUS_GPU_MEMORY_MAPPED;
+  s->device.shares_memory =
+      limits.gpu_memory == OCELLUS_GPU_MEMORY_AUTO ? facts.integrated : limits.gpu_memory != OCELLUS_GPU_MEMORY_DEVICE;
+  s->device.maps_weights = limits.gpu_memory == OCELLUS_GPU_MEMORY_MAPPED;
   return {};
 }
 

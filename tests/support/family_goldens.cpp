@@ -1,5 +1,6 @@
 #include "tests/support/family_goldens.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -16,12 +17,30 @@ ModelPair family_pair(const std::string& name) {
   return {folder + family["model"].get<std::string>(), folder + family["mmproj"].get<std::string>()};
 }
 
-double sampled_error(const std::vector<float>& got, const nlohmann::json& golden) {
+namespace {
+
+/// Empty if the golden has another shape.
+std::vector<float> sample(const std::vector<float>& got, const nlohmann::json& golden) {
   const int64_t rows = golden["shape"][0], cols = golden["shape"][1], stride = golden["stride"];
-  if (std::ssize(got) != rows * cols) return INFINITY;
   std::vector<float> samples;
-  for (int64_t i = 0; i < rows * cols; i += stride) samples.push_back(got[static_cast<size_t>(i)]);
-  return relative_error(samples.data(), golden["values"].get<std::vector<float>>());
+  for (int64_t i = 0; std::ssize(got) == rows * cols && i < rows * cols; i += stride)
+    samples.push_back(got[static_cast<size_t>(i)]);
+  return samples;
+}
+
+}  // namespace
+
+double sampled_error(const std::vector<float>& got, const nlohmann::json& golden) {
+  const std::vector<float> samples = sample(got, golden);
+  return samples.empty() ? INFINITY : relative_error(samples.data(), golden["values"].get<std::vector<float>>());
+}
+
+double sampled_distance(const std::vector<float>& got, const nlohmann::json& golden) {
+  const std::vector<float> samples = sample(got, golden), expected = golden["values"];
+  double largest = samples.size() == expected.size() ? 0.0 : INFINITY;
+  for (size_t i = 0; i < samples.size() && i < expected.size(); ++i)
+    largest = std::max(largest, std::abs(double{samples[i]} - double{expected[i]}));
+  return largest;
 }
 
 std::vector<int32_t> expanded_ids(const nlohmann::json& golden) {

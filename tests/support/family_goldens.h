@@ -19,6 +19,9 @@ ModelPair family_pair(const std::string& name);
 /// Relative error, Euclidean, of the values of a matrix that a golden holds; infinite if it has another shape.
 double sampled_error(const std::vector<float>& got, const nlohmann::json& golden);
 
+/// The largest difference of these values.
+double sampled_distance(const std::vector<float>& got, const nlohmann::json& golden);
+
 /// A golden's ids with -1 once for each row of a picture.
 std::vector<int32_t> expanded_ids(const nlohmann::json& golden);
 

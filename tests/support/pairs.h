@@ -1,4 +1,4 @@
-// What CPUs that multiply pairs of bf16 make of products of half-precision values.
+// What CPUs that multiply pairs of bf16 make of products.
 #pragma once
 
 #include <bit>
@@ -13,15 +13,31 @@ namespace ocellus::test {
 
 inline bool uses_best_target() { return (supported_targets() & HWY_AVX3_DL) != 0; }
 /// True if the CPU target in use multiplies such pairs in attention.
-inline bool attends_pairs() { return has_pair_products() && uses_best_target(); }
-/// True if it does in products of `rows` rows with weights of the format.
-inline bool takes_pairs(WeightFormat format, int64_t rows) {
-  return rows >= 8 && uses_best_target() && multiplies_pairs(format);
+inline bool attends_pairs(const Queue& queue) {
+  return !queue.on_cuda() && queue.traits().cpu_math == CpuMath::kBf16 && has_pair_products() && uses_best_target();
 }
-inline bool has_pairs() { return takes_pairs(WeightFormat::kF16, 8); }
+/// True if it does in products of `rows` rows with weights of the format; and if it makes two bf16 of each factor.
+inline bool takes_pairs(WeightFormat format, int64_t rows, CpuMath math = CpuMath::kF16) {
+  if (rows < 8 || !uses_best_target()) return false;
+  return multiplies_pairs(format, math) || (math == CpuMath::kBf16 && multiplies_parts(format));
+}
+inline bool takes_parts(WeightFormat format, int64_t rows) {
+  return rows >= 8 && uses_best_target() && multiplies_parts(format);
+}
+/// Error of a product of parts, and of its sum: a second part loses 2^-16 of an input at most.
+inline constexpr double kPartsError = 2.5e-5;
 
-/// True if keys, values, half-precision weights and what they are multiplied by are rounded on the way, on CUDA to f16.
-inline bool rounds_factors(const Queue& queue) { return queue.on_cuda() || has_pairs(); }
+/// Sets a queue's arithmetic for a while.
+class WithCpuMath {
+ public:
+  WithCpuMath(Queue& queue, CpuMath math) : queue_(queue) { queue_.set_cpu_math(math); }
+  ~WithCpuMath() { queue_.set_cpu_math(CpuMath::kF16); }
+  WithCpuMath(const WithCpuMath&) = delete;
+  WithCpuMath& operator=(const WithCpuMath&) = delete;
+
+ private:
+  Queue& queue_;
+};
 
 /// Rounds to nearest even.
 inline float as_bf16(float value) {

@@ -1,7 +1,5 @@
 #include "tests/support/tiled_pictures.h"
 
-#include "tests/support/pairs.h"
-
 namespace ocellus::test {
 
 void append_text(Parts& parts, const std::string& text) {
@@ -51,10 +49,7 @@ ocellus_limits picture_limits(int images, int text_tokens) {
   return limits;
 }
 
-double bound_on(Engine& engine, double cpu, double cuda) {
-  if (engine.queue().on_cuda()) return cuda;
-  return has_pairs() ? 2 * cuda : cpu;
-}
+double bound_on(Engine& engine, double cpu, double cuda) { return engine.queue().on_cuda() ? cuda : cpu; }
 
 const std::vector<TestPicture>& conversation_pictures() {
   static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};

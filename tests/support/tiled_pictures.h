@@ -73,8 +73,7 @@ Matrix reference_rows(const Model& model, const PreprocessConfig& config, const 
 
 ocellus_limits picture_limits(int images, int text_tokens);
 
-/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time. CPUs that round factors to bf16 get
-/// twice its bound.
+/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
 double bound_on(Engine& engine, double cpu, double cuda);
 
 /// Three pictures with text before, between and after them; the first two are adjacent.

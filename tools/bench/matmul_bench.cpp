@@ -1,18 +1,22 @@
 // Speed of the matrix product on the CPU, on shapes of the bundled model and of a 2.2B one.
 //
-//   matmul_bench [THREADS] [SECONDS PER ROW]
+//   matmul_bench [THREADS] [SECONDS PER ROW] [f16|bf16]
+//
+// With the last only rows of half-precision weights, which that arithmetic changes, and of F32.
 //
 // Each row reports the best of many calls: products and sums per second, and bytes of weights read per second.
 // Weights rotate through copies that together exceed the private caches, as the layers of a model do.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include "kernels/linear/fill_weights.h"
 #include "kernels/linear/matmul.h"
 #include "platform/clock.h"
+#include "quant/block_codes.h"
 
 namespace {
 
@@ -74,6 +78,14 @@ constexpr Shape kShapes[] = {
     {"2.2B: up", WeightFormat::kQ4_K, 4, 2048, {8192}},
     {"2.2B: up", WeightFormat::kQ4_K, 8, 2048, {8192}},
     {"2.2B: up", WeightFormat::kQ4_K, 16, 2048, {8192}},
+    {"2.2B: up", WeightFormat::kF16, 8, 2048, {8192}},
+    {"2.2B: up", WeightFormat::kF16, 16, 2048, {8192}},
+    {"2.2B: up", WeightFormat::kF16, 32, 2048, {8192}},
+    {"2.2B: up", WeightFormat::kF16, 128, 2048, {8192}},
+    {"2.2B: down", WeightFormat::kF16, 128, 8192, {2048}},
+    {"2.2B: up", WeightFormat::kBF16, 128, 2048, {8192}},
+    {"2.2B: up", WeightFormat::kF32, 8, 2048, {8192}},
+    {"2.2B: up", WeightFormat::kF32, 128, 2048, {8192}},
     {"2.2B: up", WeightFormat::kF16, 512, 2048, {8192}},
     {"2.2B: up", WeightFormat::kQ8_0, 512, 2048, {8192}},
     {"2.2B: up", WeightFormat::kQ4_0, 512, 2048, {8192}},
@@ -140,6 +152,9 @@ int main(int argument_count, char** arguments) {
     return 2;
   }
   Queue queue(pool);
-  for (const Shape& shape : kShapes) measure(shape, seconds, queue);
+  const char* math = argument_count > 3 ? arguments[3] : "";
+  if (std::strcmp(math, "bf16") == 0) queue.set_cpu_math(CpuMath::kBf16);
+  for (const Shape& shape : kShapes)
+    if (*math == '\0' || !is_block_format(shape.format)) measure(shape, seconds, queue);
   return 0;
 }

@@ -343,11 +343,12 @@ TEST_CASE("prefill over packed, moved and unevenly kept slots equals plain atten
           doctest::test_suite("long")) {
   for_each_shape([](const PackedShape& shape, uint64_t seed, Queue& queue) {
     RowsCase instance(shape, seed, queue);
-    const bool pairs = !queue.on_cuda() && test::attends_pairs();
-    if (!queue.on_cuda()) instance.check(instance.attend(false, queue), pairs ? kPairTolerance : 1e-5);
+    if (!queue.on_cuda()) instance.check(instance.attend(false, queue), 1e-5);
     const std::vector<float> out = instance.attend(true, queue);
-    instance.check(out, pairs ? kPairTolerance : 1e-2);
+    instance.check(out, 1e-2);
     CHECK(same_bits(instance.attend(true, queue), out));
+    const test::WithCpuMath as_bf16(queue, CpuMath::kBf16);
+    if (test::attends_pairs(queue)) instance.check(instance.attend(true, queue), kPairTolerance);
   });
 }
 

@@ -160,7 +160,7 @@ class RowsCase {
       const auto& [value, size] = expected[static_cast<size_t>(e)];
       // On CUDA every weight and then the result are rounded to f16, and weights below 2^-24 are lost. CPUs with pairs
       // round all factors to bf16; how far scores move depends on the signs of their terms.
-      const double of_floats = attends_pairs() ? kPairError * size : 3e-6;
+      const double of_floats = attends_pairs(queue_) ? kPairError * size : 3e-6;
       const double tolerance = out.is_half() ? 0x1p-11 * (size + std::abs(value)) + 1e-4 : of_floats;
       CAPTURE(t);
       CAPTURE(head);

@@ -78,6 +78,8 @@ TEST_CASE("attend_rows equals plain attention on every target, with the same bit
       instance.check_numbers(out);
       CHECK(same_bits(out, instance.attend(*two), shape));
       CHECK(same_bits(out, instance.attend(*three), shape));
+      const test::WithCpuMath as_bf16(*one, CpuMath::kBf16);
+      if (test::attends_pairs(*one)) instance.check_numbers(instance.attend(*one));
     });
   }
 }

@@ -11,12 +11,13 @@
 namespace ocellus::test {
 
 /// How a product takes its weights and its input, or (kHalfInput, kCodes) its input alone.
-enum class Taken : uint8_t { kFloats, kHalves, kPairs, kHalfInput, kCodes };
+enum class Taken : uint8_t { kFloats, kParts, kHalves, kPairs, kHalfInput, kCodes };
 
 /// `rows`: of the input of a product by matrices of one format.
 inline Taken how_taken(WeightFormat format, int64_t rows, bool on_cuda) {
   if (!on_cuda && takes_pairs(format, rows)) return Taken::kPairs;
   if (is_block_format(format)) return on_cuda && rows > 2 && rows <= 8 ? Taken::kHalfInput : Taken::kCodes;
+  if (!on_cuda && takes_parts(format, rows)) return Taken::kParts;
   return on_cuda ? Taken::kHalves : Taken::kFloats;
 }
 
@@ -34,7 +35,8 @@ struct TakenInput {
 inline TakenInput take_input(const std::vector<float>& x, int64_t cols, Taken how, double doubt) {
   const bool coded = how == Taken::kCodes;
   TakenInput taken{std::vector<double>(x.begin(), x.end()), std::vector<double>(x.size())};
-  for (size_t first = 0; first < x.size() && how != Taken::kFloats; first += static_cast<size_t>(coded ? 32 : cols)) {
+  for (size_t first = 0; first < x.size() && how != Taken::kFloats && how != Taken::kParts;
+       first += static_cast<size_t>(coded ? 32 : cols)) {
     const size_t end = first + static_cast<size_t>(coded ? 32 : cols);
     float largest = 0.0f;
     for (size_t i = first; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
@@ -75,7 +77,10 @@ inline Product multiply_reference(const TakenInput& x, const float* weights, int
 inline double limited(double value) { return std::clamp(value, -65504.0, 65504.0); }
 
 /// Sums of tensor cores over f16 are cut off, not rounded.
-inline double sum_error(Taken how, bool on_cuda) { return how == Taken::kCodes || !on_cuda ? 4e-6 : 2e-5; }
+inline double sum_error(Taken how, bool on_cuda) {
+  if (how == Taken::kParts) return kPartsError;
+  return how == Taken::kCodes || !on_cuda ? 4e-6 : 2e-5;
+}
 
 /// Counts outputs that are off by more than their error, and remembers the worst.
 struct Comparison {

@@ -24,8 +24,9 @@ using test::make_weights;
 using test::MatmulCase;
 using test::MatmulOptions;
 
-std::vector<float> run_on_cpu(const MatmulCase& c, int threads) {
+std::vector<float> run_on_cpu(const MatmulCase& c, int threads, CpuMath math = CpuMath::kF16) {
   test::TestQueue queue(threads);
+  queue->set_cpu_math(math);
   return c.run(*queue);
 }
 
@@ -55,11 +56,15 @@ struct Expected {
 };
 
 // True if the target in use multiplies the case's weights as pairs of bf16.
-bool takes_pairs(const MatmulCase& c) { return test::takes_pairs(c.weights[0].format, c.rows); }
+bool takes_pairs(const MatmulCase& c, CpuMath math = CpuMath::kF16) {
+  return test::takes_pairs(c.weights[0].format, c.rows, math);
+}
+bool takes_parts(const MatmulCase& c) { return test::takes_parts(c.weights[0].format, c.rows); }
 
 // The plain reference: weights decoded, everything else in double.
 std::vector<Expected> reference(const MatmulCase& c, bool pairs) {
   const bool coded = is_block_format(c.weights[0].format);
+  const double plain_error = !pairs && takes_parts(c) ? test::kPartsError : 2e-6;
   const RoundedInput rounded(c);
   std::vector<Expected> all;
   for (size_t matrix = 0; matrix < c.weights.size(); ++matrix) {
@@ -84,7 +89,8 @@ std::vector<Expected> reference(const MatmulCase& c, bool pairs) {
         const test::Addend extra = addend(c, matrix, t, n);
         const bool plain = c.options.activation == Activation::kNone;
         // Activations have slopes up to 1.13, and errors of their own below 1e-6.
-        const double tolerance = (plain ? 2e-6 : 3.5e-6) * (magnitude + extra.magnitude) + (plain ? 0.0 : 1e-6);
+        const double tolerance =
+            (plain ? 1.0 : 1.75) * plain_error * (magnitude + extra.magnitude) + (plain ? 0.0 : 1e-6);
         all.push_back({activated(c.options.activation, expected + extra.value),
                        activated(c.options.activation, exact + extra.value), tolerance,
                        rounding * 1.131 + tolerance,  // no input moved by more than half a step
@@ -115,7 +121,7 @@ void check_outputs(const std::vector<float>& actual, const std::vector<Expected>
 }
 
 double rounding_of(const MatmulCase& c, bool pairs) {
-  return pairs ? 6e-3 : is_block_format(c.weights[0].format) ? 3e-2 : 1e-5;
+  return pairs ? 6e-3 : is_block_format(c.weights[0].format) ? 3e-2 : 2e-5;
 }
 
 void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {
@@ -172,7 +178,8 @@ TEST_CASE("products agree with the double-precision reference for every format a
 
 TEST_CASE("products agree with the reference on every instruction set of this machine") {
   for_all_shapes([](const MatmulCase& c) {
-    const std::vector<Expected> of_pairs = takes_pairs(c) ? reference(c, true) : std::vector<Expected>();
+    const bool rounds = takes_pairs(c, CpuMath::kBf16);
+    const std::vector<Expected> of_pairs = rounds ? reference(c, true) : std::vector<Expected>();
     const std::vector<Expected> expected = reference(c, false);
     for (const int64_t bit : targets()) {
       const std::string target = hwy::TargetName(bit);
@@ -180,6 +187,9 @@ TEST_CASE("products agree with the reference on every instruction set of this ma
       const OnlyTarget only(bit);
       const bool pairs = takes_pairs(c);
       check_outputs(run_on_cpu(c, 2), pairs ? of_pairs : expected, rounding_of(c, pairs));
+      if (pairs || !takes_pairs(c, CpuMath::kBf16)) continue;
+      INFO("as bf16");
+      check_outputs(run_on_cpu(c, 2, CpuMath::kBf16), of_pairs, rounding_of(c, true));
     }
   });
 }

@@ -8,7 +8,6 @@
 #include "tests/support/cache_texts.h"
 #include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
-#include "tests/support/pairs.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
@@ -110,7 +109,7 @@ void check_choices(const Model& model, ocellus_limits limits, Ask ask) {
     limits.draft_rows = draft_rows;
     const auto engine = make_engine(model, limits);
     Session& session = open_session(*engine);
-    const bool rounds = test::rounds_factors(engine->queue());
+    const bool rounds = engine->queue().on_cuda();
     ask(session);
     const test::Answer plain = answer_of(session, default_params(20));
     for (const int32_t may_go_on : {1, 0}) {
@@ -170,7 +169,7 @@ TEST_CASE("log-probabilities equal the double-precision reference's, token by to
   }
   MESSAGE("largest difference " << worst << ", of the sum " << std::abs(scored.sum() - sum) << " of " << sum);
   // Keys and values may round to the neighbouring half float; on CUDA activations are f16 between operations.
-  const double bound = test::rounds_factors(small.engine->queue()) ? 5e-2 : 2e-3;
+  const double bound = small.engine->queue().on_cuda() ? 5e-2 : 2e-3;
   CHECK(worst < bound);
   CHECK(std::abs(scored.sum() - sum) < 4 * bound);
 }

@@ -12,7 +12,6 @@
 #include "tests/support/cache_texts.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/loaded_engine.h"
-#include "tests/support/pairs.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
@@ -49,7 +48,7 @@ void compare_exactly(const std::string& name, const TextRecipe& recipe) {
     best.first = std::min(best.first, error(kRows - 1));
     best.decode = std::min(best.decode, error(kRows));
   }
-  const double bound = test::rounds_factors(loaded.engine->queue()) ? kCudaExactBound : kExactBound;
+  const double bound = loaded.engine->queue().on_cuda() ? kCudaExactBound : kExactBound;
   CHECK(best.first < bound);
   CHECK(best.decode < bound);
 }

@@ -9,7 +9,6 @@
 
 #include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
-#include "tests/support/pairs.h"
 
 namespace ocellus {
 namespace {
@@ -80,7 +79,7 @@ TEST_CASE("an F16 pair matches the reference closely and answers identically") {
   }
   const std::string base = folder;
   compare({base + "/shapeboard-34m-f16.gguf", base + "/mmproj-shapeboard-34m-f16.gguf"},
-          {.image_rows = 2e-3, .first_logits = test::has_pairs() ? 1e-2 : 3e-3, .least_equal_answers = 14});
+          {.image_rows = 2e-3, .first_logits = 3e-3, .least_equal_answers = 14});
 }
 
 }  // namespace ocellus

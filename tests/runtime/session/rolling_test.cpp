@@ -11,7 +11,6 @@
 #include "kernels/rows/gather_rows.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
-#include "tests/support/pairs.h"
 #include "tests/support/pictures.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
@@ -319,7 +318,7 @@ TEST_CASE("what is left answers as if nothing else had ever been there" * doctes
       MESSAGE(talk.row_count() << " rows, " << talk.released() << " of text released, worst error " << worst);
       CHECK(talk.row_count() > 3 * kContext);
       CHECK(talk.released() > 100);
-      CHECK(worst < (test::rounds_factors(talk.engine().queue()) ? 2e-2 : 2e-3));
+      CHECK(worst < (talk.engine().queue().on_cuda() ? 2e-2 : 2e-3));
     }
   }
 }
@@ -353,7 +352,7 @@ TEST_CASE("the same when prompts are cancelled and the rules change on the way" 
       talk.check_span();
     }
     MESSAGE(talk.row_count() << " rows, " << talk.released() << " of text released, worst error " << worst);
-    CHECK(worst < (test::rounds_factors(talk.engine().queue()) ? 2e-2 : 2e-3));
+    CHECK(worst < (talk.engine().queue().on_cuda() ? 2e-2 : 2e-3));
     talk.session().reset();
     CHECK(test::FreeBlocks(talk.engine()) == all);
   }
@@ -378,7 +377,7 @@ TEST_CASE("a prompt so long that it pushed out its own beginning can be forgotte
       for (int i = 0; i < 4; ++i) {
         REQUIRE(talk.add_text(random, 3).ok());
         REQUIRE(talk.add_picture(2).ok());
-        CHECK(talk.error() < (test::rounds_factors(talk.engine().queue()) ? 2e-2 : 2e-3));
+        CHECK(talk.error() < (talk.engine().queue().on_cuda() ? 2e-2 : 2e-3));
         talk.check_span();
       }
       talk.check_answer(3);
