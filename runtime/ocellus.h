@@ -148,8 +148,9 @@ OCELLUS_API void ocellus_allocator_init(ocellus_allocator* allocator);
 /* As ocellus_model_open, with set-up memory from an allocator, which is copied; NULL: from operator new. */
 OCELLUS_API ocellus_status ocellus_model_open_with_allocator(const char* model_path, const char* mmproj_path,
                                                              const ocellus_allocator* allocator, ocellus_model** out);
-/* Opens a model without files: the exact shape of a public one ("SmolVLM-256M") with random weights in a file format
- * ("F16", "Q8_0", "Q4_K"); the error for an unknown name lists all. For questions about memory and speed. `layers`:
+/* Opens a model without files: the exact shape of a public one ("SmolVLM-256M") with random weights in files of a type
+ * ("F16", "Q8_0", "Q4_K_M") whose formats are mixed as llama.cpp's quantiser does; "Q4_K-pure": one format for all
+ * matrices. The error for an unknown name lists all. For questions about memory and speed. `layers`:
  * layers of the language model, and maximum of the vision part; 0: as many as the public model. */
 OCELLUS_API ocellus_status ocellus_model_open_shape(const char* name, const char* format, int32_t layers,
                                                     ocellus_model** out);

@@ -224,8 +224,9 @@ void add_make_model_command(CLI::App* program, Action* action) {
       ->required()
       ->option_text("NAME");
   command
-      ->add_option("--format", options->format,
-                   "Format of the weights, as F16 or Q4_K (default: Q8_0); an unknown name lists all")
+      ->add_option(
+          "--format", options->format,
+          "Type of the files, as F16 or Q4_K_M (default: Q8_0), mixed as llama.cpp does; an unknown name lists all")
       ->option_text("NAME");
   command
       ->add_option("--layers", options->layers,

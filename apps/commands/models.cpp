@@ -18,7 +18,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr const char* kFormats[] = {"F16", "Q8_0", "Q4_K"};
+constexpr const char* kFormats[] = {"F16", "Q8_0", "Q4_K_M"};
 constexpr int64_t kPictures[] = {1, 8};
 constexpr int32_t kTextTokens = 512;  // as plan
 constexpr double kGiB = 1 << 30;
@@ -88,7 +88,7 @@ std::string cell(const KnownModel& known, size_t format) {
 
 std::string table_text(const std::vector<KnownModel>& models) {
   Table table("lllrrr");
-  table.add_row({"model", "family", "files", "F16", "Q8_0", "Q4_K"});
+  table.add_row({"model", "family", "files", "F16", "Q8_0", "Q4_K_M"});
   table.add_rule();
   for (const KnownModel& known : models)
     table.add_row({known.names.name, known.has_vision ? known.names.family : "(text)",

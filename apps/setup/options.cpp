@@ -264,8 +264,9 @@ void add_shape_options(CLI::App* command, CommonOptions* options) {
                          ->excludes("--model")
                          ->group("Model");
   command
-      ->add_option("--format", options->shape_format,
-                   "Format of its weights, as F16 or Q4_K (default: Q8_0); an unknown name lists all")
+      ->add_option(
+          "--format", options->shape_format,
+          "Type of its files, as F16 or Q4_K_M (default: Q8_0), mixed as llama.cpp does; an unknown name lists all")
       ->option_text("NAME")
       ->needs(shape)
       ->group("Model");

@@ -82,14 +82,14 @@ Status Model::open(const char* model_path, const char* mmproj_path) {
   return prefix_failure(measure_delimiters(), model_path);
 }
 
-Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
+Status Model::open_shape(const ModelShape& shape, FileType type) {
   Buffer<uint8_t> header;
-  OCELLUS_TRY(describe_text_model(shape, format, &header));
+  OCELLUS_TRY(describe_text_model(shape, type, &header));
   OCELLUS_TRY(text_file_.open_header(std::move(header)));
   OCELLUS_TRY(prefix_failure(read_text(), shape.name));
   OCELLUS_TRY(choose_layout());
   if (!shape.has_vision()) return {};
-  OCELLUS_TRY(describe_vision_model(shape, format, &header));
+  OCELLUS_TRY(describe_vision_model(shape, type, &header));
   OCELLUS_TRY(vision_file_.open_header(std::move(header)));
   OCELLUS_TRY(prefix_failure(read_vision(), shape.name));
   return prefix_failure(measure_delimiters(), shape.name);
@@ -97,12 +97,12 @@ Status Model::open_shape(const ModelShape& shape, WeightFormat format) {
 
 Status Model::open_shape(const char* name, const char* format, int32_t layers) {
   const ModelShape* shape = nullptr;
-  WeightFormat weight_format = WeightFormat::kF16;
+  FileType type;
   OCELLUS_TRY(find_model_shape(name, &shape));
-  OCELLUS_TRY(find_shape_format(format, &weight_format));
+  OCELLUS_TRY(find_file_type(format, &type));
   ModelShape cut;
   OCELLUS_TRY(with_layers(*shape, layers, &cut));
-  return open_shape(cut, weight_format);
+  return open_shape(cut, type);
 }
 
 Status Model::read_text() {

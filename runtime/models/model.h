@@ -8,6 +8,7 @@
 #include "mm/views/preprocess.h"
 #include "platform/buffer.h"
 #include "quant/gguf.h"
+#include "runtime/models/file_type.h"
 #include "runtime/models/prompt_layout.h"
 #include "runtime/models/text_model.h"
 #include "runtime/ocellus.h"
@@ -32,7 +33,7 @@ class Model {
   Status open(const char* model_path, const char* mmproj_path);
   /// Opens a model of this shape without files; an engine gives it random weights. By name: see find_model_shape(), and
   /// with_layers().
-  Status open_shape(const ModelShape& shape, WeightFormat format);
+  Status open_shape(const ModelShape& shape, FileType type);
   Status open_shape(const char* name, const char* format, int32_t layers = 0);
 
   /// True if an engine gives it random weights.

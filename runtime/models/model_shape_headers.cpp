@@ -152,7 +152,7 @@ ShapeText title_of(const ModelShape& shape) {
 
 }  // namespace
 
-Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<uint8_t>* out) {
+Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_t>* out) {
   const TextConfig& c = shape.text;
   GgufHeaderWriter file;
   const auto count = [&](const char* key, int64_t value) {
@@ -194,7 +194,11 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   if (c.deepstack_layers > 0) count("n_deepstack_layers", c.deepstack_layers);
   count("vocab_size", c.vocabulary);
   add_vocabulary(shape, &file);
-  ShapeTensors tensors(&file, format);
+  ShapeTensors tensors(&file, {type,
+                               {.layers = c.layer_count,
+                                .value_layers = c.own_layers(),
+                                .group = c.query_heads / c.kv_heads,
+                                .tied = shape.tied}});
   tensors.matrix("", "token_embd", c.vocabulary, c.width);
   if (c.layer_input_width > 0) {
     const int64_t all = int64_t{c.layer_count} * c.layer_input_width;
@@ -209,7 +213,7 @@ Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<
   return file.finish(out);
 }
 
-Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffer<uint8_t>* out) {
+Status describe_vision_model(const ModelShape& shape, FileType type, Buffer<uint8_t>* out) {
   const VisionConfig& c = shape.vision;
   GgufHeaderWriter file;
   const auto count = [&](const char* key, int64_t value) { file.add_u32(ShapeText("clip.vision.%s", key), value); };
@@ -229,8 +233,8 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
   file.add_f32("clip.vision.attention.layer_norm_epsilon", c.epsilon);
   file.add_floats("clip.vision.image_mean", c.image_mean, 3);
   file.add_floats("clip.vision.image_std", c.image_std, 3);
-  // A convolution's rows have the width of a patch, too short for blocks.
-  const WeightFormat patch_format = format_info(format).block_elements == 1 ? format : WeightFormat::kF16;
+  const WeightFormat format = type.mixture == Mixture::kPure ? type.main : WeightFormat::kQ8_0;
+  const WeightFormat patch_format = format == WeightFormat::kF16 ? format : WeightFormat::kF32;
   const auto add_patches = [&](const char* name) {
     file.add_tensor(name, patch_format, {c.patch_size, c.patch_size, 3, c.width});
   };
@@ -241,7 +245,7 @@ Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffe
     file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.axis_positions, 2});
   else if (positions > 0)
     file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, positions});
-  ShapeTensors tensors(&file, format);
+  ShapeTensors tensors(&file, {format, {}});
   if (c.has_class_row) file.add_tensor("v.class_embd", WeightFormat::kF32, {c.width});
   for (int32_t layer = 0; layer < c.layer_count; ++layer) add_vision_layer(c, layer, &tensors);
   family_of(c)->describe(c, &file, &tensors);

@@ -128,23 +128,4 @@ Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {
   return {};
 }
 
-Status find_shape_format(const char* name, WeightFormat* out) {
-  NameList names;
-  for (int i = 0; i < kWeightFormatCount; ++i) {
-    const WeightFormatInfo& info = format_info(static_cast<WeightFormat>(i));
-    names.add(info.name);
-    if (::strcasecmp(name, info.name) != 0) continue;
-    *out = info.format;
-    return {};
-  }
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no weight format named '%.16s': choose one of %s", name,
-                      names.text());
-}
-
-WeightFormat format_that_fits(WeightFormat format, int64_t cols) {
-  for (const WeightFormat candidate : {format, WeightFormat::kQ8_0})
-    if (cols % format_info(candidate).block_elements == 0) return candidate;
-  return WeightFormat::kF16;
-}
-
 }  // namespace ocellus

@@ -20,14 +20,12 @@ Status find_model_shape(const char* name, const ModelShape** out);
 /// Returns the shape with `layers` layers in its language model and at most as many in its vision part; 0: all.
 /// kBadArgument if there are fewer.
 Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out);
-/// Finds a format by name, as "Q4_K", ignoring case; kBadArgument lists the names.
-Status find_shape_format(const char* name, WeightFormat* out);
 
-/// Headers of the model file and of the mmproj file. Matrices have `format` as far as it fits; norms, biases and
-/// positions are F32; the patch embedding of a block format is F16. The vocabulary has 256 byte tokens, the special
-/// tokens of the prompt template, and generated words up to the model's size: any text can be tokenised, any id
-/// printed.
-Status describe_text_model(const ModelShape& shape, WeightFormat format, Buffer<uint8_t>* out);
-Status describe_vision_model(const ModelShape& shape, WeightFormat format, Buffer<uint8_t>* out);
+/// Headers of the model file and of the mmproj file. Norms, biases and positions are F32, and so is the patch
+/// embedding, unless all is F16. Beside a mixture the mmproj file is Q8_0, as published ones are. The vocabulary has
+/// 256 byte tokens, the special tokens of the prompt template, and generated words up to the model's size: any text can
+/// be tokenised, any id printed.
+Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_t>* out);
+Status describe_vision_model(const ModelShape& shape, FileType type, Buffer<uint8_t>* out);
 
 }  // namespace ocellus

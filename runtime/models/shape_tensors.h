@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "quant/gguf_header.h"
+#include "runtime/models/file_type.h"
 
 namespace ocellus {
 
@@ -22,17 +23,14 @@ class ShapeText {
   char text_[96];
 };
 
-/// Returns the format of a matrix with rows of `cols` weights in a file of `format`: `format` itself if its blocks
-/// divide the row, else Q8_0, else F16. (llama.cpp's quantiser falls back in the same way, from Q4_K to Q5_0 first.)
-WeightFormat format_that_fits(WeightFormat format, int64_t cols);
-
 /// Adds tensors under "{prefix}{part}.weight" and ".bias".
 class ShapeTensors {
  public:
-  ShapeTensors(GgufHeaderWriter* file, WeightFormat format) : file_(file), format_(format) {}
+  ShapeTensors(GgufHeaderWriter* file, const FileFormats& formats) : file_(file), formats_(formats) {}
 
   void matrix(std::string_view prefix, const char* part, int64_t rows, int64_t cols, bool biased = false) {
-    file_->add_tensor(name(prefix, part, "weight"), format_that_fits(format_, cols), {cols, rows});
+    const ShapeText weight = name(prefix, part, "weight");
+    file_->add_tensor(weight, formats_.next(weight, cols), {cols, rows});
     if (biased) file_->add_tensor(name(prefix, part, "bias"), WeightFormat::kF32, {rows});
   }
   void norm(std::string_view prefix, const char* part, int64_t width, bool biased = false) {
@@ -46,7 +44,7 @@ class ShapeTensors {
   }
 
   GgufHeaderWriter* file_;
-  WeightFormat format_;
+  FileFormats formats_;
 };
 
 }  // namespace ocellus
