@@ -35,7 +35,7 @@ WeightFormat format_that_fits(WeightFormat format, int64_t cols);
 /// Formats of the matrices of one file.
 class FileFormats {
  public:
-  /// What the choice depends on: layers, those with values of their own, query heads of a key head, whether the
+  /// Facts that the choice depends on: layers, those with values of their own, query heads of a key head, whether the
   /// embedding is the output, too.
   struct Model {
     int32_t layers = 0, value_layers = 0, group = 1;
