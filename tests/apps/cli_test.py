@@ -547,6 +547,7 @@ class Usage(ProgramTest):
                 (["caption", picture, "-n", "2", "-n", "3"], "-n is given twice"),
                 (["caption", picture, "--device", "tpu"], "auto, cpu, cuda and cuda:N"),
                 (["caption", picture, "--gpu-memory", "far"], "auto, device, shared or mapped"),
+                (["caption", picture, "--cpu-math", "f8"], "--cpu-math f8: it is f16 or bf16"),
                 (["caption", picture, "--image-tiles", "0"], "--image-tiles"),
                 (["caption", picture, "--image-pixels", "0x5"], "--image-pixels"),
                 (["caption", picture, "--mmproj", MMPROJ], "--model"),

@@ -78,6 +78,13 @@ class PlanTable(ProgramTest):
             self.assertEqual("Where less is kept and more is planned" in text, grows, text)
 
 
+class CpuMath(ProgramTest):
+    def test_the_plan_says_the_arithmetic_and_takes_the_same_bytes(self):
+        plans = [self.objects("plan", "--threads", 2, *math)[0] for math in ([], ["--cpu-math", "bf16"])]
+        self.assertEqual([plan["cpu_math"] for plan in plans], ["f16", "bf16"])
+        self.assertEqual(plans[0]["total_bytes"], plans[1]["total_bytes"])
+
+
 class Lean(ProgramTest):
     SETTING = ["--images", 16, "--kv-bits", 2, "--text-tokens", 160, "--prompt-rows", 96, "--image-pixels", "256x256",
                "--threads", 2]
