@@ -102,7 +102,7 @@ class PartTiles {
   HWY_ATTR void round_input(int64_t block) const {
     const int64_t t = block * kTileInputRows, count = std::min(kTileInputRows, input_.rows - t);
     const auto fill = input_parts_ == 1 ? fill_input_tiles<1> : fill_input_tiles<2>;
-    for (int64_t first = 0; first < tiles_; first += kPieceTiles)
+    for (int64_t first = 0; first < tiles_; first += piece_)
       fill(input_.row(t), input_.stride, count, first * kTileCols, piece_tiles(first), input_.cols,
            inputs(first, block));
   }
@@ -118,7 +118,7 @@ class PartTiles {
     p.panels = static_cast<int>(divide_up(count, kPanelRows));
     p.parts = {format == WeightFormat::kBF16 ? 1 : input_parts_, input_parts_};
     p.weights = weights;
-    for (int64_t first = 0; first < tiles_; first += kPieceTiles) {
+    for (int64_t first = 0; first < tiles_; first += piece_) {
       p.tiles = piece_tiles(first);
       p.adds = first > 0;
       for (int64_t i = 0; i < p.panels; ++i)
@@ -136,7 +136,7 @@ class PartTiles {
   }
 
  private:
-  int64_t piece_tiles(int64_t first) const { return std::min(kPieceTiles, tiles_ - first); }
+  int64_t piece_tiles(int64_t first) const { return std::min(piece_, tiles_ - first); }
 
   uint32_t* inputs(int64_t first, int64_t block) const {
     return inputs_ + (blocks_ * first + block * piece_tiles(first)) * input_parts_ * kTileUnits;
@@ -163,7 +163,8 @@ class PartTiles {
   const DeviceView<const float> input_;
   const int input_parts_;
   uint32_t* const inputs_;
-  const int64_t blocks_ = part_blocks(input_.rows), tiles_ = divide_up(input_.cols, kTileCols);
+  const int64_t piece_ = piece_tiles_of(input_parts_), blocks_ = part_blocks(input_.rows),
+                tiles_ = divide_up(input_.cols, kTileCols);
 };
 
 }  // namespace HWY_NAMESPACE

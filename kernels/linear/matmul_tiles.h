@@ -49,17 +49,20 @@ struct TileProduct {
 /// Wants a TileUse.
 void multiply_parts(const TileProduct& product);
 
-/// Input rows that share the parts made of weights; tiles of a piece of the columns, whose weights stay in the first
-/// cache; weight rows that are multiplied together.
-inline constexpr int64_t kPartInputs = 256, kPieceTiles = 8, kPartRows = 2 * 16;
+/// Input rows that share the parts made of weights, and weight rows that are multiplied together.
+inline constexpr int64_t kPartInputs = 256, kPartRows = 2 * 16;
+/// Tiles of a piece of the columns by the parts of an input: the weights of a piece, 16 KB, stay in the half of the
+/// first cache that one of two threads of a core has.
+constexpr int64_t piece_tiles_of(int input_parts) { return input_parts == 1 ? 8 : 4; }
 
 constexpr int64_t part_blocks(int64_t rows) { return divide_up(std::min(rows, kPartInputs), kTileInputRows); }
-/// Scratch of the parts of input rows, and that of each thread: parts of a piece of weights, then sums.
+/// Scratch of the parts of input rows, and that of each thread: parts of a piece of weights, at most eight tiles by one
+/// part or four by two of two panels, then sums.
 constexpr int64_t part_bytes(int64_t rows, int64_t cols) {
   return part_blocks(rows) * divide_up(cols, kTileCols) * 2 * 4 * kTileUnits;
 }
 constexpr int64_t part_weight_bytes(int64_t cols) {
-  return 2 * std::min(kPieceTiles, divide_up(cols, kTileCols)) * 2 * 4 * kTileUnits;
+  return 2 * std::min<int64_t>(8, 2 * divide_up(cols, kTileCols)) * 4 * kTileUnits;
 }
 constexpr int64_t part_thread_bytes(int64_t rows, int64_t cols) {
   return part_weight_bytes(cols) + 2 * part_blocks(rows) * 4 * kTileUnits;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures both arithmetics of --cpu-math on this machine, in turns, and writes one result file.
 
-usage: cpu_math.py BUILD OUT.json [--threads 2,16] [--rounds 3] [--commit HASH]
+usage: cpu_math.py BUILD OUT.json [--threads 2,16] [--rounds 2] [--commit HASH]
 
 BUILD is a build folder with the program, test_runtime and matmul_bench. Rows: the distance of first logits from those of
 transformers, by family; products alone; prompts, decoding and pictures of the bundled pair and of public shapes in F16.
@@ -16,9 +16,10 @@ import statistics
 import subprocess
 
 MATHS = ("f16", "bf16")
-MODELS = {"bundled, Q8_0": ["-p", "512", "-n", "32"],
-          "SmolVLM-256M, F16": ["--shape", "SmolVLM-256M", "--format", "F16", "-p", "512", "-n", "16"],
-          "SmolVLM2-2.2B, F16": ["--shape", "SmolVLM2-2.2B", "--format", "F16", "-p", "128", "-n", "4"]}
+F16_SHAPE = ["--shape", "SmolVLM-256M", "--format", "F16"]
+MODELS = {"bundled, Q8_0": ["-p", "512", "-n", "32", "--images", "0"],
+          "SmolVLM-256M, F16": [*F16_SHAPE, "-p", "512", "-n", "16", "--images", "0"]}
+PICTURES = {"SmolVLM-256M, F16, one picture": [*F16_SHAPE, "-p", "0", "-n", "0"]}  # on all cores only
 TESTS = {"f16": "every family reads prompts, pictures and turns as transformers does",
          "bf16": "every family reads them so with products of bf16, less closely"}
 DISTANCE = re.compile(r"MESSAGE: ([\w.\-]+): first logits within ([\d.e\-+]+)")
@@ -52,7 +53,7 @@ def distances(build):
 def products(build, threads):
     rows = {}
     for math in MATHS:
-        output = run([build / "bench/matmul_bench", threads, "0.05", math]).stdout
+        output = run([build / "bench/matmul_bench", threads, "0.02", math]).stdout
         for match in map(PRODUCT.match, output.splitlines()):
             if match:
                 key = (match[1].strip(), match[2], int(match[3]), int(match[4]), int(match[5]))
@@ -60,14 +61,14 @@ def products(build, threads):
     return [[*key, *(by_math.get(math) for math in MATHS)] for key, by_math in rows.items()]
 
 
-def bench(build, threads, rounds):
+def bench(build, threads, rounds, models):
     rows = []
-    for model, options in MODELS.items():
+    for model, options in models.items():
         samples = {math: {} for math in MATHS}
         for i in range(rounds):
             for math in MATHS if i % 2 == 0 else reversed(MATHS):
                 result = run([build / "apps/ocellus", "bench", *options, "--threads", threads, "--device", "cpu", "-r",
-                              "2", "--cpu-math", math, "--output", "json", "--quiet"])
+                              "1", "--cpu-math", math, "--output", "json", "--quiet"])
                 if result.returncode != 0:
                     raise SystemExit(f"bench of {model} failed: {result.stderr}")
                 for row in json.loads(result.stdout)["rows"]:
@@ -83,7 +84,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--threads", default="2," + str(len(os.sched_getaffinity(0))))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--commit", default="unknown")
     options = parser.parse_args()
     result = {"what": "both arithmetics of --cpu-math, in turns: distance of first logits from transformers', products "
@@ -91,12 +92,14 @@ def main():
               "device": cpu_name(), "features": cpu_features(),
               "date": datetime.date.today().isoformat(), "commit": options.commit,
               "command": "tools/bench/cpu_math.py BUILD OUT.json", "families": distances(options.build)}
+    cores = str(len(os.sched_getaffinity(0)))
     for threads in dict.fromkeys(options.threads.split(",")):
+        models = {**MODELS, **PICTURES} if threads == cores else MODELS
         result[f"matmul, {threads} threads"] = {
             "columns": ["name", "format", "T", "K", "N", "f16_gflop_s", "bf16_gflop_s"],
             "rows": products(options.build, threads)}
         result[f"bench, {threads} threads"] = {"columns": ["model", "test", "unit", *MATHS],
-                                               "rows": bench(options.build, threads, options.rounds)}
+                                               "rows": bench(options.build, threads, options.rounds, models)}
     text = json.dumps(result, separators=(",", ":"))
     options.out.write_text(re.sub(r'(\[\["|,\["|,"\w[^"]*threads")', lambda m: "\n" + m[0], text) + "\n")
     print(options.out.read_text())

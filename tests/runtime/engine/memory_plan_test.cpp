@@ -484,8 +484,6 @@ TEST_CASE("limits out of range are named") {
   CHECK(refusal(&ocellus_limits::lean, 1) == "");
   CHECK(refusal(&ocellus_limits::lean, 2).find("lean") != std::string::npos);
   CHECK(refusal(&ocellus_limits::lean, -1).find("lean") != std::string::npos);
-  CHECK(refusal(&ocellus_limits::cpu_math, OCELLUS_CPU_MATH_BF16) == "");
-  CHECK(refusal(&ocellus_limits::cpu_math, 2).find("cpu_math") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_sessions, 0).find("sessions") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_sessions, 1025).find("sessions") != std::string::npos);
   CHECK(refusal(&ocellus_limits::max_images, -1).find("images") != std::string::npos);

@@ -346,6 +346,15 @@ TEST_CASE("every family reads them so with products of bf16, less closely") {
   if (test::takes_pairs(WeightFormat::kF16, 8, CpuMath::kBf16)) check_families(OCELLUS_CPU_MATH_BF16, kPairs);
 }
 
+TEST_CASE("an arithmetic of the CPU that there is not is refused") {
+  const LoadedFamily family("smolvlm");
+  ocellus_limits limits = test::picture_limits(1, 16);
+  limits.cpu_math = 2;
+  EngineShape shape;
+  CHECK(resolve_shape(family.model, limits, &shape).code() == Code::kBadArgument);
+  CHECK(std::string(last_failure().sentence).find("cpu_math") != std::string::npos);
+}
+
 TEST_CASE("pictures whose rows were counted for the plan are read as transformers reads them") {
   for (const std::string name : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl", "gemma4", "gemma4-pictures"}) {
     CAPTURE(name);
