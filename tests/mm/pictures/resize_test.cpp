@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +14,8 @@ using namespace ocellus::testing;
 
 namespace {
 
-nlohmann::json goldens() {
-  std::ifstream file(std::string(OCELLUS_SOURCE_DIR) + "/tests/data/images/goldens.json");
+nlohmann::json read_goldens(const char* name) {
+  std::ifstream file(std::string(OCELLUS_SOURCE_DIR) + "/tests/data/images/" + name);
   return nlohmann::json::parse(file);
 }
 
@@ -24,7 +26,7 @@ Filter filter_named(const std::string& name) {
 }  // namespace
 
 TEST_CASE("Pillow's resize is reproduced to the bit") {
-  const nlohmann::json entries = goldens()["resizes"];
+  const nlohmann::json entries = read_goldens("goldens.json")["resizes"];
   REQUIRE(entries.size() >= 30);
   for (const auto& entry : entries) {
     const Size source = {entry["source"][0], entry["source"][1]}, target = {entry["target"][0], entry["target"][1]};
@@ -36,6 +38,55 @@ TEST_CASE("Pillow's resize is reproduced to the bit") {
     for (size_t i = 0; i < first.size(); ++i) CHECK(int{resized[i]} == first[i]);
     CHECK(fnv(resized.data(), static_cast<int64_t>(resized.size())) ==
           std::stoull(entry["hash"].get<std::string>(), nullptr, 16));
+  }
+}
+
+namespace {
+
+uint64_t hash_of(const nlohmann::json& maker) { return std::stoull(maker["hash"].get<std::string>(), nullptr, 16); }
+
+uint64_t hash_of(const std::vector<uint8_t>& pixels) { return fnv(pixels.data(), static_cast<int64_t>(pixels.size())); }
+
+int most_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  REQUIRE(a.size() == b.size());
+  int most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(int{a[i]} - int{b[i]}));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("where Pillow 13 filters vertically first, resizes are those of Pillow 12, to which torchvision is near") {
+  const nlohmann::json orders = read_goldens("orders.json");
+  CHECK(orders["versions"]["pillow_12"] == "12.0.0");
+  CHECK(orders["versions"]["pillow_13"] == "13.0.0");
+  const int distances[] = {27, 21, 46};  // of Pillow 13's results from Pillow 12's, in levels
+  REQUIRE(orders["resizes"].size() == std::size(distances));
+  for (size_t i = 0; i < std::size(distances); ++i) {
+    const nlohmann::json& entry = orders["resizes"][i];
+    CAPTURE(entry.dump());
+    const Size source = {entry["source"][0], entry["source"][1]}, target = {entry["target"][0], entry["target"][1]};
+    const Filter filter = filter_named(entry["filter"]);
+    const auto pixels = synthetic_pixels(source.width, source.height);
+    const auto ours = pillow_resized(view_of(pixels, source.width, source.height), target, filter);
+    CHECK(hash_of(ours) == hash_of(entry["pillow_12"]));
+
+    const Size between = {source.width, target.height};
+    const auto lower = pillow_resized(view_of(pixels, source.width, source.height), between, filter);
+    const auto vertical_first = pillow_resized(view_of(lower, between.width, between.height), target, filter);
+    CHECK(hash_of(vertical_first) == hash_of(entry["pillow_13"]));
+    CHECK(most_difference(ours, vertical_first) == distances[i]);
+
+    if (!entry.contains("torchvision")) continue;  // it has no Lanczos
+    const std::vector<int> window = entry["torchvision"]["window"], other = entry["pillow_13"]["window"];
+    const size_t first =
+        3 * (entry["row"].get<size_t>() * static_cast<size_t>(target.width) + entry["first"].get<size_t>());
+    int farthest = 0;
+    for (size_t k = 0; k < window.size(); ++k) {
+      CHECK(std::abs(window[k] - int{ours[first + k]}) <= 2);
+      farthest = std::max(farthest, std::abs(window[k] - other[k]));
+    }
+    CHECK(farthest == distances[i]);
   }
 }
 
