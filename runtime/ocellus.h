@@ -256,6 +256,9 @@ typedef struct ocellus_limits {
   int32_t planned_image_rows;  /* rows of a picture that memory is planned for, where sizes are known; one that takes
                                   more is refused, none is reduced. See ocellus_model_count_image_rows; 0: those of any
                                   picture. Only 0 with models whose views have one size */
+  int32_t depth_near;          /* pictures and frames of 16-bit grey are depth: grey falls from white at depth_near */
+  int32_t depth_far;           /* to black at depth_far, in their units; 0, no reading, is black, too. 0 and 0: no
+                                  depth, the upper eight bits */
   int32_t synthetic_tokens;    /* per session, instead of images; see ocellus_session_add_synthetic_image; 0 */
   int32_t reuse;               /* ocellus_reuse */
   int32_t reuse_rows;          /* maximum rows of a linked image (REUSE_TILES: of a tile; REUSE_BLEND: percent of them)
@@ -427,7 +430,10 @@ typedef enum ocellus_pixel_format {
   OCELLUS_YUYV = 4,
   OCELLUS_BGR8 = 5, /* as in OpenCV */
   OCELLUS_BGRA8 = 6,
-  OCELLUS_I420 = 7 /* planes of luma, Cb and Cr; Cb and Cr have half the width and height, rounded up */
+  OCELLUS_I420 = 7,   /* planes of luma, Cb and Cr; Cb and Cr have half the width and height, rounded up */
+  OCELLUS_GRAY16 = 8, /* 16 bits, the low byte first, as depth cameras have it (Z16, 16UC1) */
+  OCELLUS_I422 = 9,   /* as I420; Cb and Cr have half the width */
+  OCELLUS_I444 = 10   /* as I420; Cb and Cr have the same size */
 } ocellus_pixel_format;
 typedef enum ocellus_color_matrix { OCELLUS_BT601 = 0, OCELLUS_BT709 = 1 } ocellus_color_matrix;
 
@@ -435,11 +441,16 @@ typedef struct ocellus_frame {
   int32_t format;     /* ocellus_pixel_format; alpha is composited on white */
   int32_t width;      /* even for NV12 and YUYV */
   int32_t height;     /* even for NV12 */
-  int32_t full_range; /* NV12, YUYV, I420: 1 if luma uses 0..255, 0 for 16..235 */
+  int32_t full_range; /* formats with Cb and Cr: 1 if luma uses 0..255, 0 for 16..235 */
   const uint8_t* plane[3];
   int64_t stride_bytes[3];
-  int32_t color_matrix; /* NV12, YUYV, I420: ocellus_color_matrix; most cameras use BT.601, HD video BT.709 */
+  int32_t color_matrix; /* formats with Cb and Cr: ocellus_color_matrix; most cameras use BT.601, HD video BT.709 */
+  int32_t depth_near;   /* GRAY16: as ocellus_limits.depth_near and depth_far; 0 and 0: those */
+  int32_t depth_far;
 } ocellus_frame;
+
+/* Converts a frame to RGB8 as a model sees it, in rows of 3 * width bytes. OCELLUS_FULL if `rgb` is smaller. */
+OCELLUS_API ocellus_status ocellus_frame_convert(const ocellus_frame* frame, uint8_t* rgb, int64_t rgb_bytes);
 
 /* Opens one of the planned sessions; OCELLUS_FULL if all are open. */
 OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** out);
@@ -768,6 +779,7 @@ typedef struct ocellus_image_facts {
   int32_t height;
   int64_t whole_pixels; /* required ocellus_limits.max_whole_pixels; 0: the file is decoded row by row */
   int64_t decode_bytes; /* memory that ocellus_image_decode needs */
+  int32_t is_gray16;    /* 1: grey of 16 bits, as pictures of depth are */
 } ocellus_image_facts;
 
 /* Reads the facts of a picture file in memory, to its end but without decoding it. */
@@ -779,6 +791,9 @@ OCELLUS_API ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_c
  * heap during the call. */
 OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_count, void* memory,
                                                 int64_t memory_bytes);
+/* The same, with grey of 16 bits as depth: see ocellus_limits.depth_near. */
+OCELLUS_API ocellus_status ocellus_image_decode_depth(const void* bytes, int64_t byte_count, int32_t depth_near,
+                                                      int32_t depth_far, void* memory, int64_t memory_bytes);
 
 /* ---- details: cache methods ------------------------------------------------------------------------------------ */
 

@@ -208,6 +208,15 @@ inline Result<ocellus_image_facts> probe_image(Bytes encoded) {
 inline Status decode_image(Bytes encoded, Span<uint8_t> memory) {
   return ocellus_image_decode(encoded.data(), encoded.size(), memory.data(), static_cast<int64_t>(memory.size()));
 }
+/// Grey of 16 bits as depth: see ocellus_image_decode_depth.
+inline Status decode_depth_image(Bytes encoded, int32_t near, int32_t far, Span<uint8_t> memory) {
+  return ocellus_image_decode_depth(encoded.data(), encoded.size(), near, far, memory.data(),
+                                    static_cast<int64_t>(memory.size()));
+}
+/// Writes the frame as the model sees it: RGB8, 3 * width * height bytes.
+inline Status convert_frame(const ocellus_frame& frame, Span<uint8_t> rgb) {
+  return ocellus_frame_convert(&frame, rgb.data(), static_cast<int64_t>(rgb.size()));
+}
 
 /// Owns one object of ocellus.h; empty after a move.
 template <class T, void (*kClose)(T*)>

@@ -15,7 +15,7 @@ unsigned blocks_for(int64_t count, int per_block) { return static_cast<unsigned>
 
 struct FrameRows {
   PixelFormat format;
-  YuvConversion conversion;
+  PixelMeaning meaning;
   const uint8_t* planes[kFramePlanes];
   int64_t strides[kFramePlanes];
   int32_t width;
@@ -29,8 +29,9 @@ __global__ void convert_frame_rows(FrameRows frame, uint8_t* output, int64_t out
   const int64_t y = blockIdx.y;
   if (x >= frame.width) return;
   uint8_t rgb[3];
-  convert_pixel(frame.format, frame.conversion, frame.planes[0] + y * frame.strides[0],
-                frame.planes[1] + y / 2 * frame.strides[1], frame.planes[2] + y / 2 * frame.strides[2], x, rgb);
+  const int64_t half = chroma_row(frame.format, y);
+  convert_pixel(frame.format, frame.meaning, frame.planes[0] + y * frame.strides[0],
+                frame.planes[1] + half * frame.strides[1], frame.planes[2] + half * frame.strides[2], x, rgb);
   uint8_t* out = output + y * output_stride + int64_t{3} * x;
   for (int c = 0; c < 3; ++c) out[c] = rgb[c];
 }
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(kThreads) resample_rows(Resample r, ResampleTa
 void convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
   const auto width = static_cast<int32_t>(args.output.cols / 3);
   const FrameRows frame = {args.format,
-                           yuv_conversion(args.matrix, args.full_range),
+                           {yuv_conversion(args.matrix, args.full_range), args.depth},
                            {args.planes[0].data, args.planes[1].data, args.planes[2].data},
                            {args.planes[0].stride, args.planes[1].stride, args.planes[2].stride},
                            width};

@@ -13,28 +13,39 @@
 namespace ocellus {
 
 enum class PixelFormat : uint8_t {
-  kRgb8,   // R G B
-  kRgba8,  // R G B A; composited on white
-  kGray8,  // Y
-  kNv12,   // plane 0: Y; plane 1: U V for every 2 x 2 pixels
-  kYuyv,   // Y0 U Y1 V for every 2 x 1 pixels
-  kBgr8,   // B G R
-  kBgra8,  // B G R A; composited on white
-  kI420,   // plane 0: Y; planes 1 and 2: U and V for every 2 x 2 pixels, fewer at the edges of odd sizes
+  kRgb8,    // R G B
+  kRgba8,   // R G B A; composited on white
+  kGray8,   // Y
+  kNv12,    // plane 0: Y; plane 1: U V for every 2 x 2 pixels
+  kYuyv,    // Y0 U Y1 V for every 2 x 1 pixels
+  kBgr8,    // B G R
+  kBgra8,   // B G R A; composited on white
+  kI420,    // plane 0: Y; planes 1 and 2: U and V for every 2 x 2 pixels, fewer at the edges of odd sizes
+  kGray16,  // 16 bits, the low byte first: depth or Y
+  kI422,    // as kI420, for every 2 x 1 pixels
+  kI444,    // as kI420, for every pixel
 };
-inline constexpr int kPixelFormats = 8, kFramePlanes = 3;
+inline constexpr int kPixelFormats = 11, kFramePlanes = 3;
 enum class ColorMatrix : uint8_t { kBt601, kBt709 };
+
+/// Depths, in the picture's units, that are shown as white and as black; between them grey falls linearly.
+struct DepthRange {
+  int32_t near = 0;
+  int32_t far = 0;  // 0: 16 bits are no depth, and lose their lower eight
+};
 
 /// rgb[y][3 * x + c] = channel c of pixel (x, y); chroma is replicated
 ///
 /// Shapes    rgb [H, 3 * W]; planes[0] [H, bytes of W pixels]; planes[1] [H / 2, W] for NV12; planes[1] and planes[2]
-///           [(H + 1) / 2, (W + 1) / 2] for I420; else unused; W even for NV12 and YUYV, H even for NV12
+///           [(H + 1) / 2, (W + 1) / 2] for I420, [H, (W + 1) / 2] for I422, [H, W] for I444; else unused; W even for
+///           NV12 and YUYV, H even for NV12
 /// Types     u8; 16.16 fixed point between
 /// Aliasing  none
 struct ConvertPixelsArgs {
   PixelFormat format = PixelFormat::kRgb8;
-  ColorMatrix matrix = ColorMatrix::kBt601;  // NV12, YUYV and I420 only
+  ColorMatrix matrix = ColorMatrix::kBt601;  // meaning of U and V
   bool full_range = false;                   // false: Y in 16..235, U and V in 16..240
+  DepthRange depth = {};                     // meaning of kGray16
   DeviceView<const uint8_t> planes[kFramePlanes];
   DeviceView<uint8_t> output;
 };

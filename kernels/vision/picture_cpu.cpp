@@ -89,14 +89,15 @@ int64_t resample_scratch_bytes(int64_t source_length, int64_t output_length, Fil
 }
 
 void cpu::convert_pixels(const ConvertPixelsArgs& args, Queue& queue) {
-  const YuvConversion& conversion = yuv_conversion(args.matrix, args.full_range);
+  const PixelMeaning meaning = {yuv_conversion(args.matrix, args.full_range), args.depth};
   const auto width = static_cast<int32_t>(args.output.cols / 3);
   queue.parallel(args.output.rows, rows_per_piece(args.output.cols, kPieceBytes), [&](int64_t begin, int64_t end, int) {
     for (int64_t y = begin; y < end; ++y) {
       const uint8_t* chroma[2];
-      for (int i = 0; i < 2; ++i) chroma[i] = args.planes[i + 1].rows > 0 ? args.planes[i + 1].row(y / 2) : nullptr;
+      const int64_t half = chroma_row(args.format, y);
+      for (int i = 0; i < 2; ++i) chroma[i] = args.planes[i + 1].rows > 0 ? args.planes[i + 1].row(half) : nullptr;
       for (int32_t x = 0; x < width; ++x)
-        convert_pixel(args.format, conversion, args.planes[0].row(y), chroma[0], chroma[1], x,
+        convert_pixel(args.format, meaning, args.planes[0].row(y), chroma[0], chroma[1], x,
                       args.output.row(y) + int64_t{3} * x);
     }
   });

@@ -34,6 +34,15 @@ OCELLUS_EVERYWHERE constexpr uint8_t blend_on_white(int colour, int alpha) {
   return static_cast<uint8_t>((sum + (sum >> 8)) >> 8);
 }
 
+/// A 16-bit sample as grey: see DepthRange. 0, a depth camera's word for no reading, is black as well.
+OCELLUS_EVERYWHERE constexpr uint8_t grey_of_16_bits(int32_t sample, const DepthRange& depth) {
+  if (depth.far == 0) return static_cast<uint8_t>(sample >> 8);
+  if (sample == 0 || sample >= depth.far) return 0;
+  if (sample <= depth.near) return 255;
+  const int32_t length = depth.far - depth.near;
+  return static_cast<uint8_t>((255 * (depth.far - sample) + length / 2) / length);
+}
+
 /// YUV to RGB in 16.16 fixed point: rgb = y_gain * (Y - y_offset) + gains * (U - 128, V - 128).
 struct YuvConversion {
   int32_t y_offset;
@@ -55,8 +64,20 @@ OCELLUS_EVERYWHERE inline void write_yuv(const YuvConversion& k, int y, int u, i
   rgb[2] = static_cast<uint8_t>(clamp_to(blue >> 16, 0, 255));
 }
 
+/// The row of planes 1 and 2 that goes with row y of plane 0.
+template <typename Row>
+OCELLUS_EVERYWHERE constexpr Row chroma_row(PixelFormat format, Row y) {
+  return format == PixelFormat::kI422 || format == PixelFormat::kI444 ? y : y / 2;
+}
+
+/// The meaning of a pixel's values.
+struct PixelMeaning {
+  YuvConversion yuv;
+  DepthRange depth;
+};
+
 /// Converts pixel x of a row; `chroma` and `red` are the rows of planes 1 and 2 if the format has them.
-OCELLUS_EVERYWHERE inline void convert_pixel(PixelFormat format, const YuvConversion& conversion, const uint8_t* row,
+OCELLUS_EVERYWHERE inline void convert_pixel(PixelFormat format, const PixelMeaning& meaning, const uint8_t* row,
                                              const uint8_t* chroma, const uint8_t* red, int32_t x, uint8_t* rgb) {
   const int64_t pair = x / 2;
   switch (format) {
@@ -67,9 +88,9 @@ OCELLUS_EVERYWHERE inline void convert_pixel(PixelFormat format, const YuvConver
       for (int c = 0; c < 3; ++c) rgb[c] = blend_on_white(row[int64_t{4} * x + c], row[int64_t{4} * x + 3]);
       break;
     case PixelFormat::kGray8: rgb[0] = rgb[1] = rgb[2] = row[x]; break;
-    case PixelFormat::kNv12: write_yuv(conversion, row[x], chroma[2 * pair], chroma[2 * pair + 1], rgb); break;
+    case PixelFormat::kNv12: write_yuv(meaning.yuv, row[x], chroma[2 * pair], chroma[2 * pair + 1], rgb); break;
     case PixelFormat::kYuyv:
-      write_yuv(conversion, row[int64_t{2} * x], row[4 * pair + 1], row[4 * pair + 3], rgb);
+      write_yuv(meaning.yuv, row[int64_t{2} * x], row[4 * pair + 1], row[4 * pair + 3], rgb);
       break;
     case PixelFormat::kBgr8:
       for (int c = 0; c < 3; ++c) rgb[c] = row[int64_t{3} * x + 2 - c];
@@ -77,7 +98,12 @@ OCELLUS_EVERYWHERE inline void convert_pixel(PixelFormat format, const YuvConver
     case PixelFormat::kBgra8:
       for (int c = 0; c < 3; ++c) rgb[c] = blend_on_white(row[int64_t{4} * x + 2 - c], row[int64_t{4} * x + 3]);
       break;
-    case PixelFormat::kI420: write_yuv(conversion, row[x], chroma[pair], red[pair], rgb); break;
+    case PixelFormat::kI420:
+    case PixelFormat::kI422: write_yuv(meaning.yuv, row[x], chroma[pair], red[pair], rgb); break;
+    case PixelFormat::kI444: write_yuv(meaning.yuv, row[x], chroma[x], red[x], rgb); break;
+    case PixelFormat::kGray16:
+      rgb[0] = rgb[1] = rgb[2] = grey_of_16_bits(row[2 * int64_t{x}] | row[2 * int64_t{x} + 1] << 8, meaning.depth);
+      break;
   }
 }
 

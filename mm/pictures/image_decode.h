@@ -9,8 +9,8 @@
 //           marker. PNG: every colour type and depth, interlaced or not; animated PNG gives its default image.
 //           WebP, in builds with libwebp: lossy and lossless, with alpha or without.
 // Colours   alpha and transparent colours are composited on white, as Hugging Face's processors do (llama.cpp drops
-//           alpha); 16 bits are cut to the upper 8. Gamma and colour profiles are ignored, as llama.cpp does. PNG
-//           checksums are not verified.
+//           alpha); 16 bits are cut to the upper 8, unless they are grey and depth (ImageLimits::depth). Gamma and
+//           colour profiles are ignored, as llama.cpp does. PNG checksums are not verified.
 // Rotation  by EXIF (JPEG's APP1, PNG's eXIf, WebP's EXIF): sizes and pixels are those of the rotated picture. Damaged
 //           EXIF is ignored.
 // Refused   GIF, BMP, HEIC, AVIF, TIFF, PDF and others by name; animated WebP, and all WebP in builds without libwebp;

@@ -5,11 +5,15 @@
 #define ZLIB_CONST
 #include <zlib.h>
 
+#include "kernels/vision/picture_math.h"
 #include "mm/pictures/png_image.h"
 #include "mm/pictures/png_passes.h"
 #include "mm/pictures/scratch_layout.h"
 
 namespace ocellus {
+
+using picture::grey_of_16_bits;
+
 namespace {
 
 int paeth(int left, int above, int corner) {
@@ -74,6 +78,7 @@ void expand_row(const PngFacts& facts, const uint8_t* row, int32_t width, uint8_
     return;
   }
   const bool is_gray = facts.color == PngColor::kGray || facts.color == PngColor::kGrayAlpha;
+  const bool is_deep_grey = is_gray && depth == 16;
   const bool has_alpha = facts.color == PngColor::kGrayAlpha || facts.color == PngColor::kRgba;
   for (int32_t x = 0; x < width; ++x, out += step) {
     const int64_t first = int64_t{x} * channels;
@@ -87,7 +92,7 @@ void expand_row(const PngFacts& facts, const uint8_t* row, int32_t width, uint8_
     for (int c = 0; c < colors; ++c) {
       const int sample = read_sample(row, first + c, depth);
       is_transparent = is_transparent && sample == facts.transparent[c];
-      rgb[c] = to_8_bits(sample, depth);
+      rgb[c] = is_deep_grey ? grey_of_16_bits(sample, facts.depth) : to_8_bits(sample, depth);
     }
     const int alpha = has_alpha ? to_8_bits(read_sample(row, first + colors, depth), depth) : is_transparent ? 0 : 255;
     for (int c = 0; c < 3; ++c) out[c] = blend_on_white(rgb[is_gray ? 0 : c], alpha);

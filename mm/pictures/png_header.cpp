@@ -120,6 +120,7 @@ int32_t png_channels(PngColor color) {
 
 Status read_png_header(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, PngFacts* facts) {
   *facts = PngFacts();
+  facts->depth = limits.depth;
   PngChunks chunks(bytes, size_bytes);
   PngChunk chunk;
   OCELLUS_TRY(chunks.next(&chunk));

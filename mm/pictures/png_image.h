@@ -25,6 +25,7 @@ struct PngFacts {
   int64_t filtered_bytes = 0;           // inflated: every row of every pass with its filter byte
   bool has_transparent_color = false;   // grey or RGB with a tRNS chunk
   uint16_t transparent[3] = {};
+  DepthRange depth = {};         // meaning of grey of 16 bits, by the limits
   uint8_t palette[256][3] = {};  // already composited on white; missing entries are black
 };
 

@@ -20,6 +20,13 @@ Status check_limits(const ImageLimits& limits) {
 
 }  // namespace
 
+Status check_depth(const DepthRange& depth) {
+  const bool is_none = depth.near == 0 && depth.far == 0;
+  if (is_none || (depth.near >= 0 && depth.near < depth.far && depth.far <= 65535)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "depths of %d to %d are no range: 0 <= near < far <= 65535", depth.near,
+                      depth.far);
+}
+
 Status check_image_size(const ImageLimits& limits, const char* what, int64_t width, int64_t height) {
   OCELLUS_TRY(check_limits(limits));
   const auto w = static_cast<long long>(width), h = static_cast<long long>(height);

@@ -33,7 +33,11 @@ struct ImageLimits {
   int32_t max_aspect = 200;                       // longer side : shorter side, so that thin bombs are refused
   int64_t max_encoded_bytes = int64_t{32} << 20;  // file size
   int64_t max_whole_pixels = 0;                   // maximum of ImageFacts::whole_pixels; 0: see kWholePixels
+  DepthRange depth = {};                          // no limit: how grey of 16 bits is shown
 };
+
+/// kBadArgument unless it is none or 0 <= near < far <= 65535.
+Status check_depth(const DepthRange& depth);
 
 /// kBadImage if the size is not positive or outside the limits, kBadArgument if the limits are contradictory. `what`
 /// names the picture in the sentence ("PNG", "frame").

@@ -146,7 +146,7 @@ Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedR
                         frame.width, frame.height, pixel_format_name(frame.format), static_cast<long long>(bytes),
                         static_cast<long long>(staging.host.cols));
   }
-  *out = {frame.format, frame.matrix, frame.full_range, frame.width, frame.height, {}};
+  *out = {frame.format, frame.matrix, frame.full_range, depth_of(frame, limits), frame.width, frame.height, {}};
   int64_t offset = 0;
   for (int i = 0; i < kFramePlanes; ++i) {
     const PlaneSize size = plane_size(frame, i);
@@ -199,6 +199,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
     convert_pixels({.format = source.format,
                     .matrix = source.matrix,
                     .full_range = source.full_range,
+                    .depth = source.depth,
                     .planes = {source.planes[0], source.planes[1], source.planes[2]},
                     .output = output},
                    queue);

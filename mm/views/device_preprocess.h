@@ -30,6 +30,7 @@ struct DevicePicture {
   PixelFormat format = PixelFormat::kRgb8;
   ColorMatrix matrix = ColorMatrix::kBt601;
   bool full_range = false;
+  DepthRange depth = {};
   int32_t width = 0;
   int32_t height = 0;
   DeviceView<const uint8_t> planes[kFramePlanes];

@@ -49,7 +49,7 @@ ocellus_status on_session(ocellus_session* session, const char* function, Call&&
 static_assert(sizeof(ocellus_failure::file) == sizeof(ocellus::Failure::file));
 static_assert(sizeof(ocellus_failure::sentence) == sizeof(ocellus::Failure::sentence));
 static_assert(static_cast<int>(Code::kInternal) == OCELLUS_INTERNAL);
-static_assert(static_cast<int>(ocellus::PixelFormat::kI420) == OCELLUS_I420);
+static_assert(static_cast<int>(ocellus::PixelFormat::kI444) == OCELLUS_I444);
 static_assert(static_cast<int>(ocellus::ColorMatrix::kBt709) == OCELLUS_BT709);
 const char* ocellus_status_name(ocellus_status status) { return ocellus::code_name(static_cast<Code>(status)); }
 
@@ -71,20 +71,30 @@ ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellu
   OCELLUS_REQUIRE(out);
   ocellus::ImageFacts facts;
   const Status status = ocellus::probe_image(static_cast<const uint8_t*>(bytes), byte_count, kAnyPicture, &facts);
-  if (status.ok()) *out = {facts.width, facts.height, facts.whole_pixels, facts.scratch_bytes};
+  const bool is_gray16 = facts.bit_depth == 16 && facts.channels < 3;
+  if (status.ok()) *out = {facts.width, facts.height, facts.whole_pixels, facts.scratch_bytes, is_gray16 ? 1 : 0};
   return result(status);
 }
 
 ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_count, void* memory, int64_t memory_bytes) {
+  return ocellus_image_decode_depth(bytes, byte_count, 0, 0, memory, memory_bytes);
+}
+
+ocellus_status ocellus_image_decode_depth(const void* bytes, int64_t byte_count, int32_t depth_near, int32_t depth_far,
+                                          void* memory, int64_t memory_bytes) {
   OCELLUS_REQUIRE(bytes);
   OCELLUS_REQUIRE(memory);
+  ocellus::ImageLimits limits = kAnyPicture;
+  limits.depth = {depth_near, depth_far};
+  const Status ranged = ocellus::check_depth(limits.depth);
+  if (!ranged.ok()) return result(ranged);
   if (reinterpret_cast<uintptr_t>(memory) % 16 != 0)
     return result(OCELLUS_FAIL(Code::kBadArgument, "ocellus_image_decode: the memory is not aligned to 16 bytes"));
   ocellus::ImageDecoder decoder;
   const Status opened = decoder.open();
   if (!opened.ok()) return result(opened);
   ocellus::RgbImage image;
-  return result(decoder.decode(static_cast<const uint8_t*>(bytes), byte_count, kAnyPicture,
+  return result(decoder.decode(static_cast<const uint8_t*>(bytes), byte_count, limits,
                                {static_cast<std::byte*>(memory), memory_bytes}, &image));
 }
 
@@ -255,6 +265,14 @@ ocellus_status ocellus_session_add_image(ocellus_session* session, const ocellus
     OCELLUS_TRY(ocellus::to_frame(*frame, &own));
     return s.add_frame(own);
   });
+}
+
+ocellus_status ocellus_frame_convert(const ocellus_frame* frame, uint8_t* rgb, int64_t rgb_bytes) {
+  OCELLUS_REQUIRE(frame);
+  OCELLUS_REQUIRE(rgb);
+  ocellus::Frame own;
+  const Status known = ocellus::to_frame(*frame, &own);
+  return result(known.ok() ? ocellus::convert_frame(own, kAnyPicture, rgb, rgb_bytes) : known);
 }
 
 ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count) {

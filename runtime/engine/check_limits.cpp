@@ -85,6 +85,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
   OCELLUS_TRY(
       check_range("the pixels of a picture that is decoded as a whole", limits.max_whole_pixels, 0, kMaxWholePixels));
+  OCELLUS_TRY(check_depth({limits.depth_near, limits.depth_far}));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));

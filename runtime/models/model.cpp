@@ -284,6 +284,7 @@ ImageLimits image_limits(const ocellus_limits& limits) {
   ImageLimits result;
   result.max_pixels = limits.max_image_pixels;
   result.max_whole_pixels = limits.max_whole_pixels;
+  result.depth = {limits.depth_near, limits.depth_far};
   return result;
 }
 

@@ -98,8 +98,14 @@ TEST_CASE("raw frames of every encoding are described, others are refused and no
   REQUIRE(live.node.on_activate(live.state) == CallbackReturn::SUCCESS);
   CHECK(!live.ask("What is on the left?").success);
   size_t described = 0;
-  for (const auto& [encoding, bytes] :
-       {std::pair{"rgb8", 3u}, {"bgr8", 3u}, {"rgba8", 4u}, {"bgra8", 4u}, {"mono8", 1u}, {"yuv422_yuy2", 2u}}) {
+  for (const auto& [encoding, bytes] : {std::pair{"rgb8", 3u},
+                                        {"bgr8", 3u},
+                                        {"rgba8", 4u},
+                                        {"bgra8", 4u},
+                                        {"mono8", 1u},
+                                        {"yuv422_yuy2", 2u},
+                                        {"16UC1", 2u},
+                                        {"mono16", 2u}}) {
     CAPTURE(encoding);
     live.show("image", raw(static_cast<int32_t>(described), encoding, bytes));
     REQUIRE(live.captions().size() == ++described);

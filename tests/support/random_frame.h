@@ -9,8 +9,8 @@
 
 namespace ocellus::test {
 
-/// Planes of exactly the bytes that may be read: rows are padded, but for the last one. Matrix and range are random,
-/// too.
+/// Planes of exactly the bytes that may be read: rows are padded, but for the last one. Matrix, range and depths are
+/// random, too.
 struct RandomFrame {
   Frame frame;
   std::vector<uint8_t> planes[kFramePlanes];
@@ -21,6 +21,10 @@ struct RandomFrame {
     frame.height = height;
     frame.matrix = random() % 2 == 0 ? ColorMatrix::kBt601 : ColorMatrix::kBt709;
     frame.full_range = random() % 2 == 0;
+    if (format == PixelFormat::kGray16 && random() % 4 != 0) {
+      frame.depth.near = static_cast<int32_t>(random() % 30000);
+      frame.depth.far = frame.depth.near + 1 + static_cast<int32_t>(random() % 35000);
+    }
     for (int i = 0; i < kFramePlanes; ++i) {
       const PlaneSize size = plane_size(frame, i);
       if (size.rows == 0) continue;

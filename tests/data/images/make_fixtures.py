@@ -1,5 +1,5 @@
 """Makes the picture fixtures and goldens in this folder: python3 make_fixtures.py, with Pillow 12 or older (Pillow 13
-resizes some tall pictures in another order).
+filters some resizes vertically first: make_orders.py).
 
 The goldens hold 64-bit FNV-1a hashes of 8-bit RGB rows.
 """
@@ -170,6 +170,9 @@ def main():
     deep = (np.array(picture).astype(int) * 256 + 99).astype(">u2")
     write_png_by_hand("rgb_16.png", 45, 37, 16, 2, b"".join(b"\0" + row.tobytes() for row in deep))
     keep("rgb_16.png", picture, 0)
+    depth = np.array([[0, 300, 1475, 2650, 5000, 5001, 65535]], ">u2")
+    write_png_by_hand("gray_16_depth.png", 7, 1, 16, 0, b"\0" + depth.tobytes())
+    keep("gray_16_depth.png", Image.fromarray((depth >> 8).astype(np.uint8)).convert("RGB"), 0)  # Pillow shows 255
     deep_alpha = (np.array(alpha).astype(int) * 256 + 7).astype(">u2")
     write_png_by_hand("rgba_16_interlaced.png", 45, 37, 16, 6, adam7(deep_alpha), True)
     keep("rgba_16_interlaced.png", on_white(alpha), 0)

@@ -48,11 +48,13 @@ void check_conversion(PixelFormat format, int32_t width, int32_t height, ColorMa
   frame.height = height;
   frame.matrix = matrix;
   frame.full_range = full_range;
+  if (width % 2 == 0) frame.depth = {300 + width, 40000};
   std::vector<Guarded<uint8_t>> planes;
   ConvertPixelsArgs args;
   args.format = format;
   args.matrix = matrix;
   args.full_range = full_range;
+  args.depth = frame.depth;
   for (int i = 0; i < kFramePlanes; ++i) {
     const PlaneSize size = plane_size(frame, i);
     frame.stride_bytes[i] = size.row_bytes + 7 - 2 * i;
@@ -132,7 +134,8 @@ void check_resample(Size size, bool columns, int32_t length, Filter filter, cons
 TEST_CASE("convert_pixels equals the conversion of frames to the bit") {
   test::for_each_backend([](Queue& queue) {
     for (const auto& [width, height] : {std::pair{2, 2}, {6, 4}, {258, 6}, {640, 30}, {1000, 6}}) {
-      for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv, PixelFormat::kI420})
+      for (const PixelFormat format : {PixelFormat::kNv12, PixelFormat::kYuyv, PixelFormat::kI420, PixelFormat::kI422,
+                                       PixelFormat::kI444, PixelFormat::kGray16})
         for (const ColorMatrix matrix : {ColorMatrix::kBt601, ColorMatrix::kBt709})
           for (const bool full_range : {false, true})
             check_conversion(format, width, height, matrix, full_range, queue);
@@ -140,7 +143,8 @@ TEST_CASE("convert_pixels equals the conversion of frames to the bit") {
     check_conversion(PixelFormat::kYuyv, 4, 7, ColorMatrix::kBt601, false, queue);
     for (const auto& [width, height] : {std::pair{1, 1}, {7, 5}, {255, 3}, {257, 9}, {1, 190}})
       for (const PixelFormat format :
-           {PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kBgr8, PixelFormat::kBgra8, PixelFormat::kI420})
+           {PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kBgr8, PixelFormat::kBgra8, PixelFormat::kI420,
+            PixelFormat::kGray16, PixelFormat::kI422, PixelFormat::kI444})
         check_conversion(format, width, height, ColorMatrix::kBt709, width % 2 == 0, queue);
   });
 }

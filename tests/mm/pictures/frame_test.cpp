@@ -64,6 +64,17 @@ void reference_pixel(const RandomFrame& f, int32_t x, int32_t y, double* rgb) {
     case PixelFormat::kNv12: return yuv(f.at(0, y, x), f.at(1, y / 2, x / 2 * 2), f.at(1, y / 2, x / 2 * 2 + 1));
     case PixelFormat::kI420: return yuv(f.at(0, y, x), f.at(1, y / 2, x / 2), f.at(2, y / 2, x / 2));
     case PixelFormat::kYuyv: return yuv(f.at(0, y, 2 * x), f.at(0, y, x / 2 * 4 + 1), f.at(0, y, x / 2 * 4 + 3));
+    case PixelFormat::kI422: return yuv(f.at(0, y, x), f.at(1, y, x / 2), f.at(2, y, x / 2));
+    case PixelFormat::kI444: return yuv(f.at(0, y, x), f.at(1, y, x), f.at(2, y, x));
+    case PixelFormat::kGray16: {
+      const double value = f.at(0, y, 2 * x) + 256 * f.at(0, y, 2 * x + 1), near = f.frame.depth.near,
+                   far = f.frame.depth.far;
+      rgb[0] = far == 0     ? std::floor(value / 256)
+               : value == 0 ? 0
+                            : 255 * std::clamp((far - value) / (far - near), 0.0, 1.0);
+      rgb[1] = rgb[2] = rgb[0];
+      return;
+    }
   }
 }
 
@@ -98,6 +109,49 @@ TEST_CASE("every format of any size and stride is within one of the exact conver
       }
     CHECK(worst < 0.51);
   }
+}
+
+TEST_CASE("depth is white at its nearest, black at its farthest and where there is no reading") {
+  const std::vector<uint16_t> depths = {0, 1, 299, 300, 301, 1475, 2650, 4999, 5000, 5001, 65535};
+  std::vector<uint8_t> bytes;
+  for (const uint16_t depth : depths) {
+    bytes.push_back(static_cast<uint8_t>(depth));
+    bytes.push_back(static_cast<uint8_t>(depth >> 8));
+  }
+  const auto shown = [&](DepthRange own, DepthRange of_limits) {
+    Frame frame = make_frame(PixelFormat::kGray16, static_cast<int>(depths.size()), 1, bytes, 40);
+    frame.depth = own;
+    ImageLimits limits;
+    limits.depth = of_limits;
+    GuardedScratch row(3 * frame.width);
+    std::vector<uint8_t> rgb, whole(static_cast<size_t>(3 * frame.width));
+    RgbImage image;
+    REQUIRE(convert_frame(frame, limits, row.extent(), &rgb, &image).ok());
+    REQUIRE(ocellus::convert_frame(frame, limits, whole.data(), std::ssize(whole)).ok());
+    CHECK(whole == rgb);
+    std::vector<int> grey;
+    for (size_t i = 0; i < rgb.size(); i += 3) {
+      CHECK(rgb[i] == rgb[i + 1]);
+      CHECK(rgb[i] == rgb[i + 2]);
+      grey.push_back(rgb[i]);
+    }
+    return grey;
+  };
+  const std::vector<int> expected = {0, 255, 255, 255, 255, 191, 128, 0, 0, 0, 0};
+  CHECK(shown({300, 5000}, {}) == expected);
+  CHECK(shown({}, {300, 5000}) == expected);
+  CHECK(shown({300, 5000}, {1, 2}) == expected);
+  CHECK(shown({}, {}) == std::vector<int>{0, 0, 1, 1, 1, 5, 10, 19, 19, 19, 255});
+  CHECK(shown({0, 65535}, {})[10] == 0);
+  CHECK(shown({0, 65535}, {})[1] == 255);
+  for (const DepthRange bad : {DepthRange{5, 5}, {6, 5}, {-1, 5}, {0, 65536}, {3, 0}}) {
+    CHECK(check_depth(bad).code() == Code::kBadArgument);
+    Frame frame = make_frame(PixelFormat::kGray16, 2, 1, bytes, 4);
+    frame.depth = bad;
+    CHECK(check_frame(frame, {}).code() == Code::kBadArgument);
+  }
+  uint8_t small[5];
+  CHECK(ocellus::convert_frame(make_frame(PixelFormat::kGray16, 2, 1, bytes, 4), {}, small, 5).code() == Code::kFull);
 }
 
 TEST_CASE("video black and white become black and white") {
@@ -164,7 +218,8 @@ TEST_CASE("frames that cannot be right are refused") {
   frame.planes[0] = nullptr;
   CHECK(code(frame) == Code::kBadArgument);
   CHECK(code(make_frame(PixelFormat::kGray8, 12, 10, bytes, 12)) == Code::kFull);
-  CHECK(code(make_frame(static_cast<PixelFormat>(9), 8, 4, bytes, 8)) == Code::kBadArgument);
+  CHECK(code(make_frame(PixelFormat::kGray16, 8, 4, bytes, 15)) == Code::kBadArgument);
+  CHECK(code(make_frame(static_cast<PixelFormat>(255), 8, 4, bytes, 8)) == Code::kBadArgument);
   CHECK(code(make_frame(static_cast<PixelFormat>(kPixelFormats), 8, 4, bytes, 8)) == Code::kBadArgument);
   Frame planar = make_frame(PixelFormat::kI420, 7, 3, bytes, 7);
   planar.planes[1] = planar.planes[2] = bytes.data();

@@ -92,6 +92,36 @@ TEST_CASE("every kind of JPEG and PNG decodes as Pillow does, in scratch of exac
   }
 }
 
+TEST_CASE("grey of 16 bits is depth where the limits say so, and other pictures are as they were") {
+  // 7 x 1 samples of 0, 300, 1475, 2650, 5000, 5001 and 65535: gray_16_depth.png, by make_fixtures.py.
+  const Bytes file = read_picture_file("gray_16_depth.png");
+  ImageFacts facts;
+  REQUIRE(probe_image(file.data(), size_of(file), {}, &facts).ok());
+  CHECK(facts.bit_depth == 16);
+  CHECK(facts.channels == 1);
+  const auto shown = [&](const Bytes& bytes, DepthRange depth) {
+    ImageLimits limits;
+    limits.depth = depth;
+    ImageFacts own;
+    REQUIRE(probe_image(bytes.data(), size_of(bytes), limits, &own).ok());
+    GuardedScratch scratch(own.scratch_bytes);
+    RgbImage image;
+    REQUIRE(decode_image(bytes.data(), size_of(bytes), limits, scratch.extent(), &image).ok());
+    return Bytes(image.pixels, image.pixels + int64_t{3} * image.width * image.height);
+  };
+  const auto spread = [](const std::vector<uint8_t>& grey) {
+    Bytes rgb;
+    for (const uint8_t value : grey) rgb.insert(rgb.end(), 3, value);
+    return rgb;
+  };
+  CHECK(shown(file, {}) == spread({0, 1, 5, 10, 19, 19, 255}));
+  CHECK(shown(file, {300, 5000}) == spread({0, 255, 191, 128, 0, 0, 0}));
+  for (const char* other : {"rgb_16.png", "rgba_16_interlaced.png", "gray_2.png", "gray.jpg"}) {
+    const Bytes bytes = read_picture_file(other);
+    CHECK(shown(bytes, {300, 5000}) == shown(bytes, {}));
+  }
+}
+
 TEST_CASE("the planned scratch decodes every layout of JPEG of the planned size") {
   const std::vector<std::vector<int>> layouts = {{0x11, 0x11, 0x11},
                                                  {0x21, 0x11, 0x11},

@@ -103,8 +103,10 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
 }
 
 TEST_CASE("views made on the device equal the CPU's to the bit") {
-  constexpr PixelFormat kFormats[] = {PixelFormat::kRgb8, PixelFormat::kRgba8, PixelFormat::kGray8, PixelFormat::kNv12,
-                                      PixelFormat::kYuyv, PixelFormat::kBgr8,  PixelFormat::kBgra8, PixelFormat::kI420};
+  constexpr PixelFormat kFormats[] = {PixelFormat::kRgb8,  PixelFormat::kRgba8, PixelFormat::kGray8,
+                                      PixelFormat::kNv12,  PixelFormat::kYuyv,  PixelFormat::kBgr8,
+                                      PixelFormat::kBgra8, PixelFormat::kI420,  PixelFormat::kGray16,
+                                      PixelFormat::kI422,  PixelFormat::kI444};
   test::for_each_backend([&](Queue& queue) {
     for (const PixelFormat format : kFormats) {
       check_frame_views(make_config(32, 0), format, 50, 38, queue);

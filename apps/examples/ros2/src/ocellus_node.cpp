@@ -52,6 +52,8 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     declare_parameter<int64_t>("deadline_ms", 2000);
     declare_parameter<int64_t>("max_image_pixels", 1920 * 1080);
     declare_parameter<int64_t>("max_whole_pixels", 0);  // limit of progressive JPEGs; 0: the library's default
+    declare_parameter<int64_t>("depth_near", 0);        // 16UC1 is depth: grey from white here
+    declare_parameter<int64_t>("depth_far", 0);         // to black here; 0: the upper eight bits
   }
 
   /// Allocates all memory: Ocellus allocates nothing afterwards.
@@ -65,6 +67,8 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     config.limits.max_image_pixels = get_parameter("max_image_pixels").as_int();
     config.limits.max_gpu_pixels = config.limits.max_image_pixels;
     config.limits.max_whole_pixels = get_parameter("max_whole_pixels").as_int();
+    config.limits.depth_near = static_cast<int32_t>(get_parameter("depth_near").as_int());
+    config.limits.depth_far = static_cast<int32_t>(get_parameter("depth_far").as_int());
     auto engine = ocellus::Engine::create(*model, config);
     if (!engine) return refuse();
     auto session = ocellus::Session::open(*engine);
@@ -185,6 +189,8 @@ class OcellusNode : public rclcpp_lifecycle::LifecycleNode {
     if (image.encoding == "rgba8") frame.format = OCELLUS_RGBA8;
     if (image.encoding == "bgra8") frame.format = OCELLUS_BGRA8;
     if (image.encoding == "mono8") frame.format = OCELLUS_GRAY8;
+    const bool has_16_bits = image.encoding == "16UC1" || image.encoding == "mono16";
+    if (has_16_bits && image.is_bigendian == 0) frame.format = OCELLUS_GRAY16;
     if (image.encoding == "yuv422_yuy2" || image.encoding == "yuyv") frame.format = OCELLUS_YUYV;
     if (image.data.size() < static_cast<size_t>(image.step) * image.height) return frame;  // no plane
     frame.plane[0] = image.data.data();
