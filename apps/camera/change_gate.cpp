@@ -35,6 +35,14 @@ std::vector<Channel> channels_of(const uint8_t* bytes, int32_t format, int64_t w
       return {{bytes, 1, width, height},
               {bytes + luma, 1, half_width, half_height},
               {bytes + luma + half_width * half_height, 1, half_width, half_height}};
+    case OCELLUS_I422:
+    case OCELLUS_I444: {
+      const int64_t chroma_width = format == OCELLUS_I422 ? half_width : width;
+      return {{bytes, 1, width, height},
+              {bytes + luma, 1, chroma_width, height},
+              {bytes + luma + chroma_width * height, 1, chroma_width, height}};
+    }
+    case OCELLUS_GRAY16:  // comes as RGB
     case OCELLUS_GRAY8: break;
   }
   return {{bytes, 1, width, height}};
@@ -65,15 +73,15 @@ double ChangeGate::change(const Frame& frame) {
   seen_width_ = seen_height_ = 0;
   change_ = 1;
   thread_local Picture picture;
-  const bool is_file = frame.kind == FrameKind::kEncoded;
-  const int64_t needed = is_file ? 0 : pixel_bytes(frame.pixel_format, frame.width, frame.height);
-  if (is_file ? !decode_rgb(frame, &picture) : needed == 0 || std::ssize(frame.bytes) < needed) return change_;
-  seen_width_ = is_file ? picture.width : frame.width;
-  seen_height_ = is_file ? picture.height : frame.height;
-  const uint8_t* const bytes = is_file ? picture.pixels.data() : frame.bytes.data();
+  const bool is_decoded = frame.kind == FrameKind::kEncoded || frame.pixel_format == OCELLUS_GRAY16;
+  const int64_t needed = is_decoded ? 0 : pixel_bytes(frame.pixel_format, frame.width, frame.height);
+  if (is_decoded ? !decode_rgb(frame, &picture) : needed == 0 || std::ssize(frame.bytes) < needed) return change_;
+  seen_width_ = is_decoded ? picture.width : frame.width;
+  seen_height_ = is_decoded ? picture.height : frame.height;
+  const uint8_t* const bytes = is_decoded ? picture.pixels.data() : frame.bytes.data();
   seen_.clear();
   for (const Channel& channel :
-       channels_of(bytes, is_file ? OCELLUS_RGB8 : frame.pixel_format, seen_width_, seen_height_)) {
+       channels_of(bytes, is_decoded ? OCELLUS_RGB8 : frame.pixel_format, seen_width_, seen_height_)) {
     for (int64_t row = 0; row < kRows; ++row) {
       const Range y(row, kRows, channel.height);
       for (int64_t column = 0; column < kColumns; ++column) {
@@ -85,7 +93,7 @@ double ChangeGate::change(const Frame& frame) {
   int most = 0;
   for (size_t i = 0; i < seen_.size(); ++i) most = std::max(most, std::abs(int{seen_[i]} - int{kept_[i]}));
   // Luma of 16..235 spans less than full brightness.
-  const bool limited = !is_file && !frame.full_range && has_chroma(frame.pixel_format);
+  const bool limited = !is_decoded && !frame.full_range && has_chroma(frame.pixel_format);
   change_ = std::min(1.0, most / (limited ? 219.0 : 255.0));
   return change_;
 }

@@ -62,7 +62,9 @@ DirectorySource::DirectorySource(const SourceOptions& options)
       paced_(options.paced),
       loop_(options.loop),
       rate_(options.frames_per_second > 0 ? options.frames_per_second : kUsualRate),
-      pacer_(rate_) {
+      pacer_(rate_),
+      depth_(options.depth) {
+  refuse_stride(options, "a picture or a directory");
   struct stat facts;
   single_ = stat(path_.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode);
   if (single_) {
@@ -153,6 +155,7 @@ std::string DirectorySource::read_picture(const std::string& name, Frame* frame)
   }
   close(file);
   frame->truth.clear();
+  frame->depth = depth_;
   return wrong.empty() ? finish_encoded(frame) : wrong;
 }
 

@@ -37,6 +37,7 @@ class DirectorySource : public FrameSource {
   bool single_ = false, paced_, loop_;
   double rate_;
   Pacer pacer_;
+  DepthRange depth_;
   std::vector<std::string> names_;  // pictures to come, next_ first
   size_t next_ = 0;
   std::set<std::string> seen_;  // without loop: names already shown

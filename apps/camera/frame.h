@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/camera/depth_range.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -20,8 +21,9 @@ struct Frame {
   int32_t pixel_format = OCELLUS_RGB8;  // raw frames only
   int32_t width = 0;                    // pixels; for encoded frames from their headers
   int32_t height = 0;
-  bool full_range = false;               // NV12, YUYV, I420: luma uses 0..255
-  int32_t color_matrix = OCELLUS_BT601;  // NV12, YUYV, I420
+  bool full_range = false;               // formats with chroma: luma uses 0..255
+  int32_t color_matrix = OCELLUS_BT601;  // formats with chroma
+  DepthRange depth = {};                 // grey of 16 bits, raw or encoded
   int64_t sequence = 0;                  // number of the frame in the source, from 1
   int64_t captured_ns = 0;               // CLOCK_MONOTONIC
   int64_t wall_ms = 0;                   // in ms since 1970, by sources with a clock of their own; 0: see captured_ns

@@ -41,11 +41,13 @@ bool is_video_container(const std::vector<uint8_t>& start) {
          text.starts_with(std::string_view("\0\0\1\xba", 4)) || text.starts_with("FLV") || text.starts_with("OggS");
 }
 
-// Suggests ffmpeg for formats that are not read here. Y4M carries size and rate.
+// Suggests ffmpeg for formats that are not read here. Y4M carries size, rate and range, but not which matrix the video
+// has (HD mostly BT.709): ffmpeg knows it by the video's tags and converts.
 Failure needs_ffmpeg(const std::string& name, const char* flags, const char* why) {
   const std::string quoted = name.find('\'') == std::string::npos ? "'" + name + "'" : "SOURCE";
   return Failure(kExitUsage, name + ": " + why + "; `ffmpeg -loglevel error " + flags + "-i " + quoted +
-                                 " -pix_fmt yuv420p -f yuv4mpegpipe - | ocellus watch -` does that.");
+                                 " -vf scale=out_color_matrix=bt601 -pix_fmt yuv420p -f yuv4mpegpipe - | ocellus watch "
+                                 "-` does that.");
 }
 
 }  // namespace
@@ -72,15 +74,30 @@ void FrameColor::apply(Frame* frame) const {
   frame->full_range = full_range.value_or(false);
 }
 
+FrameColor gstreamer_color(int32_t height) {
+  constexpr int32_t kMostLinesOfSd = 576;
+  return {height > kMostLinesOfSd ? OCELLUS_BT709 : OCELLUS_BT601, false};
+}
+
+void refuse_stride(const SourceOptions& options, const char* what) {
+  if (options.stride.empty()) return;
+  throw Failure(kExitUsage, std::string("--stride is of raw frames, which --format names: ") + what + " has none.");
+}
+
+void refuse_depth(const SourceOptions& options, const char* what) {
+  if (!options.depth.is_set()) return;
+  throw Failure(kExitUsage, std::string("--depth-range is of frames of 16 bits (gray16le): ") + what + " has none.");
+}
+
 FrameColor parse_color(const std::string& text) {
-  if (text.empty()) return {};
+  if (text.empty() || text == "auto") return {};
   for (const bool full_range : {false, true}) {
     const std::string suffix = full_range ? "-full" : "";
     const std::optional<bool> range = full_range ? std::optional<bool>(true) : std::nullopt;
     if (text == "bt601" + suffix) return {OCELLUS_BT601, range};
     if (text == "bt709" + suffix) return {OCELLUS_BT709, range};
   }
-  throw Failure(kExitUsage, "Colours are bt601, bt709, bt601-full or bt709-full, not \"" + text + "\".");
+  throw Failure(kExitUsage, "Colours are auto, bt601, bt709, bt601-full or bt709-full, not \"" + text + "\".");
 }
 
 std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
@@ -88,7 +105,11 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
       !(options.frames_per_second >= kLeastRate && options.frames_per_second <= kMaxRate)) {
     throw Failure(kExitUsage, "A source gives 0.001 to 100000 frames a second.");
   }
-  if (options.name == "synthetic") return std::make_unique<SyntheticSource>(options);
+  if (options.name == "synthetic") {
+    refuse_stride(options, "the synthetic scene");
+    refuse_depth(options, "the synthetic scene");
+    return std::make_unique<SyntheticSource>(options);
+  }
   if (!options.scene.empty() || options.speed != 1 || !options.date.empty() || !options.truth_path.empty()) {
     throw Failure(kExitUsage, "--scene, --speed, --date and --truth go with the source synthetic.");
   }

@@ -47,9 +47,12 @@ struct SourceOptions {
   // Raw frames on a pipe or in a file: one of kRawFormats, "mjpeg" or "y4m"; empty: MJPEG or Y4M by their first bytes.
   // Cameras: the format to request, one of kRawFormats except "rgba", or "mjpeg".
   std::string format = {};
-  // Color space of luma and chroma: "bt601", "bt709", or these with "-full" for luma of 0..255. Empty: as stated by the
-  // driver or the Y4M header, else BT.601 of 16..235.
+  // Color space of luma and chroma: "bt601", "bt709", or these with "-full" for luma of 0..255. Empty or "auto": as
+  // stated by the driver or the Y4M header, else as the program does that wrote the frames, where that is known (see
+  // gstreamer_color), else BT.601 of 16..235.
   std::string color = {};
+  std::string stride = {};  // raw frames on a pipe or in a file: see parse_stride
+  DepthRange depth = {};    // frames of 16 bits, of whatever source
   int32_t width = 0;  // size of raw frames; size to request of a camera and the synthetic scene; 0: the source's own
   int32_t height = 0;
   double frames_per_second = 0;  // rate to request of a camera; pace of directories, files and the synthetic scene; 0:
@@ -72,10 +75,11 @@ struct RawFormat {
   const char* alias;
   ocellus_pixel_format format;
 };
-inline constexpr RawFormat kRawFormats[] = {{"nv12", "nv12", OCELLUS_NV12},    {"yuv420p", "i420", OCELLUS_I420},
-                                            {"yuyv422", "yuyv", OCELLUS_YUYV}, {"rgb24", "rgb", OCELLUS_RGB8},
-                                            {"bgr24", "bgr", OCELLUS_BGR8},    {"rgba", "rgba", OCELLUS_RGBA8},
-                                            {"bgra", "bgra", OCELLUS_BGRA8},   {"gray", "gray8", OCELLUS_GRAY8}};
+inline constexpr RawFormat kRawFormats[] = {
+    {"nv12", "nv12", OCELLUS_NV12},    {"yuv420p", "i420", OCELLUS_I420},     {"yuv422p", "i422", OCELLUS_I422},
+    {"yuv444p", "i444", OCELLUS_I444}, {"yuyv422", "yuyv", OCELLUS_YUYV},     {"rgb24", "rgb", OCELLUS_RGB8},
+    {"bgr24", "bgr", OCELLUS_BGR8},    {"rgba", "rgba", OCELLUS_RGBA8},       {"bgra", "bgra", OCELLUS_BGRA8},
+    {"gray", "gray8", OCELLUS_GRAY8},  {"gray16le", "gray16", OCELLUS_GRAY16}};
 // Returns null if there is none of this name.
 const RawFormat* find_raw_format(const std::string& name);
 // "nv12, yuv420p, ..."
@@ -89,8 +93,15 @@ struct FrameColor {
   FrameColor or_else(const FrameColor& other) const;
   void apply(Frame* frame) const;
 };
+// Returns the colors that GStreamer gives RGB where its caps do not say: BT.601 up to 576 lines, BT.709 above (1.22.0).
+// ffmpeg makes BT.601 of every size (5.1.9).
+FrameColor gstreamer_color(int32_t height);
 // Parses SourceOptions::color. Throws a Failure for unknown names.
 FrameColor parse_color(const std::string& text);
+
+// Throws a Failure for options of raw frames, --stride and --depth-range, that `what` does not have.
+void refuse_stride(const SourceOptions& options, const char* what);
+void refuse_depth(const SourceOptions& options, const char* what);
 
 // Throws a Failure that says what is wrong with the source.
 std::unique_ptr<FrameSource> open_source(const SourceOptions& options);

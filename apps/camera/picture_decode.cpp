@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "apps/camera/huffman_tables.h"
-#include "apps/camera/pixel_convert.h"
 
 namespace ocellus::app {
 namespace {
@@ -17,8 +16,10 @@ bool decode_file(const Frame& frame, Picture* picture) {
   ocellus_image_facts facts;
   if (ocellus_image_probe(frame.bytes.data(), size, &facts) != OCELLUS_OK) return false;
   picture->pixels.resize(static_cast<size_t>(facts.decode_bytes));
-  if (ocellus_image_decode(frame.bytes.data(), size, picture->pixels.data(), facts.decode_bytes) != OCELLUS_OK)
+  if (ocellus_image_decode_depth(frame.bytes.data(), size, frame.depth.near, frame.depth.far, picture->pixels.data(),
+                                 facts.decode_bytes) != OCELLUS_OK) {
     return false;
+  }
   picture->width = facts.width;
   picture->height = facts.height;
   picture->pixels.resize(static_cast<size_t>(pixel_bytes(OCELLUS_RGB8, facts.width, facts.height)));
@@ -64,8 +65,8 @@ bool decode_rgb(const Frame& frame, Picture* picture) {
     picture->width = frame.width;
     picture->height = frame.height;
     picture->pixels.resize(static_cast<size_t>(pixel_bytes(OCELLUS_RGB8, frame.width, frame.height)));
-    convert_to_rgb(frame, picture->pixels.data());
-    return true;
+    const ocellus_frame view = frame.view();
+    return ocellus_frame_convert(&view, picture->pixels.data(), std::ssize(picture->pixels)) == OCELLUS_OK;
   }
   return decode_file(frame, picture);
 }

@@ -27,8 +27,8 @@ struct Picture {
   std::vector<uint8_t> pixels;  // RGB, rows without padding
 };
 
-// Decodes any frame, encoded or raw; transparent pixels on white. Reuses the memory of *picture. False for damaged
-// files and for raw frames whose bytes do not fit their size.
+// Decodes any frame, encoded or raw, to what the model sees: transparent pixels on white, depth as grey. Reuses the
+// memory of *picture. False for damaged files and for raw frames whose bytes do not fit their size.
 bool decode_rgb(const Frame& frame, Picture* picture);
 
 }  // namespace ocellus::app

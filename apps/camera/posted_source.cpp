@@ -37,6 +37,8 @@ PostedSource::PostedSource(const SourceOptions& options)
   if (!inbox_) {
     throw Failure(kExitUsage, "browser: the frames come from the page, which needs --http: add --http 127.0.0.1:8080.");
   }
+  refuse_stride(options, "the browser's camera");
+  refuse_depth(options, "the browser's camera");
   if (!options.format.empty() || options.width > 0 || options.frames_per_second > 0 || options.loop) {
     throw Failure(kExitUsage, "browser: the page sets format, size and rate: omit --format, --size, --fps and --loop.");
   }

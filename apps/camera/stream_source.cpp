@@ -54,18 +54,25 @@ StreamSource::~StreamSource() { close(descriptor_); }
 void StreamSource::start() {
   struct stat facts;
   is_file_ = fstat(descriptor_, &facts) == 0 && S_ISREG(facts.st_mode);
+  const bool is_raw = !options_.format.empty() && options_.format != "mjpeg" && options_.format != "y4m";
+  if (!is_raw) {
+    refuse_stride(options_, "motion JPEG or Y4M");
+    refuse_depth(options_, "motion JPEG or Y4M");
+  }
   if (options_.format == "mjpeg") {
     parser_ = make_mjpeg_parser();
   } else if (options_.format == "y4m") {
     parser_ = make_y4m_parser(parse_color(options_.color));
-  } else if (!options_.format.empty()) {
-    parser_ = make_raw_parser(options_.format, options_.width, options_.height, parse_color(options_.color));
+  } else if (is_raw) {
+    parser_ = make_raw_parser(options_);
   }
   if (!is_file_) {
     fcntl(descriptor_, F_SETPIPE_SZ, kPipeBytes);  // fewer switches between writer and reader, where allowed
     return;
   }
   file_begin_ = std::max<int64_t>(0, lseek(descriptor_, 0, SEEK_CUR));
+  const std::string misfit = check_raw_file(options_, facts.st_size - file_begin_);
+  if (!misfit.empty()) throw Failure(kExitBadInput, about(options_.name, misfit));
   // Checks a file's beginning at once.
   while (parser_ == nullptr || !parser_->is_ready()) {
     const Input input = read_more(0);
@@ -127,7 +134,7 @@ std::string StreamSource::choose_parser(bool at_end) {
     return "There are no bytes.";
   } else {
     return "This is neither motion JPEG nor Y4M: name the format and size of raw frames, or let ffmpeg read it and "
-           "give Y4M (ffmpeg -i FILE -pix_fmt yuv420p -f yuv4mpegpipe -).";
+           "give Y4M (ffmpeg -i FILE -vf scale=out_color_matrix=bt601 -pix_fmt yuv420p -f yuv4mpegpipe -).";
   }
   return {};
 }
@@ -171,6 +178,8 @@ SourceEvent StreamSource::next(Frame* frame, std::chrono::milliseconds wait) {
     const int64_t left_ns = end_ns - monotonic_ns();
     if (left_ns <= 0 && !first) return {.kind = SourceEvent::kTimeout};
     const Input input = read_more(left_ns);
+    const bool is_paused = input == Input::kNothing || (input == Input::kEnd && taken_ == held_);
+    if (is_paused && parser_ != nullptr && parser_->pause()) continue;
     if (input == Input::kNothing) return {.kind = SourceEvent::kTimeout};
     if (input == Input::kError) {
       return {.kind = SourceEvent::kLost, .what = std::string("Reading failed: ") + std::strerror(errno) + "."};

@@ -24,15 +24,15 @@ constexpr int64_t kLargestUncompressed = 640 * 480;  // pixels, unless it is req
 constexpr int64_t kOldestStamp_ns = 10'000'000'000;  // maximum age of a driver's time stamp that is used
 constexpr uint32_t kMaxFormats = 64;
 
-// Formats in order of preference: the fewest bytes first.
+// Formats in order of preference: the fewest bytes first, depth last.
 struct CameraFormat {
   uint32_t format;
   int32_t pixel_format;  // ocellus_pixel_format
 };
-constexpr CameraFormat kFormats[] = {{V4L2_PIX_FMT_NV12, OCELLUS_NV12},  {V4L2_PIX_FMT_YUV420, OCELLUS_I420},
-                                     {V4L2_PIX_FMT_YUYV, OCELLUS_YUYV},  {V4L2_PIX_FMT_BGR24, OCELLUS_BGR8},
-                                     {V4L2_PIX_FMT_RGB24, OCELLUS_RGB8}, {V4L2_PIX_FMT_ABGR32, OCELLUS_BGRA8},
-                                     {V4L2_PIX_FMT_GREY, OCELLUS_GRAY8}};
+constexpr CameraFormat kFormats[] = {
+    {V4L2_PIX_FMT_NV12, OCELLUS_NV12},  {V4L2_PIX_FMT_YUV420, OCELLUS_I420}, {V4L2_PIX_FMT_YUYV, OCELLUS_YUYV},
+    {V4L2_PIX_FMT_BGR24, OCELLUS_BGR8}, {V4L2_PIX_FMT_RGB24, OCELLUS_RGB8},  {V4L2_PIX_FMT_ABGR32, OCELLUS_BGRA8},
+    {V4L2_PIX_FMT_GREY, OCELLUS_GRAY8}, {V4L2_PIX_FMT_Z16, OCELLUS_GRAY16},  {V4L2_PIX_FMT_Y16, OCELLUS_GRAY16}};
 
 int32_t pixel_format_of(uint32_t format) {
   for (const CameraFormat& known : kFormats) {
@@ -49,6 +49,16 @@ uint32_t format_named(const std::string& name) {
     if (raw != nullptr && known.pixel_format == raw->format) return known.format;
   }
   return 0;
+}
+
+// "mjpeg, nv12, ..."
+std::string camera_format_names() {
+  std::string names = "mjpeg";
+  for (const RawFormat& raw : kRawFormats) {
+    const bool is_known = format_named(raw.name) != 0;
+    if (is_known) names += std::string(", ") + raw.name;
+  }
+  return names;
 }
 
 const char* format_name(uint32_t format) {
@@ -102,8 +112,12 @@ V4l2System real_v4l2_system() {
 V4l2Source::V4l2Source(const SourceOptions& options, V4l2System system)
     : options_(options), system_(std::move(system)) {
   if (!options_.format.empty() && format_named(options_.format) == 0) {
-    throw Failure(kExitUsage, "The --format of a camera is mjpeg or one of " + raw_format_names() +
-                                  " but rgba, not \"" + options_.format + "\".");
+    throw Failure(kExitUsage,
+                  "The --format of a camera is one of " + camera_format_names() + ", not \"" + options_.format + "\".");
+  }
+  refuse_stride(options_, "a camera");
+  if (!options_.format.empty() && format_named(options_.format) != V4L2_PIX_FMT_Z16) {
+    refuse_depth(options_, options_.format.c_str());
   }
   asked_color_ = parse_color(options_.color);
   if ((options_.width == 0) != (options_.height == 0) || options_.width < 0 || options_.height < 0 ||
@@ -212,11 +226,8 @@ bool V4l2Source::set_format(uint32_t format, int32_t width, int32_t height) {
   if (is_jpeg_format(format)) return true;
   const int32_t pixel_format = pixel_format_of(format);
   if (pixel_bytes(pixel_format, width_, height_) == 0) return false;
-  Frame frame;
-  frame.pixel_format = pixel_format;
-  frame.width = width_;
-  frame.height = height_;
-  row_bytes_ = std::max(static_cast<size_t>(set.bytesperline), static_cast<size_t>(frame.view().stride_bytes[0]));
+  const int64_t row_bytes = packed_layout(pixel_format, width_, height_).planes[0].row_bytes;
+  layout_ = strided_layout(pixel_format, width_, height_, std::max<int64_t>(set.bytesperline, row_bytes));
   return true;
 }
 
@@ -237,10 +248,18 @@ void V4l2Source::choose_format() {
     height = static_cast<int32_t>(std::min<uint32_t>(current.fmt.pix.height, kMaxSide));
   }
   std::vector<uint32_t> wanted;
-  for (const CameraFormat& known : kFormats) wanted.push_back(known.format);
+  for (const CameraFormat& known : kFormats) {
+    const bool is_depth = known.pixel_format == OCELLUS_GRAY16;
+    if (is_depth || !options_.depth.is_set()) wanted.push_back(known.format);
+  }
   const bool is_large = int64_t{width} * height > kLargestUncompressed;
-  wanted.insert(is_large ? wanted.begin() : wanted.end() - 1, V4L2_PIX_FMT_MJPEG);  // color before grey
-  if (!options_.format.empty()) wanted.insert(wanted.begin(), format_named(options_.format));
+  const auto grey = std::find(wanted.begin(), wanted.end(), V4L2_PIX_FMT_GREY);
+  if (!options_.depth.is_set()) wanted.insert(is_large ? wanted.begin() : grey, V4L2_PIX_FMT_MJPEG);  // color first
+  if (!options_.format.empty()) {
+    const uint32_t asked = format_named(options_.format);
+    if (asked == V4L2_PIX_FMT_Z16) wanted.insert(wanted.begin(), V4L2_PIX_FMT_Y16);  // both are gray16le
+    wanted.insert(wanted.begin(), asked);
+  }
   for (const uint32_t format : wanted) {
     for (const uint32_t candidate : offered) {
       if (same_format(candidate, format) && set_format(candidate, width, height)) return;
@@ -254,8 +273,9 @@ void V4l2Source::choose_format() {
       if (c > ' ' && c <= '~') names += c;
     }
   }
-  fail("the camera has none of the formats mjpeg, " + raw_format_names() + " but rgba, only" +
-       (names.empty() ? " none" : names) + ".");
+  const std::string needed = options_.depth.is_set() ? "formats Z16 and Y16, whose depth --depth-range shows"
+                                                     : "formats " + camera_format_names();
+  fail("the camera has none of the " + needed + ", only" + (names.empty() ? " none" : names) + ".");
 }
 
 void V4l2Source::choose_rate() {
@@ -383,22 +403,13 @@ std::string V4l2Source::copy(const Buffer& buffer, size_t used, Frame* frame) co
   frame->kind = FrameKind::kPixels;
   frame->pixel_format = pixel_format_of(format_);
   color_.apply(frame);
+  frame->width = width_;
+  frame->height = height_;
+  frame->depth = options_.depth;
+  const auto needed = static_cast<size_t>(layout_.needed_bytes());
+  if (used < needed) return "A frame has " + std::to_string(used) + " of its " + std::to_string(needed) + " bytes.";
   frame->bytes.resize(static_cast<size_t>(pixel_bytes(frame->pixel_format, width_, height_)));
-  const ocellus_frame view = frame->view();
-  uint8_t* to = frame->bytes.data();
-  size_t at = 0;
-  for (int plane = 0; plane < 3 && view.plane[plane] != nullptr; ++plane) {
-    const auto kept = static_cast<size_t>(view.stride_bytes[plane]);
-    const bool is_half = plane > 0 && frame->pixel_format == OCELLUS_I420;
-    const size_t step = is_half ? (row_bytes_ + 1) / 2 : row_bytes_;
-    const auto rows = static_cast<size_t>(plane == 0 ? height_ : (height_ + 1) / 2);
-    const size_t needed = at + step * (rows - 1) + kept;  // the last row's padding may be missing
-    if (used < needed) {
-      return "A frame has " + std::to_string(used) + " of its " + std::to_string(needed) + " bytes.";
-    }
-    for (size_t row = 0; row < rows; ++row, to += kept) std::memcpy(to, from + at + row * step, kept);
-    at += rows * step;
-  }
+  pack_planes(layout_, from, frame->bytes.data());
   return {};
 }
 

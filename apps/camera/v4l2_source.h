@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/camera/frame_layout.h"
 #include "apps/camera/frame_source.h"
 
 namespace ocellus::app {
@@ -23,11 +24,11 @@ struct V4l2System {
 };
 V4l2System real_v4l2_system();
 
-// Streams MJPEG or one of kRawFormats except "rgba" from four buffers of the driver: `format` if it is set, else
-// uncompressed up to 640 x 480 and MJPEG above, which fits the USB bus. The driver chooses the size and rate nearest to
-// the requested ones; `color` overrides what it says of luma and chroma. Gaps in the driver's count are `skipped`;
-// frames that the driver marks as damaged, that are short, and unreadable JPEG are kBroken; errors and unplugging are
-// kLost.
+// Streams MJPEG or one of most kRawFormats from four buffers of the driver: `format` if it is set, else
+// uncompressed up to 640 x 480 and MJPEG above, which fits the USB bus; with `depth` Z16 or Y16. The driver chooses the
+// size and rate nearest to the requested ones; `color` overrides what it says of luma and chroma. Gaps in the driver's
+// count are `skipped`; frames that the driver marks as damaged, that are short, and unreadable JPEG are kBroken; errors
+// and unplugging are kLost.
 class V4l2Source : public FrameSource {
  public:
   // Throws a Failure if there is no such camera, it is busy or it has none of the formats.
@@ -69,7 +70,7 @@ class V4l2Source : public FrameSource {
   std::vector<Buffer> buffers_;
   uint32_t format_ = 0;  // V4L2_PIX_FMT_...
   int32_t width_ = 0, height_ = 0;
-  size_t row_bytes_ = 0;  // first plane, with padding
+  FrameLayout layout_;  // layout of raw frames in the driver's buffers
   FrameColor asked_color_, color_;
   double rate_ = 0;
   bool counted_ = false;  // last_sequence_ is valid

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "apps/camera/frame_layout.h"
 #include "apps/camera/picture_decode.h"
-#include "apps/camera/pixel_convert.h"
 #include "apps/camera/sentences.h"
 #include "apps/camera/stream_parser.h"
 
@@ -16,13 +16,12 @@ constexpr char kFrameMagic[] = "FRAME";
 constexpr size_t kFrameMagicBytes = sizeof kFrameMagic - 1;
 constexpr size_t kMaxLineBytes = 1024;
 
-enum class Chroma { k420, k422, k444, kMono };
-
 struct Y4mHeader {
   int32_t width = 0, height = 0;
-  Chroma chroma = Chroma::k420;
+  int32_t pixel_format = OCELLUS_I420;
   double frames_per_second = 0;
-  FrameColor color;  // with the range, if it is named
+  FrameColor color;   // colors that the header names
+  std::string order;  // the letters of its parameters
 };
 
 template <typename Number>
@@ -43,13 +42,13 @@ std::string read_parameter(const std::string& word, Y4mHeader* header) {
     }
     case 'C':
       if (value == "420" || value == "420jpeg" || value == "420mpeg2" || value == "420paldv") {
-        header->chroma = Chroma::k420;
+        header->pixel_format = OCELLUS_I420;
       } else if (value == "422") {
-        header->chroma = Chroma::k422;
+        header->pixel_format = OCELLUS_I422;
       } else if (value == "444") {
-        header->chroma = Chroma::k444;
+        header->pixel_format = OCELLUS_I444;
       } else if (value == "mono") {
-        header->chroma = Chroma::kMono;
+        header->pixel_format = OCELLUS_GRAY8;
       } else {
         return "The Y4M stream has colours of the kind \"" + value + "\": 420, 422, 444 and mono of 8 bits are read.";
       }
@@ -81,9 +80,42 @@ std::string read_header(const std::string& line, Y4mHeader* header) {
     const size_t end = std::min(line.find(' ', begin), line.size());
     const std::string wrong = end > begin ? read_parameter(line.substr(begin, end - begin), header) : "";
     if (!wrong.empty()) return wrong;
+    if (end > begin) header->order += line[begin];
     begin = end + 1;
   }
   return header->width == 0 || header->height == 0 ? "The Y4M stream's header has no size." : "";
+}
+
+// Adds what the header does not name, where its form shows who wrote it: GStreamer's y4menc (1.22.0) names no colors.
+FrameColor color_of(const Y4mHeader& header) {
+  const bool is_gstreamer = header.order == "CWHIFA";
+  return header.color.or_else(is_gstreamer ? gstreamer_color(header.height) : FrameColor());
+}
+
+const char* chroma_name(int32_t pixel_format) {
+  return pixel_format == OCELLUS_I420   ? "4:2:0"
+         : pixel_format == OCELLUS_I422 ? "4:2:2"
+         : pixel_format == OCELLUS_I444 ? "4:4:4"
+                                        : "grey";
+}
+
+// The layouts that a stream may have, the smallest first: only the format's own where GStreamer pads nothing.
+std::vector<FrameLayout> possible_layouts(const Y4mHeader& header) {
+  const int32_t format = header.pixel_format, width = header.width, height = header.height;
+  std::vector<FrameLayout> layouts = {packed_layout(format, width, height)};
+  const FrameLayout gstreamer = gstreamer_layout(format, width, height);
+  if (gstreamer.bytes() == layouts[0].bytes()) return layouts;
+  layouts.push_back(gstreamer);
+  for (const bool has_even_rows : {false, true}) {
+    for (const int64_t alignment : {4, 8, 16, 32, 64}) {
+      layouts.push_back(aligned_layout(format, width, height, alignment, has_even_rows));
+    }
+  }
+  std::stable_sort(layouts.begin(), layouts.end(),
+                   [](const FrameLayout& a, const FrameLayout& b) { return a.bytes() < b.bytes(); });
+  const auto same = [](const FrameLayout& a, const FrameLayout& b) { return a.bytes() == b.bytes(); };
+  layouts.erase(std::unique(layouts.begin(), layouts.end(), same), layouts.end());
+  return layouts;
 }
 
 class Y4mParser : public StreamParser {
@@ -91,6 +123,7 @@ class Y4mParser : public StreamParser {
   explicit Y4mParser(const FrameColor& color) : color_(color) {}
   size_t take(const uint8_t* bytes, size_t count) override;
   SourceEvent next(Frame* frame) override;
+  bool pause() override;
   bool finish() override;
   std::string describe() const override;
   double frames_per_second() const override { return header_.frames_per_second; }
@@ -100,41 +133,76 @@ class Y4mParser : public StreamParser {
   enum class State { kHeader, kLine, kSearch, kPlanes };
 
   bool end_line();
-  size_t plane_bytes() const;
+  size_t take_planes(const uint8_t* bytes, size_t count);
+  bool is_layout_known() const { return layouts_.size() == 1; }
+  size_t frame_bytes(size_t layout) const { return static_cast<size_t>(layouts_[layout].bytes()); }
+  void try_layout();
+  void choose_layout(size_t index);
   void convert(Frame* frame);
-  void convert_422(Frame* frame) const;
 
   State state_ = State::kHeader;
   std::string line_, wrong_;
   bool fatal_ = false, complete_ = false;
   FrameColor color_;
   Y4mHeader header_;
-  std::vector<uint8_t> planes_;
+  std::vector<FrameLayout> layouts_;  // possible ones; one once it is known
+  size_t tried_ = 0;                  // the smallest of them that is not refuted
+  std::vector<uint8_t> planes_;       // while the layout is unknown with the beginning of the next frame's line
+  std::string ahead_;                 // the same, once the frame's end is known
 };
 
-size_t Y4mParser::plane_bytes() const {
-  const auto width = static_cast<size_t>(header_.width), height = static_cast<size_t>(header_.height);
-  const size_t half_width = (width + 1) / 2;
-  switch (header_.chroma) {
-    case Chroma::k420: return width * height + 2 * half_width * ((height + 1) / 2);
-    case Chroma::k422: return width * height + 2 * half_width * height;
-    case Chroma::k444: return 3 * width * height;
-    case Chroma::kMono: break;
+size_t Y4mParser::take_planes(const uint8_t* bytes, size_t count) {
+  const size_t wanted = frame_bytes(tried_) + (is_layout_known() ? 0 : kFrameMagicBytes + 1);
+  const size_t taken = std::min(count, wanted - planes_.size());
+  // Memory grows with the received bytes: the header alone is not trusted.
+  if (planes_.size() + taken > planes_.capacity()) {
+    planes_.reserve(std::min(wanted, std::max(planes_.size() + taken, 2 * planes_.capacity())));
   }
-  return width * height;
+  planes_.insert(planes_.end(), bytes, bytes + taken);
+  if (planes_.size() < wanted) return taken;
+  if (is_layout_known()) {
+    complete_ = true;
+  } else {
+    try_layout();
+  }
+  return taken;
+}
+
+// Looks whether the next frame begins where one of the layout `tried_` ends.
+void Y4mParser::try_layout() {
+  const auto begin = planes_.end() - static_cast<std::ptrdiff_t>(kFrameMagicBytes + 1);
+  const std::string next(begin, planes_.end());
+  if (next == std::string(kFrameMagic) + "\n" || next == std::string(kFrameMagic) + " ") {
+    ahead_ = next;
+    choose_layout(tried_);
+  } else if (++tried_ == layouts_.size()) {
+    tried_ = 0;
+    state_ = State::kSearch;
+    wrong_ = "A frame of the Y4M stream has another number of bytes than " + size_text(header_.width, header_.height) +
+             " pixels of " + chroma_name(header_.pixel_format) + " take, " + std::to_string(frame_bytes(0)) +
+             ", with rows padded to 4, 8, 16, 32 or 64 bytes, too.";
+  }
+}
+
+void Y4mParser::choose_layout(size_t index) {
+  layouts_ = {layouts_[index]};
+  tried_ = 0;
+  planes_.resize(frame_bytes(0));
+  complete_ = true;
+}
+
+bool Y4mParser::pause() {
+  if (state_ != State::kPlanes || complete_ || is_layout_known()) return false;
+  for (size_t i = 0; i < layouts_.size(); ++i) {
+    if (planes_.size() != frame_bytes(i)) continue;
+    choose_layout(i);
+    return true;
+  }
+  return false;
 }
 
 size_t Y4mParser::take(const uint8_t* bytes, size_t count) {
-  if (state_ == State::kPlanes) {
-    const size_t wanted = plane_bytes(), taken = std::min(count, wanted - planes_.size());
-    // Memory grows with the received bytes: the header alone is not trusted.
-    if (planes_.size() + taken > planes_.capacity()) {
-      planes_.reserve(std::min(wanted, std::max(planes_.size() + taken, 2 * planes_.capacity())));
-    }
-    planes_.insert(planes_.end(), bytes, bytes + taken);
-    complete_ = planes_.size() == wanted;
-    return taken;
-  }
+  if (state_ == State::kPlanes) return take_planes(bytes, count);
   for (size_t i = 0; i < count; ++i) {
     const char c = static_cast<char>(bytes[i]);
     if (state_ == State::kSearch) {  // line_ is a prefix of "FRAME"
@@ -166,6 +234,8 @@ bool Y4mParser::end_line() {
     fatal_ = !wrong_.empty();
     if (!fatal_) {
       header_ = header;
+      layouts_ = possible_layouts(header_);
+      tried_ = 0;
       state_ = State::kLine;
     }
     return true;
@@ -191,6 +261,9 @@ SourceEvent Y4mParser::next(Frame* frame) {
   state_ = State::kLine;
   frame->kind = FrameKind::kPixels;
   convert(frame);
+  const std::string ahead = std::move(ahead_);
+  ahead_.clear();
+  take(reinterpret_cast<const uint8_t*>(ahead.data()), ahead.size());
   return {.kind = SourceEvent::kFrame};
 }
 
@@ -203,58 +276,21 @@ bool Y4mParser::finish() {
 }
 
 std::string Y4mParser::describe() const {
-  const char* chroma = header_.chroma == Chroma::k420   ? "4:2:0"
-                       : header_.chroma == Chroma::k422 ? "4:2:2"
-                       : header_.chroma == Chroma::k444 ? "4:4:4"
-                                                        : "grey";
   if (header_.width == 0) return "y4m";
-  return size_text(header_.width, header_.height) + " y4m " + chroma;
+  return size_text(header_.width, header_.height) + " y4m " + chroma_name(header_.pixel_format);
 }
 
 void Y4mParser::convert(Frame* frame) {
-  const FrameColor color = color_.or_else(header_.color);
+  const FrameColor color = color_.or_else(color_of(header_));
   color.apply(frame);
   frame->width = header_.width;
   frame->height = header_.height;
-  switch (header_.chroma) {
-    case Chroma::k420:
-      frame->pixel_format = OCELLUS_I420;
-      std::swap(frame->bytes, planes_);
-      return;
-    case Chroma::k422: convert_422(frame); return;
-    case Chroma::k444:
-      frame->pixel_format = OCELLUS_RGB8;
-      frame->bytes.resize(planes_.size());
-      convert_planes_to_rgb(planes_.data(), header_.width, header_.height, frame->color_matrix, frame->full_range,
-                            frame->bytes.data());
-      return;
-    case Chroma::kMono:
-      frame->pixel_format = OCELLUS_GRAY8;
-      frame->bytes = planes_;
-      if (color.full_range.value_or(true)) return;
-      for (uint8_t& value : frame->bytes) {
-        value = static_cast<uint8_t>(std::clamp((int{value} - 16) * 255 / 219, 0, 255));
-      }
-  }
-}
-
-void Y4mParser::convert_422(Frame* frame) const {
-  const size_t from_width = static_cast<size_t>(header_.width), half_width = (from_width + 1) / 2;
-  frame->width &= ~1;
-  frame->pixel_format = OCELLUS_YUYV;
-  const auto width = static_cast<size_t>(frame->width), height = static_cast<size_t>(frame->height);
-  frame->bytes.resize(width * height * 2);
-  uint8_t* to = frame->bytes.data();
-  const uint8_t* luma = planes_.data();
-  const uint8_t* blue = luma + from_width * height;
-  const uint8_t* red = blue + half_width * height;
-  for (size_t y = 0; y < height; ++y, luma += from_width, blue += half_width, red += half_width) {
-    for (size_t x = 0; x < width; x += 2, to += 4) {
-      to[0] = luma[x];
-      to[1] = blue[x / 2];
-      to[2] = luma[x + 1];
-      to[3] = red[x / 2];
-    }
+  frame->pixel_format = header_.pixel_format;
+  pack_planes(layouts_[0], &planes_);
+  std::swap(frame->bytes, planes_);
+  if (frame->pixel_format != OCELLUS_GRAY8 || color.full_range.value_or(true)) return;
+  for (uint8_t& value : frame->bytes) {
+    value = static_cast<uint8_t>(std::clamp((int{value} - 16) * 255 / 219, 0, 255));
   }
 }
 

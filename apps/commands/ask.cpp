@@ -152,7 +152,7 @@ int run_ask(AskOptions options) {
   } else {
     print(options.boxes ? json_line(places_json(places)) : end_of_answer(answer));
   }
-  if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], places);
+  if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], options.common.depth, places);
   remark_on_cut_boxes(answer, options);
   remark_on_choices(answer, options.common);
   remark_on_end(answer, model, options.common);

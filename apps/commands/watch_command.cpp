@@ -52,20 +52,26 @@ void add_source_options(CLI::App* command, CommandOptions* options) {
   SourceOptions* source = &options->watch.capture.source;
   command->add_option("SOURCE", source->name, "Source of the frames")->required();
   command
-      ->add_option(
-          "--format", source->format,
-          "Format of raw frames (nv12, i420, yuyv422, rgb24, bgr24, rgba, bgra, gray), or to request of a camera")
+      ->add_option("--format", source->format,
+                   "Format of raw frames (" + raw_format_names() + "), or to request of a camera")
       ->option_text("NAME")
       ->group("Source");
   command
-      ->add_option("--color", source->color,
-                   "Color space: bt601, bt709, bt601-full or bt709-full (default: as stated by the camera or the Y4M "
-                   "header, else bt601)")
+      ->add_option(
+          "--color", source->color,
+          "Color space: auto, bt601, bt709, bt601-full or bt709-full (default: auto, as stated by the camera or "
+          "the Y4M header; where GStreamer wrote the frames, bt709 above 576 lines; else bt601)")
       ->option_text("NAME")
-      ->check(CLI::IsMember({"bt601", "bt709", "bt601-full", "bt709-full"}))
+      ->check(CLI::IsMember({"auto", "bt601", "bt709", "bt601-full", "bt709-full"}))
       ->group("Source");
   command->add_option("--size", options->size, "Size of raw frames, or to request of a camera")
       ->option_text("WIDTHxHEIGHT")
+      ->group("Source");
+  command
+      ->add_option("--stride", source->stride,
+                   "Bytes from one row of raw frames to the next, one number or one for each plane, or gstreamer: as "
+                   "GStreamer pads them (default: no padding)")
+      ->option_text("gstreamer|N[,N]")
       ->group("Source");
   command->add_option("--fps", source->frames_per_second, "Frames a second to request, or to play at")
       ->option_text("X")
@@ -315,6 +321,7 @@ int run_watch(CommandOptions options) {
   CommonOptions& common = watch.narrator.common;
   apply_size(options.size, &watch.capture.source);
   watch.capture.source.seed = common.seed;
+  watch.capture.source.depth = common.depth;
   common.is_stream = true;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   std::error_code ignored;  // errors are reported where it is opened

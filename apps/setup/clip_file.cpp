@@ -43,6 +43,7 @@ void include(const Frame& frame, const std::string& path, PictureSize* largest) 
     ocellus_image_facts encoded;
     check(ocellus_image_probe(frame.bytes.data(), std::ssize(frame.bytes), &encoded), path);
     facts.whole_pixels = encoded.whole_pixels;
+    facts.is_gray16 = encoded.is_gray16 != 0;
   }
   largest->include(facts);
 }

@@ -60,7 +60,11 @@ ImageFile probe_image(const std::string& path) {
   const std::vector<uint8_t> bytes = read_input_file(path);
   ocellus_image_facts facts;
   check(ocellus_image_probe(bytes.data(), static_cast<int64_t>(bytes.size()), &facts), path);
-  return {.path = path, .width = facts.width, .height = facts.height, .whole_pixels = facts.whole_pixels};
+  return {.path = path,
+          .width = facts.width,
+          .height = facts.height,
+          .whole_pixels = facts.whole_pixels,
+          .is_gray16 = facts.is_gray16 != 0};
 }
 
 std::vector<ImageFile> probe_images(const std::vector<std::string>& paths) {
@@ -73,12 +77,14 @@ void PictureSize::include(const ImageFile& image) {
   pixels = std::max(pixels, image.pixels());
   whole_pixels = std::max(whole_pixels.value_or(0), image.whole_pixels);
   each.emplace_back(image.width, image.height);
+  if (image.is_gray16 && gray16_path.empty()) gray16_path = image.path;
 }
 
 void PictureSize::include(const PictureSize& other) {
   pixels = std::max(pixels, other.pixels);
   if (other.whole_pixels) whole_pixels = std::max(whole_pixels.value_or(0), *other.whole_pixels);
   each.insert(each.end(), other.each.begin(), other.each.end());
+  if (gray16_path.empty()) gray16_path = other.gray16_path;
 }
 
 PictureSize largest_size(const std::vector<ImageFile>& images) {

@@ -17,6 +17,7 @@ struct ImageFile {
   int32_t width = 0;
   int32_t height = 0;
   int64_t whole_pixels = 0;  // see ocellus_image_facts
+  bool is_gray16 = false;
   int64_t pixels() const { return int64_t{width} * height; }
 };
 
@@ -33,6 +34,7 @@ struct PictureSize {
   int64_t pixels = 0;                                  // 0: unknown
   std::optional<int64_t> whole_pixels;                 // see ocellus_image_facts; nullopt: unknown
   std::vector<std::pair<int32_t, int32_t>> each = {};  // width and height of the pictures among them that are files
+  std::string gray16_path = {};                        // the first of these that is grey of 16 bits; empty: none
   void include(const ImageFile& image);
   void include(const PictureSize& other);
 };

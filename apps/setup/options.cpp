@@ -117,6 +117,16 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
       ->group("Model");
 }
 
+void add_depth_option(CLI::App* command, CommonOptions* options, const std::string& group) {
+  command
+      ->add_option_function<std::string>(
+          "--depth-range", [options](const std::string& text) { options->depth = parse_depth_range(text); },
+          "Pictures and frames of 16-bit grey are depth: show NEAR as white, FAR and no reading (0) as black; in their "
+          "units, as 300..5000 (default: no depth, the upper eight bits)")
+      ->option_text("NEAR..FAR")
+      ->group(group);
+}
+
 void add_memory_options(CLI::App* command, CommonOptions* options) {
   const std::string group = "Memory (limits that the engine is planned for)";
   command
@@ -159,6 +169,7 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
                     group);
   add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
                     "Largest picture that must be decoded as a whole: progressive JPEG, interlaced PNG, WebP", group);
+  add_depth_option(command, options, group);
   command
       ->add_option_function<std::string>(
           "--gpu-memory", [options](const std::string& name) { set_gpu_memory(options, name); },

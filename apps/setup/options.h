@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/camera/depth_range.h"
 #include "apps/setup/cache_options.h"
 #include "apps/setup/constraint_options.h"
 #include "apps/setup/real_time.h"
@@ -34,6 +35,7 @@ struct CommonOptions {
   std::optional<int64_t> whole_pixels;  // maximum size of a picture that is not decoded row by row
   int32_t image_tiles = 0;              // 0: the model's choice
   int32_t image_rows = 0;               // 0: the usual number
+  DepthRange depth;                     // depths that 16-bit grey shows
   int32_t prompt_rows = 0;              // 0: the library's choice
   int32_t synthetic_tokens = 0;         // replaces pictures; no common flag
   int32_t threads = 0;

@@ -99,8 +99,10 @@ void check_drawing(const std::string& path, const std::vector<std::string>& inpu
   if (const PartialFile file(path); file.error() != 0) throw drawing_failure(path, file.error());
 }
 
-void write_drawing(const std::string& path, const ImageFile& image, const std::vector<Place>& places) {
+void write_drawing(const std::string& path, const ImageFile& image, const DepthRange& depth,
+                   const std::vector<Place>& places) {
   Frame frame;
+  frame.depth = depth;
   frame.bytes = read_input_file(image.path);
   Picture picture;
   if (!decode_rgb(frame, &picture)) throw library_failure(OCELLUS_BAD_IMAGE, image.path);

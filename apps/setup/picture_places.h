@@ -22,7 +22,8 @@ std::vector<Place> read_places(const std::string& answer, const Model& model, co
 // Throws a Failure unless `path` ends in .png, .jpg or .jpeg, can be written and is none of `inputs`.
 void check_drawing(const std::string& path, const std::vector<std::string>& inputs);
 
-// Writes the picture with its places painted on it; `path` was checked.
-void write_drawing(const std::string& path, const ImageFile& image, const std::vector<Place>& places);
+// Writes the picture, as the model sees it, with its places painted on it; `path` was checked.
+void write_drawing(const std::string& path, const ImageFile& image, const DepthRange& depth,
+                   const std::vector<Place>& places);
 
 }  // namespace ocellus::app

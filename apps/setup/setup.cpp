@@ -147,6 +147,23 @@ void check_context(const ocellus_model_facts& facts, const Needs& needs) {
                                      " positions" + limit + ": give fewer pictures or less text.");
 }
 
+namespace {
+
+void set_depth(const DepthRange& depth, const PictureSize& pictures, ocellus_limits* limits,
+               std::vector<std::string>* notes) {
+  limits->depth_near = depth.near;
+  limits->depth_far = depth.far;
+  if (depth.is_set() && !pictures.each.empty() && pictures.gray16_path.empty())
+    notes->push_back("--depth-range has no effect: no picture is grey of 16 bits.");
+  if (!depth.is_set() && !pictures.gray16_path.empty()) {
+    notes->push_back(
+        "Note: " + pictures.gray16_path +
+        " is grey of 16 bits, of which the upper eight are shown; for depth give --depth-range NEAR..FAR.");
+  }
+}
+
+}  // namespace
+
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
   if (needs.images + needs.clip_frames > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
@@ -190,6 +207,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.cache = cache_policy(options.cache, model.path, &notes);
   set_reuse(options.cache, &limits);
   set_reduction(options.cache, &limits, &notes);
+  set_depth(options.depth, largest, &limits, &notes);
   if (options.image_tiles > 0 && model.facts.max_views <= 1)
     notes.push_back("--image-tiles has no effect: this model has no tiles.");
   if (options.image_rows > 0 && model.facts.any_image_size == 0)

@@ -142,6 +142,10 @@ class Sources(ProgramTest):
                 (["0"], BAD_INPUT, "named by its device, as /dev/video0"),
                 (["synthetic", "--faults", "fire@3"], USAGE, "fire"), (["synthetic", "--size", "1x"], USAGE, "--size"),
                 (["-", "--format", "nv12"], USAGE, "width and a height"), ([], USAGE, "SOURCE"),
+                (["-", "--format", "nv12", "--size", "8x8", "--stride", "7"], USAGE, "rows of 7 bytes"),
+                (["synthetic", "--stride", "gstreamer"], USAGE, "--stride is of raw frames"),
+                (["synthetic", "--depth-range", "300..5000"], USAGE, "--depth-range is of frames of 16 bits"),
+                (["synthetic", "--color", "bt2020"], USAGE, "--color"),
                 (["synthetic", "--frames", "-1"], USAGE, "--frames"), (["synthetic", "--change", "2"], USAGE, "--change"),
                 (["synthetic", "--token", "x"], USAGE, "--token needs --http"),
                 (["synthetic", "--http", "nowhere:x"], USAGE, "ADDRESS:PORT" if HAS_HTTP else "no HTTP server"),
@@ -180,7 +184,7 @@ class Sources(ProgramTest):
         self.assert_refused(["watch", "a" * 5000], BAD_INPUT, "the source cannot be opened: File name too long")
 
     def test_sources_that_need_ffmpeg_are_refused_with_the_command_to_use(self):
-        line = "`ffmpeg -loglevel error {}-i '{}' -pix_fmt yuv420p -f yuv4mpegpipe - . ocellus watch -` does that"
+        line = "`ffmpeg -loglevel error {}-i '{}' -vf scale=out_color_matrix=bt601 -pix_fmt yuv420p -f yuv4mpegpipe - . ocellus watch -` does that"
         for source, flags in [("rtsp://camera:554/a?b&c", "-rtsp_transport tcp "), ("http://127.0.0.1:9/a.mjpeg", ""),
                               ("https://host/x", ""), ("udp://239.0.0.1:1234", "")]:
             with self.subTest(source=source):

@@ -134,7 +134,8 @@ class FakeDriver {
     pix.width = width;  // this camera has one size
     pix.height = height;
     const bool jpeg = pix.pixelformat == V4L2_PIX_FMT_MJPEG;
-    pix.bytesperline = jpeg ? 0 : width * (pix.pixelformat == V4L2_PIX_FMT_YUYV ? 2 : 1) + padding;
+    const bool is_wide = pix.pixelformat == V4L2_PIX_FMT_YUYV || pix.pixelformat == V4L2_PIX_FMT_Z16;
+    pix.bytesperline = jpeg ? 0 : width * (is_wide ? 2 : 1) + padding;
     pix.colorspace = colorspace;
     pix.ycbcr_enc = encoding;
     format = *wanted;

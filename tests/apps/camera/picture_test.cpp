@@ -205,11 +205,16 @@ TEST_CASE("raw formats show the same picture") {
   REQUIRE(decode_rgb(grey, &picture));
   CHECK(picture.pixels == Bytes(72, 77));
   Frame rgba = raw(OCELLUS_RGBA8, 5, 3, 9);
+  for (size_t i = 3; i < rgba.bytes.size(); i += 4) rgba.bytes[i] = 255;
   REQUIRE(decode_rgb(rgba, &picture));
   CHECK(picture.pixels == Bytes(45, 9));
+  for (size_t i = 3; i < rgba.bytes.size(); i += 4) rgba.bytes[i] = 0;
+  REQUIRE(decode_rgb(rgba, &picture));
+  CHECK(picture.pixels == Bytes(45, 255));  // as the model sees it: on white
   for (const int32_t format : {OCELLUS_BGR8, OCELLUS_BGRA8}) {
     Frame bgr = raw(format, 5, 3, 0);
     const size_t step = format == OCELLUS_BGR8 ? 3 : 4;
+    for (size_t i = 3; step == 4 && i < bgr.bytes.size(); i += 4) bgr.bytes[i] = 255;
     for (size_t i = 0; i < bgr.bytes.size(); i += step) bgr.bytes[i] = 200;  // blue
     REQUIRE(decode_rgb(bgr, &picture));
     for (size_t i = 0; i < 45; ++i) CHECK(picture.pixels[i] == (i % 3 == 2 ? 200 : 0));

@@ -1,7 +1,7 @@
 // Frames from pipes and files: motion JPEG, Y4M and raw.
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/stream_source.h"
-#include "tests/apps/camera/support.h"
+#include "tests/apps/camera/streams.h"
 
 namespace ocellus::app {
 namespace {
@@ -10,28 +10,10 @@ using test::Bytes;
 using test::contains;
 using test::milliseconds;
 using test::operator+;
+using test::raw;
+using test::read_pipe;
 using test::to_bytes;
-
-SourceOptions raw(const std::string& format, int32_t width, int32_t height) {
-  return {.name = "pipe", .format = format, .width = width, .height = height};
-}
-
-Bytes y4m_frame(const Bytes& planes, const std::string& parameters = "") {
-  return to_bytes("FRAME" + parameters + "\n") + planes;
-}
-
-/// All events of a pipe that brings these bytes and ends.
-std::vector<SourceEvent> read_pipe(const SourceOptions& options, const Bytes& bytes, std::vector<Frame>* frames) {
-  test::Pipe pipe;
-  StreamSource source(options, pipe.reader);
-  std::thread writer([&] {
-    pipe.write(bytes);
-    pipe.finish();
-  });
-  const std::vector<SourceEvent> events = test::collect(source, frames);
-  writer.join();
-  return events;
-}
+using test::y4m_frame;
 
 TEST_CASE("raw frames come from a pipe as they are") {
   struct Kind {
@@ -39,10 +21,12 @@ TEST_CASE("raw frames come from a pipe as they are") {
     int32_t format;
     int64_t bytes;
   };
-  const Kind kinds[] = {{"nv12", OCELLUS_NV12, 1200},    {"yuyv422", OCELLUS_YUYV, 1600}, {"yuyv", OCELLUS_YUYV, 1600},
-                        {"yuv420p", OCELLUS_I420, 1200}, {"i420", OCELLUS_I420, 1200},    {"rgb24", OCELLUS_RGB8, 2400},
-                        {"bgr24", OCELLUS_BGR8, 2400},   {"bgr", OCELLUS_BGR8, 2400},     {"rgba", OCELLUS_RGBA8, 3200},
-                        {"bgra", OCELLUS_BGRA8, 3200},   {"gray", OCELLUS_GRAY8, 800}};
+  const Kind kinds[] = {
+      {"nv12", OCELLUS_NV12, 1200},    {"yuyv422", OCELLUS_YUYV, 1600},   {"yuyv", OCELLUS_YUYV, 1600},
+      {"yuv420p", OCELLUS_I420, 1200}, {"i420", OCELLUS_I420, 1200},      {"rgb24", OCELLUS_RGB8, 2400},
+      {"bgr24", OCELLUS_BGR8, 2400},   {"bgr", OCELLUS_BGR8, 2400},       {"rgba", OCELLUS_RGBA8, 3200},
+      {"bgra", OCELLUS_BGRA8, 3200},   {"gray", OCELLUS_GRAY8, 800},      {"yuv422p", OCELLUS_I422, 1600},
+      {"i444", OCELLUS_I444, 2400},    {"gray16le", OCELLUS_GRAY16, 1600}};
   for (const Kind& kind : kinds) {
     CAPTURE(kind.name);
     test::Random random(3);
@@ -186,9 +170,9 @@ TEST_CASE("Y4M comes in the pixel format that fits, with the colours that it nam
       {"YUV4MPEG2 H6 W8 C420mpeg2 I?\n", OCELLUS_I420, 8, 6, 48, 12},
       {"YUV4MPEG2 W8 H6 C420paldv\n", OCELLUS_I420, 8, 6, 48, 12},
       {"YUV4MPEG2 W9 H7 C420\n", OCELLUS_I420, 9, 7, 63, 20},
-      {"YUV4MPEG2 W8 H6 C422\n", OCELLUS_YUYV, 8, 6, 48, 24},
-      {"YUV4MPEG2 W9 H7 C422\n", OCELLUS_YUYV, 8, 7, 63, 35},
-      {"YUV4MPEG2 W9 H7 C444\n", OCELLUS_RGB8, 9, 7, 63, 63},
+      {"YUV4MPEG2 W8 H6 C422\n", OCELLUS_I422, 8, 6, 48, 24},
+      {"YUV4MPEG2 W9 H7 C422\n", OCELLUS_I422, 9, 7, 63, 35},
+      {"YUV4MPEG2 W9 H7 C444\n", OCELLUS_I444, 9, 7, 63, 63},
       {"YUV4MPEG2 W9 H7 Cmono\n", OCELLUS_GRAY8, 9, 7, 63, 0},
   };
   for (const Kind& kind : kinds) {

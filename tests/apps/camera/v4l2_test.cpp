@@ -1,5 +1,6 @@
 // V4L2 cameras against a driver that a test commands.
 #include "apps/camera/pacer.h"
+#include "apps/camera/picture_decode.h"
 #include "apps/camera/v4l2_source.h"
 #include "tests/apps/camera/fake_driver.h"
 #include "tests/apps/camera/timing.h"
@@ -46,6 +47,10 @@ TEST_CASE("a camera's format is the one asked for, else uncompressed for small a
       {{V4L2_PIX_FMT_BGR24, V4L2_PIX_FMT_YUV420}, 640, 480, "", V4L2_PIX_FMT_YUV420},
       {{V4L2_PIX_FMT_BGR24, V4L2_PIX_FMT_YUV420}, 640, 480, "bgr", V4L2_PIX_FMT_BGR24},
       {{V4L2_PIX_FMT_ABGR32, V4L2_PIX_FMT_RGB24}, 640, 480, "bgra", V4L2_PIX_FMT_ABGR32},
+      {{V4L2_PIX_FMT_Z16, V4L2_PIX_FMT_GREY}, 640, 480, "", V4L2_PIX_FMT_GREY},
+      {{V4L2_PIX_FMT_Z16, V4L2_PIX_FMT_MJPEG}, 640, 480, "", V4L2_PIX_FMT_MJPEG},
+      {{V4L2_PIX_FMT_Z16}, 640, 480, "", V4L2_PIX_FMT_Z16},
+      {{V4L2_PIX_FMT_Y16, V4L2_PIX_FMT_YUYV}, 640, 480, "gray16le", V4L2_PIX_FMT_Y16},
   };
   for (const Choice& choice : choices) {
     FakeDriver driver;
@@ -59,6 +64,35 @@ TEST_CASE("a camera's format is the one asked for, else uncompressed for small a
     CHECK(test::contains(source.describe(), std::to_string(choice.width) + " x "));
     CHECK(test::contains(source.describe(), "30 frames a second"));
   }
+}
+
+TEST_CASE("a depth camera's frames of 16 bits are shown by the range that is given, which asks for them") {
+  FakeDriver driver;
+  driver.formats = {V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_Z16};
+  driver.width = 2;
+  driver.height = 2;
+  driver.padding = 4;
+  SourceOptions options = camera();
+  options.depth = {1000, 3000};
+  V4l2Source source(options, driver.system());
+  CHECK(driver.format.fmt.pix.pixelformat == V4L2_PIX_FMT_Z16);
+  CHECK(test::contains(source.describe(), "gray16le"));
+  driver.script.push_back({{0, 0, 0xE8, 3, 9, 9, 9, 9, 0xD0, 7, 0xB8, 0x0B, 9, 9, 9, 9}, 1, 0, 0, 0});
+  Frame frame;
+  REQUIRE(next_of(source, &frame).kind == SourceEvent::kFrame);
+  CHECK(frame.bytes == Bytes{0, 0, 0xE8, 3, 0xD0, 7, 0xB8, 0x0B});
+  Picture picture;
+  REQUIRE(decode_rgb(frame, &picture));
+  CHECK(picture.pixels == Bytes{0, 0, 0, 255, 255, 255, 128, 128, 128, 0, 0, 0});
+
+  FakeDriver colours;
+  const std::string sentence = test::failure_of([&] { V4l2Source none(options, colours.system()); });
+  CHECK_MESSAGE(test::contains(sentence, "none of the formats Z16 and Y16"), sentence);
+  options.format = "nv12";
+  CHECK(test::contains(test::failure_of([&] { V4l2Source none(options, colours.system()); }), "nv12 has none"));
+  SourceOptions strided = camera();
+  strided.stride = "64";
+  CHECK(test::contains(test::failure_of([&] { V4l2Source none(strided, colours.system()); }), "--stride"));
 }
 
 TEST_CASE("cameras that cannot be used are refused in a sentence, and closed") {

@@ -90,7 +90,7 @@ TEST_CASE("a drawing is the picture as seen with its places, in the format of it
   const ImageFile image = probe_image(input);
   const Place place = {.label = "", .is_point = false, .left = 10, .top = 10, .right = 60, .bottom = 40};
   for (const char* name : {"out.png", "out.JPG", "out.png"}) {
-    write_drawing(folder / name, image, {place});
+    write_drawing(folder / name, image, {}, {place});
     Frame frame;
     frame.bytes = read_input_file(folder / name);
     CHECK(is_png(frame.bytes) == (std::string(name) == "out.png"));
@@ -118,7 +118,7 @@ TEST_CASE("places are in the picture as it is seen, turned by its EXIF") {
       read_places(R"({"bbox_2d": [0, 500, 1000, 1000]})", model, nullptr, image.width, image.height);
   REQUIRE(places.size() == 1);
   CHECK((places[0].right == 48 && places[0].top == 32 && places[0].bottom == 64));
-  write_drawing(folder / "out.png", image, places);
+  write_drawing(folder / "out.png", image, {}, places);
   Frame frame;
   frame.bytes = read_input_file(folder / "out.png");
   Picture picture;

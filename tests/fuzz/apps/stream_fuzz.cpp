@@ -130,10 +130,10 @@ bool run_y4m(const uint8_t* data, size_t size) {
   const std::unique_ptr<app::StreamParser> parser = app::make_y4m_parser({});
   app::Frame frame;
   int64_t frames = 0;
-  for (size_t at = 0; at < size;) {
+  for (size_t at = 0; at < size || parser->pause();) {  // a first frame may wait for the next one
     const size_t taken = parser->take(data + at, size - at);
     require(taken <= size - at, "a parser takes what there is");
-    require(taken > 0, "a parser that needs bytes takes some");
+    require(taken > 0 || at == size, "a parser that needs bytes takes some");
     at += taken;
     const app::SourceEvent::Kind kind = parser->next(&frame).kind;
     if (kind == app::SourceEvent::kLost) return false;

@@ -44,6 +44,15 @@ TEST_CASE("depth is shown by a frame's range, by the limits', and by who decodes
   CHECK(std::equal(rgb, rgb + sizeof rgb, memory.begin()));
   CHECK(int{rgb[6]} == 191);
   CHECK(ocellus_frame_convert(&frame, rgb, 20) == OCELLUS_FULL);
+  ocellus_frame thin = frame;  // a shape that no plan allows
+  thin.format = OCELLUS_GRAY8;
+  thin.width = 1;
+  thin.stride_bytes[0] = 1;
+  std::vector<uint8_t> line(4000, 7), wide(12000);
+  thin.plane[0] = line.data();
+  thin.height = 4000;
+  CHECK(ocellus_frame_convert(&thin, wide.data(), 12000) == OCELLUS_OK);
+  CHECK(wide == std::vector<uint8_t>(12000, 7));
   CHECK(ocellus_frame_convert(nullptr, rgb, 20) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_frame_convert(&frame, nullptr, 21) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_image_decode_depth(file.data(), bytes, 5, 5, memory.data(), facts.decode_bytes) ==
