@@ -20,6 +20,8 @@ using ocellus::Status;
 
 /// Probing a picture uses no planned limits.
 constexpr ocellus::ImageLimits kAnyPicture = {.max_pixels = int64_t{1} << 28, .max_whole_pixels = int64_t{1} << 29};
+/// Nor does converting a frame, of which nothing is planned by its shape.
+constexpr ocellus::ImageLimits kAnyFrame = {.max_pixels = int64_t{1} << 28, .max_aspect = 8192};
 
 // A session handle is the session itself.
 Session* unwrap(ocellus_session* session) { return reinterpret_cast<Session*>(session); }
@@ -272,7 +274,7 @@ ocellus_status ocellus_frame_convert(const ocellus_frame* frame, uint8_t* rgb, i
   OCELLUS_REQUIRE(rgb);
   ocellus::Frame own;
   const Status known = ocellus::to_frame(*frame, &own);
-  return result(known.ok() ? ocellus::convert_frame(own, kAnyPicture, rgb, rgb_bytes) : known);
+  return result(known.ok() ? ocellus::convert_frame(own, kAnyFrame, rgb, rgb_bytes) : known);
 }
 
 ocellus_status ocellus_session_add_encoded_image(ocellus_session* session, const void* bytes, int64_t byte_count) {
