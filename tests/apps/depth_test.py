@@ -48,10 +48,10 @@ class Depth(FolderTest):
         padded = b"".join(row + b"\xEE" * 6 for row in packed)
         for frame, flags in [(b"".join(packed), []), (padded, ["--stride", 2 * self.width + 6])]:
             done = subprocess.run([PROGRAM, "watch", "-", "--format", "gray16le", "--size", size, "--depth-range", RANGE,
-                                   "--quiet", *map(str, flags)], input=frame, capture_output=True, timeout=60, check=False)
+                                   "--quiet", "--json", *map(str, flags)], input=frame, capture_output=True, timeout=60, check=False)
             self.assertEqual(done.returncode, OK, done.stderr)
             self.assertIn(expected, done.stdout.decode())
-        self.assertIn(expected, self.answer("watch", self.depth, "--depth-range", RANGE, "--quiet"))
+        self.assertIn(expected, self.answer("watch", self.depth, "--depth-range", RANGE, "--quiet", "--json"))
 
     @unittest.skipUnless(HAS_HTTP, "needs libmicrohttpd")
     def test_serve_shows_depth(self):
