@@ -16,7 +16,7 @@ constexpr uint32_t kFirstOfLength[] = {0, 0x80, 0x800, 0xE000, 0x10000};
 
 }  // namespace
 
-Grammar::Grammar(HostView<std::byte> memory, StepMeter* meter) : meter(meter), memory_(memory) {
+Grammar::Grammar(HostView<std::byte> memory, StepMeter* its_meter) : meter(its_meter), memory_(memory) {
   // Indices are 32 bits.
   memory_.cols = std::min<int64_t>(memory_.cols, int64_t{INT32_MAX} * kUnit);
 }

@@ -154,6 +154,21 @@ TEST_CASE("compiling and masks are stopped by a cancellation or a deadline") {
   }
 }
 
+TEST_CASE("a mask takes its steps at most, and says that it had no more") {
+  ByteVocabulary words(many_words());
+  CompiledText text(8 << 20);
+  REQUIRE(compile(Form::kGbnf, "root ::= s\ns ::= \"(\" s \")\" s | [^()] s | \"(\" s |", words, &text).ok());
+  StepMeter meter("a mask", 5000, nullptr);
+  words.matcher.set_meter(nullptr);
+  words.matcher.begin(text.constraint.automaton());
+  words.matcher.set_meter(&meter);
+  std::vector<uint32_t> mask(static_cast<size_t>(words.trie.words()));
+  CHECK(text.constraint.fill_mask(&words.matcher, words.trie, mask.data()) == 0);
+  CHECK(meter.status().code() == Code::kUnsupported);
+  CHECK(std::string(last_failure().sentence).starts_with("a mask takes more than 5000 steps: "));
+  CHECK(meter.taken() < 8000);
+}
+
 TEST_CASE("a constraint under which no answer can begin is refused") {
   ByteVocabulary words;
   std::string deep = "root ::= r0\n";

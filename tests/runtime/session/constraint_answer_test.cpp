@@ -124,37 +124,6 @@ TEST_CASE("compiling ends with a cancellation or deadline, and the place is free
   slot->close();
 }
 
-TEST_CASE("an answer whose constraint makes no mask in its steps is refused, and the others of a batch go on") {
-  ocellus_limits limits = constrained_limits(7);
-  limits.max_sessions = 2;
-  const auto engine = test::make_engine(limits);
-  const std::vector<Session*> sessions = {&open_session(*engine), &open_session(*engine)};
-  const ocellus_constraint* const word = constrain(*engine, OCELLUS_CONSTRAINT_REGEX, "[a-z]{3,9}");
-  const ocellus_constraint* const slow =
-      constrain(*engine, OCELLUS_CONSTRAINT_REGEX,
-                "(?:(?:(?:[a-z ]{3,90}|[a-y ,]{4,80}x?){5,70}|[b-z .]{2,60}|[a-z]{5,50} ){6,50}){9,40}");
-  const std::string alone = ask(*sessions[1], params_with(word, 1.0f)).text;
-  for (Session* const session : sessions) {
-    session->reset();
-    test::add_question(*session, golden(0));
-  }
-  std::array<ocellus_generate_params, 2> params = {params_with(slow, 1.0f), params_with(word, 1.0f)};
-  params[0].max_tokens = 40;
-  std::array<ocellus_generate_stats, 2> stats;
-  std::string text;
-  params[1].on_text = [](void* user, const char* part, int32_t bytes) {
-    static_cast<std::string*>(user)->append(part, static_cast<size_t>(bytes));
-    return 0;
-  };
-  params[1].user = &text;
-  CHECK(generate(sessions.data(), params.data(), stats.data(), 2).code() == Code::kUnsupported);
-  CHECK(std::string(last_failure().sentence).find("a mask of the constraint takes more than") != std::string::npos);
-  CHECK(stats[0].stop == OCELLUS_STOP_FAILED);
-  CHECK(stats[0].constraint_ms > 0);
-  CHECK(stats[1].stop == OCELLUS_STOP_END_TOKEN);
-  CHECK(text == alone);
-}
-
 TEST_CASE("an answer that is given in slices is the whole one") {
   const auto engine = test::make_engine(constrained_limits(7));
   Session& session = open_session(*engine);
