@@ -54,7 +54,7 @@ std::optional<std::string> find_ambiguity(const RequestHead& head) {
   if (head.version == "HTTP/1.1" && (hosts.empty() || hosts[0].empty())) return "The Host header is missing.";
   if (!hosts.empty() && !is_host(hosts[0])) return "The Host header is malformed.";
   // Another program could read the one of two that this one does not.
-  for (const char* name : {"authorization", "origin", "sec-fetch-site", "sec-fetch-mode", "content-type", "cookie"}) {
+  for (const char* name : {"authorization", "origin", "sec-fetch-site", "sec-fetch-mode", "content-type"}) {
     if (values_of(head, name).size() > 1) return "The header " + std::string(name) + " is given more than once.";
   }
   const auto lengths = values_of(head, "content-length");

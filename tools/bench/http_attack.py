@@ -55,8 +55,8 @@ class Target:
         self.name, self.options = name, options
         self.arguments = [options.program, *COMMANDS[name], "--http", "127.0.0.1:0"]
         self.keys = {}
-        if name == "serve":  # each client has one, and all attackers together
-            self.keys = {user: secrets.token_hex(16) for user in [*USERS, "metrics", "attacker"]}
+        if name == "serve":  # each honest client has one, the attackers two
+            self.keys = {user: secrets.token_hex(16) for user in [*USERS, "metrics", "attacker", "crowd"]}
             self.key_file = tempfile.NamedTemporaryFile("w", suffix=".keys")  # for its owner only
             self.key_file.write("".join(f"{key} {user}\n" for user, key in self.keys.items()))
             self.key_file.flush()
@@ -243,7 +243,7 @@ class Target:
         self.end = self.start + self.options.seconds
         attackers = subprocess.Popen(
             [sys.executable, "-B", pathlib.Path(__file__).with_name("http_attackers.py"), str(self.port), self.name,
-             str(self.options.seconds), str(self.options.seed), *filter(None, [self.keys.get("attacker")])],
+             str(self.options.seconds), str(self.options.seed), *[self.keys[user] for user in ("attacker", "crowd") if self.keys]],
             stdout=subprocess.PIPE, text=True)
         try:
             clients = [threading.Thread(target=self.run_client, args=one, daemon=True) for one in self.honest_clients()]

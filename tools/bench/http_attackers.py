@@ -1,8 +1,9 @@
 """Clients that mean no good, for http_attack.py: slow, silent, many, malformed, too large, from pages of others. Each is
 polite to the machine, not to the server: it sleeps between its tries, so that what is measured is the server.
 
-Run as a program by http_attack.py: http_attackers.py PORT TARGET SECONDS SEED [KEY]. Prints what was answered as JSON. With
-a key they are a user of the server, who may ask as others do."""
+Run as a program by http_attack.py: http_attackers.py PORT TARGET SECONDS SEED [KEY KEY].
+Prints what was answered as JSON. With keys they are two users of the server, who may ask as others do; the second asks for
+long answers only, with more requests than the queue has places."""
 
 import collections
 import json
@@ -19,8 +20,9 @@ FOREIGN = ["Origin: https://example.com\r\n", "Sec-Fetch-Site: cross-site\r\nSec
 
 
 class Attack:
-    def __init__(self, port, target, seconds, seed, key=None):
+    def __init__(self, port, target, seconds, seed, key=None, crowd_key=None):
         self.host = "Host: localhost\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "")
+        self.crowd_host = f"Host: localhost\r\nAuthorization: Bearer {crowd_key}\r\n"
         self.has_key = key is not None
         self.port, self.target, self.random = port, target, random.Random(seed)
         self.end = time.monotonic() + seconds
@@ -169,9 +171,9 @@ class Attack:
             time.sleep(0.5)
 
     # ---- a user of the server who asks for much, or for what cannot be
-    def post(self, kind, path, body, timeout_s=10, wait_s=0):
+    def post(self, kind, path, body, timeout_s=10, wait_s=0, host=None):
         data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\n{self.host}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\n{host or self.host}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
         self.send(kind, head.encode() + data, timeout_s, wait_s)
 
     def nest_in_texts(self):
@@ -191,7 +193,8 @@ class Attack:
         """More at once than the queue has places."""
         long = {"messages": [{"role": "user", "content": "Tell me a story."}], "ignore_eos": True, "temperature": 2, "max_tokens": 300}
         while self.goes_on():
-            self.post("long answers", self.path, long, timeout_s=60)
+            self.post("long answers", self.path, long, timeout_s=60, host=self.crowd_host)
+            time.sleep(0.1)
 
     def ask_for_much(self):
         """Answers that are many times as long as the request, not read, or read later."""
@@ -259,6 +262,6 @@ class Attack:
 
 if __name__ == "__main__":
     os.nice(5)  # what is measured are the others
-    print(json.dumps(Attack(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:6]).run()))
+    print(json.dumps(Attack(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:7]).run()))
     sys.stdout.flush()
     os._exit(0)  # threads that still wait for an answer are not waited for

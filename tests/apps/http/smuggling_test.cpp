@@ -44,7 +44,6 @@ const std::vector<std::string> kHeads = {
     kGet + kHost + "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
     kGet + kHost + "Origin: http://localhost\r\norigin: https://example.com\r\n\r\n",
     kGet + kHost + "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n\r\n",
-    kGet + kHost + "Cookie: a=1\r\nCookie: a=2\r\n\r\n",
     kPost + kHost + "Content-Type: text/plain\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n",
     kPost + kHost + "Content-Length: 0, 0\r\n\r\n",
     kPost + kHost + "Content-Length: +0\r\n\r\n",
