@@ -293,7 +293,8 @@ class Target:
         total = {name: sum(one[name] for one in honest.values()) for name in ("answers", "wrong", "late")}
         is_good = (self.exit_code == 0 and total["answers"] > 0 and not total["wrong"] and not total["late"] and not accepted and
                    bool(self.attacks) and memory.get("last_over_first", 9) <= GROWTH)
-        return {"command": " ".join(["ocellus", *self.arguments[1:]]).replace(self.key_file.name if self.keys else "\0", "KEYS"), "passed": is_good, "exit_code": self.exit_code,
+        command = " ".join(["ocellus", *("KEYS" if self.keys and one == self.key_file.name else one for one in self.arguments[1:])])
+        return {"command": command, "passed": is_good, "exit_code": self.exit_code,
                 "honest": total, "attacks_accepted": accepted, "memory": memory, "honest_by_kind": honest,
                 "attacks": self.attacks, "complaints": self.complaints}
 
