@@ -286,8 +286,9 @@ typedef struct ocellus_limits {
   int32_t max_top_logprobs; /* maximum of ocellus_generate_params.top_logprobs, OCELLUS_MOST_TOP_LOGPROBS at most; 0: no
                                log-probabilities of an answer */
   int32_t batch_invariant;  /* 1: an answer has the same bits whatever other sessions are decoded with it, of at most
-                               64. On the CPU up to 7 sessions always have; steps of more, and all on a GPU, take
-                               longer: with one session on a GPU 6 % (F16) to 20 % (Q4_K) */
+                               64, and whichever views are known (kept_views: a GPU encodes one at a time). On the CPU up
+                               to 7 sessions always have; steps of more, and all on a GPU, take longer: with one session
+                               on a GPU 6 % (F16) to 20 % (Q4_K) */
   int32_t max_constraints; /* constraints that are open at once, see ocellus_constraint_create; with them come tables of
                               the vocabulary, and masks for a decode step; 0: none */
   int64_t constraint_bytes; /* memory of each: the tables of what it allows, and masks of tokens that are kept in the
@@ -458,9 +459,9 @@ OCELLUS_API ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_
 OCELLUS_API ocellus_status ocellus_session_reset(ocellus_session* session);
 OCELLUS_API void ocellus_session_close(ocellus_session* session);
 
-/* Reads all that was added, and marks its end: what many prompts begin with is read once. A later mark replaces it, a
- * reset drops it. OCELLUS_UNSUPPORTED with eviction, calibquant, kivi and rolling contexts, in which the beginning
- * changes later. */
+/* Reads all that was added, and marks its end: what many prompts begin with is read once. An answer has the same bits
+ * from a mark as from the beginning if that is marked at the same places. A later mark replaces it, a reset drops it.
+ * OCELLUS_UNSUPPORTED with eviction, calibquant, kivi and rolling contexts, in which the beginning changes later. */
 OCELLUS_API ocellus_status ocellus_session_mark(ocellus_session* session);
 /* Returns to the mark: what was added and answered since is dropped, and the random numbers begin again. *found is 0 if
  * there is none, or if layers with a window have lost what was read before it: the session is then as after a reset. */
@@ -978,7 +979,8 @@ OCELLUS_API ocellus_status ocellus_session_embed_image(ocellus_session* session,
 /* ---- details: image library ------------------------------------------------------------------------------------ */
 
 /* An image library: keys and values of images, kept in a directory across sessions and restarts (image_library.h). An
- * image that an owner has added before is read from there, bit-equal to computing it, at any place in a prompt.
+ * image that an owner has added before is read from there, bit-equal to computing it on the same kind of device, at any
+ * place in a prompt; by prefix caching after the same prompt, read in the same pieces, whose answer is bit-equal, too.
  * Damaged, expired and foreign entries are never used; the image is computed again. A thread of the engine writes
  * entries in the background; they are on the disk when the engine is destroyed. OCELLUS_UNSUPPORTED in builds without
  * SQLite. */
