@@ -42,7 +42,7 @@ Answer ask(Session& session, const std::string& prompt, const std::vector<std::s
 TEST_CASE("images that are found behind their prefix give the bits of computing them") {
   // In the second prompt more rows wait before a picture than are read again with it.
   const std::string few = "<image>One. <image>Two. <image>Which are alike?";
-  const std::string many = [] {
+  const std::string many = [&few] {
     std::string text;
     for (int i = 0; i < 40; ++i) text += "Look at this. ";
     return text + few;
