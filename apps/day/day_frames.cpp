@@ -147,8 +147,8 @@ void DayFrames::make_room(const DayFrame& coming, int64_t bytes) {
   while (quota_.age_ms > 0 && !frames_.empty() && frames_.front().at_ms < coming.at_ms - quota_.age_ms)
     drop(0, coming.key);
   if (quota_.bytes == 0) return;
-  const int64_t others = other_bytes();
-  while (!frames_.empty() && sum_bytes() + bytes + others > quota_.bytes) drop(choose(coming), coming.key);
+  // To remove an entry the catalogue may grow, too.
+  while (!frames_.empty() && sum_bytes() + bytes + other_bytes() > quota_.bytes) drop(choose(coming), coming.key);
 }
 
 // Returns the frame to remove before another comes.

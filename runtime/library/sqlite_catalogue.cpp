@@ -111,6 +111,8 @@ Status Catalogue::Parts::check_or_create(bool* fits) {
   const int expected = has_words ? kWordsVersion : kCatalogueVersion;
   if (!is_new && (application != kCatalogueApplication || version != expected)) return {};
   OCELLUS_TRY(database.execute("PRAGMA journal_mode = WAL"));
+  // The journal of pages takes 300 KB or so of the disk and not SQLite's usual 4 MB: quotas may count it.
+  OCELLUS_TRY(database.execute("PRAGMA wal_autocheckpoint = 64"));
   OCELLUS_TRY(database.execute("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"));
   if (is_new) OCELLUS_TRY(create());
   for (const char* text : {"PRAGMA quick_check('entries')", "PRAGMA quick_check('owners')"}) {
