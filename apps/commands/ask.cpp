@@ -169,11 +169,11 @@ void add_clip_options(CLI::App* command, ClipOptions* options) {
       ->add_option("--fps", options->frames_per_second,
                    "Rate of the video (default: the Y4M header's; MJPEG 30, directory 1)")
       ->option_text("X")
-      ->check(number_between(0.001, 100000))
+      ->check(app::number_between(0.001, 100000))
       ->needs(clip);
   command->add_option("--clip-frames", options->frames, "Maximum frames of the video (default: the model's)")
       ->option_text("N")
-      ->check(number_between(1, 999))
+      ->check(app::number_between(1, 999))
       ->needs(clip);
   command
       ->add_option_function<std::string>(
