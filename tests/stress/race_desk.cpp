@@ -94,7 +94,11 @@ const std::vector<DeskPlan> kDeskPlans = {
     {"eviction", "qwen2-vl", nullptr, 2, 2, 1, false, plan_eviction}};
 
 Desk::Desk(const DeskPlan& plan, const Model& model, const Library* library)
-    : plan_(plan), model_(model), library_(plan.owner != nullptr ? library : nullptr), facts_(*model.facts()) {
+    : plan_(plan),
+      model_(model),
+      threads_(plan.threads),
+      library_(plan.owner != nullptr ? library : nullptr),
+      facts_(*model.facts()) {
   limits_ = limits();
   limits_.device = OCELLUS_DEVICE_CPU;
   limits_.max_sessions = plan.sessions;
@@ -157,7 +161,7 @@ void Desk::find_expected() {
 }
 
 void Desk::open() {
-  ocellus_engine_config config = configure(plan_.threads);
+  ocellus_engine_config config = configure(threads_);
   ocellus_allocator counted = allocator();
   counted.allocate = allocate;
   counted.deallocate = deallocate;
@@ -222,6 +226,9 @@ void Desk::threaten(Place& place, Random& random, const char* kind) {
   const int64_t usual = std::max<int64_t>(usual_ns_[kind], 1'000'000);
   const int64_t at = now() + random.integer(0, usual + usual / 4);
   const int64_t choice = random.integer(0, 7);
+  clockid_t worker = {};
+  pthread_getcpuclockid(pthread_self(), &worker);
+  place.worker.store(worker, std::memory_order_relaxed);
   place.cancelled_ns.store(0, std::memory_order_relaxed);
   if (choice < 4) place.cancel_at_ns.store(at, std::memory_order_relaxed);
   if (choice == 4) ocellus_session_set_deadline(place.session.get(), at);
@@ -234,8 +241,10 @@ void Desk::calm(Place& place, Tally* tally, const Calls& calls) {
   const int64_t cancelled = place.cancelled_ns.load(std::memory_order_relaxed);
   if (calls.made().empty() || calls.status() != OCELLUS_CANCELLED) return;
   const Calls::Made& last = calls.made().back();
+  const int64_t worked =
+      worked_ns(CLOCK_THREAD_CPUTIME_ID) - place.worked_until_stop_ns.load(std::memory_order_relaxed);
   if (cancelled >= last.begin_ns && cancelled <= last.end_ns)
-    tally->stop_ms[last.name].push_back(static_cast<double>(last.end_ns - cancelled) * 1e-6);
+    tally->stop_ms[last.name].push_back(static_cast<double>(worked) * 1e-6);
 }
 
 /// True after a cancellation or a deadline, which is all that may go wrong.
@@ -246,7 +255,7 @@ bool Desk::is_stopped(Place& place, const Calls& calls, const char* kind, Tally*
                                                                           : "")];
   if (calls.ok()) {
     for (const Calls::Made& one : calls.made())
-      tally->whole_ms[one.name].push_back(static_cast<double>(one.end_ns - one.begin_ns) * 1e-6);
+      tally->whole_ms[one.name].push_back(static_cast<double>(one.worked_ns) * 1e-6);
     usual_ns_[kind] = calls.made().back().end_ns - calls.made().front().begin_ns;
     return false;
   }
@@ -381,6 +390,8 @@ void Desk::cancel_due() {
     if (at == 0 || now() < at || !place.session) continue;
     if (!place.cancel_at_ns.compare_exchange_strong(at, 0, std::memory_order_relaxed)) continue;
     place.cancelled_ns.store(now(), std::memory_order_relaxed);
+    place.worked_until_stop_ns.store(worked_ns(place.worker.load(std::memory_order_relaxed)),
+                                     std::memory_order_relaxed);
     place.session.cancel();
   }
 }

@@ -40,6 +40,11 @@ class Desk {
   void find_expected();
   /// Makes the engine and opens its sessions.
   void open();
+  /// The same with all work on the calling thread.
+  void open_alone() {
+    threads_ = 1;
+    open();
+  }
   /// Works as one of the users until a time.
   void work(uint64_t seed, Clock::time_point end, Tally* tally);
   /// Cancels what is due: called again and again by one thread.
@@ -52,6 +57,8 @@ class Desk {
     bool is_talking = false;               // one user goes on here while others take their turns
     std::atomic<int64_t> cancel_at_ns{0};  // 0: not wanted
     std::atomic<int64_t> cancelled_ns{0};
+    std::atomic<clockid_t> worker{};               // clock of the thread that is to be stopped
+    std::atomic<int64_t> worked_until_stop_ns{0};  // by it
   };
   struct Expected {
     Task task;
@@ -78,6 +85,7 @@ class Desk {
 
   const DeskPlan& plan_;
   const Model& model_;
+  int32_t threads_;
   const Library* library_;
   ocellus_model_facts facts_ = {};
   ocellus_limits limits_ = {};

@@ -4,7 +4,9 @@
 // tests/RELIABILITY.md.
 //
 //   race_stress [--seconds N] [--seed N]        everything at once
-//   race_stress [--seconds N] [--seed N] --alone  one desk after the other: times of stops, by call
+//   race_stress [--seconds N] [--seed N] --alone  one desk after the other: work after stops, by call
+//
+// --desk NAME: that one only.
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -32,6 +34,7 @@ struct Options {
   int64_t seconds = 10;
   uint64_t seed = 1;
   bool alone = false;
+  std::string desk;     // empty: all
   std::string visited;  // a library's folder: this is the second process
 };
 
@@ -46,6 +49,8 @@ bool parse(int count, char** arguments, Options* options) {
       options->seconds = std::atoll(arguments[++i]);
     else if (name == "--seed")
       options->seed = static_cast<uint64_t>(std::atoll(arguments[++i]));
+    else if (name == "--desk")
+      options->desk = arguments[++i];
     else if (name == "--visit")
       options->visited = arguments[++i];
     else
@@ -77,6 +82,7 @@ class Race {
     if (!library_.create_shared("ann")) throw std::runtime_error(Status::sentence());
     for (const DeskPlan& plan : kDeskPlans) {
       if (!options.visited.empty() && !plan.is_visited) continue;
+      if (!options.desk.empty() && options.desk != plan.name) continue;
       desks_.emplace_back(plan, model(plan.family), &library_).find_expected();
     }
   }
@@ -106,7 +112,7 @@ class Race {
   void run_alone(Tally* total) {
     for (Desk& desk : desks_) {
       const auto end = Clock::now() + std::chrono::milliseconds(options_.seconds * 1000 / std::ssize(desks_));
-      desk.open();
+      desk.open_alone();
       std::thread canceller([&] {
         for (; Clock::now() < end; std::this_thread::sleep_for(std::chrono::microseconds(50))) desk.cancel_due();
       });
@@ -203,7 +209,7 @@ void print(const Options& options, const Tally& tally) {
   }
   std::printf("}");
   if (options.alone) print_times("whole_ms", tally.whole_ms);
-  if (options.visited.empty()) print_times("stop_ms", tally.stop_ms);
+  if (options.alone) print_times("stop_ms", tally.stop_ms);
   std::printf("}\n");
   std::fflush(stdout);
   for (const std::string& what : tally.first_wrong) std::fprintf(stderr, "race_stress: %s\n", what.c_str());
@@ -231,7 +237,7 @@ int run(const Options& options) {
 int main(int count, char** arguments) {
   Options options;
   if (!parse(count, arguments, &options)) {
-    std::fprintf(stderr, "usage: race_stress [--seconds N] [--seed N] [--alone]\n");
+    std::fprintf(stderr, "usage: race_stress [--seconds N] [--seed N] [--alone] [--desk NAME]\n");
     return 2;
   }
   try {

@@ -12,8 +12,8 @@ namespace ocellus::test {
 /// races from ThreadSanitizer.
 struct Tally {
   std::map<std::string, int64_t> done;                  // operations by kind
-  std::map<std::string, std::vector<double>> stop_ms;   // by call: from a cancellation during it to its end
-  std::map<std::string, std::vector<double>> whole_ms;  // by call: its time where nothing stopped it
+  std::map<std::string, std::vector<double>> stop_ms;   // by call: of work from a cancellation to its end
+  std::map<std::string, std::vector<double>> whole_ms;  // by call: of work where nothing stopped it
   int64_t wrong = 0;
   std::vector<std::string> first_wrong;  // some of what was wrong
 

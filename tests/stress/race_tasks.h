@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -45,6 +46,13 @@ struct Seat {
   std::vector<std::string>* keys = nullptr;  // by picture: where an image library keeps it; null: there is none
 };
 
+/// Time that a thread has had on a processor: a loaded machine does not change what a call takes of it.
+inline int64_t worked_ns(clockid_t thread) {
+  timespec time = {};
+  clock_gettime(thread, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 /// Makes calls one after the other until one fails. Between them other threads may take their turn.
 class Calls {
  public:
@@ -56,10 +64,11 @@ class Calls {
     if (status_ != OCELLUS_OK) return *this;
     std::unique_lock<std::mutex> lock;
     if (turn_ != nullptr) lock = std::unique_lock<std::mutex>(*turn_);
-    made_.push_back({name, deadline_ns(Clock::now())});
+    made_.push_back({name, deadline_ns(Clock::now()), 0, worked_ns(CLOCK_THREAD_CPUTIME_ID)});
     status_ = call().code();
     if (status_ != OCELLUS_OK) sentence_ = ocellus_last_error()->sentence;
     made_.back().end_ns = deadline_ns(Clock::now());
+    made_.back().worked_ns = worked_ns(CLOCK_THREAD_CPUTIME_ID) - made_.back().worked_ns;
     return *this;
   }
   bool ok() const { return status_ == OCELLUS_OK; }
@@ -67,6 +76,7 @@ class Calls {
   struct Made {
     const char* name = "";
     int64_t begin_ns = 0, end_ns = 0;
+    int64_t worked_ns = 0;  // of the thread's time on a processor
   };
   const std::vector<Made>& made() const { return made_; }
   const std::string& sentence() const { return sentence_; }
