@@ -1045,7 +1045,8 @@ typedef struct ocellus_library_image {
   int32_t stored; /* 1: computed and stored, 0: found */
 } ocellus_library_image;
 /* Waits until it is stored, and returns why if it could not be: OCELLUS_FULL if it does not fit the quotas, OCELLUS_IO;
- * OCELLUS_BAD_ARGUMENT if no image was added with this library. */
+ * OCELLUS_BAD_ARGUMENT if no image was added with this library. A cancellation or the deadline ends the wait, not the
+ * storing. */
 OCELLUS_API ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocellus_library_image* out);
 
 /* Adds an image from the library, without its pixels; bit-equal to adding the picture. The owner must see the entry,

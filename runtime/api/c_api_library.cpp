@@ -298,6 +298,8 @@ ocellus_status ocellus_session_get_library_image(ocellus_session* session, ocell
   OCELLUS_REQUIRE(out);
   ocellus::Session* const opened = open_session(session, __func__);
   if (opened == nullptr) return OCELLUS_BAD_ARGUMENT;
+  const Status known = opened->acknowledge_cancel(opened->reuse().wait_for_keep());
+  if (!known.ok()) return result(known);
   using Outcome = ocellus::SessionKeep::Outcome;
   const ocellus::SessionKeep& keep = opened->reuse().keep();
   if (keep.outcome == Outcome::kNone)

@@ -135,8 +135,8 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
 
   if (engine->shape_.library.planned())
     OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.linked_kv(), engine->memory_.library_traffic,
-                                               reading_threads(engine->shape_), engine->threads_, engine->trace_,
-                                               engine->log_));
+                                               engine->shape_.sessions, reading_threads(engine->shape_),
+                                               engine->threads_, engine->trace_, engine->log_));
   engine->memory_.shared_images.attach(engine->memory_.shared_image_memory, &engine->memory_.pools);
   engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools, i);

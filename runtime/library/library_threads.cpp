@@ -207,7 +207,8 @@ bool LibraryTraffic::write_entry() {
   const Status status = wish.library->put(wish.owner.view(), wish.part, entry, &key);
   {
     const std::lock_guard lock(monitor_);
-    stored_ = {status, key, status.ok() ? Failure() : last_failure(), store_.number};
+    last_writer_ = store_.session;
+    stored_[last_writer_] = {status, key, status.ok() ? Failure() : last_failure(), store_.number};
   }
   if (!status.ok()) return false;
   LibraryEntry file;
@@ -218,8 +219,8 @@ bool LibraryTraffic::write_entry() {
     return true;
   cache_.insert(cached, from);
   const std::lock_guard lock(monitor_);
-  stored_.stamp = cached.stamp;
-  stored_.is_stamped = true;
+  stored_[last_writer_].stamp = cached.stamp;
+  stored_[last_writer_].is_stamped = true;
   return true;
 }
 

@@ -36,8 +36,9 @@ int64_t entry_bytes(const KvShape& kv, const EntryFacts& facts) {
   return kv.image_bytes() + entry_block_bytes(kv, facts, kv.kept_layers());
 }
 
-Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int readers,
+Status LibraryTraffic::start(const KvShape& kv, const TrafficMemory& memory, int32_t sessions, int readers,
                              const ThreadSettings& settings, const TraceSink& trace, const LogSink& log) {
+  OCELLUS_TRY(stored_.resize(sessions));
   kv_ = &kv;
   trace_ = trace;
   log_ = log;
@@ -157,14 +158,14 @@ void LibraryTraffic::abandon(int load) {
   if (abandoned.step == Step::kWorking) abandoned.step = Step::kAbandoned;
 }
 
-std::byte* LibraryTraffic::wait_for_room(const StopSignal& stop) {
+std::byte* LibraryTraffic::wait_for_room(int32_t session, const StopSignal& stop) {
   const std::lock_guard lock(monitor_);
   while (running_ == 2 && store_.step != Step::kFree) {
     monitor_.wait_ms(kPollMilliseconds);
     if (store_.step == Step::kFree) continue;
     const Status stopped = stop.check();
     if (stopped.ok()) continue;
-    stored_ = {stopped, {}, last_failure()};
+    stored_[session] = {stopped, {}, last_failure()};
     ++totals_.unstored;
     return nullptr;
   }
@@ -176,16 +177,16 @@ std::byte* LibraryTraffic::wait_for_room(const StopSignal& stop) {
 int64_t LibraryTraffic::store(const ComputedEntry& entry) {
   std::memcpy(memory_.embedding.data, entry.embedding, static_cast<size_t>(memory_.embedding.cols) * sizeof(float));
   const std::lock_guard lock(monitor_);
-  store_ = {Step::kQueued, entry.wish, entry.labels, entry.computed_ms, ++stores_};
+  store_ = {Step::kQueued, entry.session, entry.wish, entry.labels, entry.computed_ms, ++stores_};
   entry.wish.library->begin_use();
   monitor_.notify_all();
   return stores_;
 }
 
-void LibraryTraffic::give_up(Status why) {
+void LibraryTraffic::give_up(int32_t session, Status why) {
   const std::lock_guard lock(monitor_);
   store_.step = Step::kFree;
-  stored_ = {why, {}, last_failure()};
+  stored_[session] = {why, {}, last_failure()};
   ++totals_.unstored;
 }
 
@@ -203,10 +204,10 @@ Status LibraryTraffic::wait_for_writes(const StopSignal& stop) {
   return {};
 }
 
-StoredEntry LibraryTraffic::last_stored() {
+StoredEntry LibraryTraffic::last_stored(int32_t session) {
   finish_writes();
   const std::lock_guard lock(monitor_);
-  return stored_;
+  return stored_[session == kAnySession ? last_writer_ : session];
 }
 
 TrafficTotals LibraryTraffic::totals() const {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/buffer.h"
 #include "platform/log.h"
 #include "platform/queue.h"
 #include "runtime/library/library_cache.h"
@@ -33,7 +34,7 @@ struct LoadedEntry {
   bool is_stamped = false;  // else only the stamp's key is known
 };
 
-/// Result of the last store.
+/// Result of a session's last store.
 struct StoredEntry {
   Status status;
   LibraryKey key = {};
@@ -45,6 +46,7 @@ struct StoredEntry {
 
 /// An entry to store: its facts, the mean of its rows, and its computing time.
 struct ComputedEntry {
+  int32_t session = 0;  // to which the result belongs
   EntryWish wish;
   EntryLabels labels = {};
   const float* embedding = nullptr;  // [facts.embedding_width]
@@ -80,6 +82,7 @@ class LibraryTraffic {
  public:
   /// Number of entries read ahead; two, so that one is read while the other is copied.
   static constexpr int kLoads = 2;
+  static constexpr int32_t kAnySession = -1;
   static_assert(kLoads <= Queue::kTickets);
 
   LibraryTraffic() = default;
@@ -87,10 +90,11 @@ class LibraryTraffic {
   LibraryTraffic(const LibraryTraffic&) = delete;
   LibraryTraffic& operator=(const LibraryTraffic&) = delete;
 
-  /// Starts the two threads, and `readers` that help the reading one. The other arguments must stay valid. `log` is
-  /// called by the writing thread for the first entry that a library did not take. Fails as Thread::start.
-  Status start(const KvShape& kv, const TrafficMemory& memory, int readers, const ThreadSettings& settings,
-               const TraceSink& trace, const LogSink& log);
+  /// Starts the two threads, and `readers` that help the reading one, for sessions from 0 to `sessions` - 1. The other
+  /// arguments must stay valid. `log` is called by the writing thread for the first entry that a library did not take.
+  /// kIo, or fails as Thread::start.
+  Status start(const KvShape& kv, const TrafficMemory& memory, int32_t sessions, int readers,
+               const ThreadSettings& settings, const TraceSink& trace, const LogSink& log);
   /// Finishes pending writes and ends the threads.
   void stop();
 
@@ -110,19 +114,19 @@ class LibraryTraffic {
   /// Returns the place for a computed entry once the one before it is written: null if the signal comes first, or if
   /// the threads do not run. Waiting costs the session no more than writing itself would, and happens only if computing
   /// an image takes less time than writing it; skipping the entry would cost its next user more.
-  std::byte* wait_for_room(const StopSignal& stop);
+  std::byte* wait_for_room(int32_t session, const StopSignal& stop);
   /// Starts writing the entry whose bytes were put there; its facts and embedding are copied. Returns the number of
   /// this store, from 1 on.
   int64_t store(const ComputedEntry& entry);
   /// Releases the place from wait_for_room(); the entry counts as not stored because of `why`, the latest failure of
   /// this thread.
-  void give_up(Status why);
+  void give_up(int32_t session, Status why);
   /// Waits for pending writes.
   void finish_writes();
   /// The same; kCancelled, kDeadline.
   Status wait_for_writes(const StopSignal& stop);
-  /// Waits as well; returns the result of the last one.
-  StoredEntry last_stored();
+  /// Waits as well; returns the result of the session's last one; kAnySession: of the one that was written last.
+  StoredEntry last_stored(int32_t session);
   /// Notifies a library of the use of an entry that was found elsewhere, in the background.
   void note_use(ImageLibrary& library, const LibraryKey& key);
   TrafficTotals totals() const;
@@ -138,6 +142,7 @@ class LibraryTraffic {
   };
   struct Store {
     Step step = Step::kFree;  // kReady: the session fills it
+    int32_t session = 0;
     EntryWish wish;
     EntryLabels labels;
     double computed_ms = 0;
@@ -172,7 +177,8 @@ class LibraryTraffic {
   mutable Monitor monitor_;  // guards the members below
   Load loads_[kLoads];
   Store store_;
-  StoredEntry stored_;
+  Buffer<StoredEntry> stored_;  // by session
+  int32_t last_writer_ = 0;     // the session whose entry was written last
   int64_t stores_ = 0;
   Use use_;  // pending notification of a library
   int64_t sequence_ = 0;

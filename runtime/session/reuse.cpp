@@ -131,9 +131,15 @@ Status Reuse::set_keep(const EntryLabels& labels, LibraryPart part, bool only_th
 
 const SessionKeep& Reuse::keep() {
   if (keep_.outcome != SessionKeep::Outcome::kStoring) return keep_;
-  const StoredEntry stored = conversation_.engine().library_traffic().last_stored();
+  const StoredEntry stored = conversation_.engine().library_traffic().last_stored(conversation_.slot());
   keep_.note_stored(stored.key, stored.status, stored.failure);
   return keep_;
+}
+
+Status Reuse::wait_for_keep() {
+  if (keep_.outcome == SessionKeep::Outcome::kStoring)
+    OCELLUS_TRY(conversation_.engine().library_traffic().wait_for_writes(conversation_.stop()));
+  return {};
 }
 
 Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {

@@ -39,6 +39,8 @@ class Reuse {
   std::string_view owner() const { return owner_.view(); }
   /// See ocellus_session_set_library_keep. kBadArgument for invalid labels, or without a library.
   Status set_keep(const EntryLabels& labels, LibraryPart part, bool only_there);
+  /// Waits until keep() need not. kCancelled, kDeadline: the writing goes on.
+  Status wait_for_keep();
   /// Waits for pending writes.
   const SessionKeep& keep();
   /// kBadArgument without a library.

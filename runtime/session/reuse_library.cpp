@@ -279,7 +279,7 @@ int64_t Reuse::store_image(const EntryFacts& facts, int32_t ordinal, double comp
   EngineMemory& memory = engine.memory();
   LibraryTraffic& traffic = engine.library_traffic();
   Queue& queue = engine.queue();
-  std::byte* to = traffic.wait_for_room(conversation_.stop());
+  std::byte* to = traffic.wait_for_room(conversation_.slot(), conversation_.stop());
   keep_.note_storing();
   if (to == nullptr) return 0;
   shared_.note_last_store();
@@ -292,10 +292,14 @@ int64_t Reuse::store_image(const EntryFacts& facts, int32_t ordinal, double comp
     std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
   }
   if (const Status copied = queue.finish(); !copied.ok()) {
-    traffic.give_up(copied);
+    traffic.give_up(conversation_.slot(), copied);
     return 0;
   }
-  return traffic.store({wish_for(facts), keep_.labels, memory.library_embedding.data, computed_ms});
+  return traffic.store({.session = conversation_.slot(),
+                        .wish = wish_for(facts),
+                        .labels = keep_.labels,
+                        .embedding = memory.library_embedding.data,
+                        .computed_ms = computed_ms});
 }
 
 /// The staging is free: its former contents have been transferred.

@@ -89,7 +89,7 @@ void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image
 void SharedLinks::note_last_store() {
   Engine& engine = conversation_.engine();
   if (!planned()) return;
-  const StoredEntry stored = engine.library_traffic().last_stored();
+  const StoredEntry stored = engine.library_traffic().last_stored(LibraryTraffic::kAnySession);
   engine.memory().shared_images.note_stored(stored.number, stored.is_stamped ? &stored.stamp : nullptr);
 }
 

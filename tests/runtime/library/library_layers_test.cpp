@@ -49,7 +49,7 @@ struct Road {
     parts.store = {memory.data() + LibraryTraffic::kLoads * bytes, 1, bytes};
     parts.cache = {memory.data() + (LibraryTraffic::kLoads + 1) * bytes, cached, bytes};
     parts.cache_records = {records.data(), cached, int64_t{sizeof(CachedEntry)}};
-    REQUIRE(traffic.start(kv, parts, 2, {}, {}, {}).ok());
+    REQUIRE(traffic.start(kv, parts, 1, 2, {}, {}, {}).ok());
   }
   int64_t offset_of(int32_t layer) {
     LibraryEntry entry;

@@ -115,6 +115,25 @@ TEST_CASE("an image that is added by its key in the library gives the bits of th
   }
 }
 
+TEST_CASE("each session is told of its own picture, whatever others have stored since") {
+  TestLibrary shelf;
+  ocellus_limits limits = shelf_limits(1, 8);
+  limits.max_sessions = 2;
+  const std::unique_ptr<Engine> engine = make_engine(limits);
+  Session& ann = open_with(*engine, shelf, "ann");
+  Session& bob = open_with(*engine, shelf, "bob");
+  REQUIRE(test::add_board(ann, "images/115.png").ok());
+  REQUIRE(test::add_board(bob, "images/004.png").ok());
+  for (Session* const session : {&ann, &bob}) {
+    const SessionKeep& keep = session->reuse().keep();
+    REQUIRE(keep.outcome == SessionKeep::Outcome::kStored);
+    LibraryEntry entry;
+    bool found = false;
+    REQUIRE(shelf.library.find_key(session == &ann ? "ann" : "bob", keep.last_key, &entry, &found).ok());
+    CHECK(found);
+  }
+}
+
 TEST_CASE("a picture cut into tiles comes from the library by its key with the texts around its views") {
   const test::TemporaryModel text(test::TextRecipe{.kv_heads = 2}, 31);
   const test::TemporaryModel vision(test::VisionRecipe{.longest_edge = 96}, 32);
