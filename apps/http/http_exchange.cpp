@@ -153,19 +153,22 @@ bool Exchange::is_open() const {
 }
 
 MHD_Result Exchange::answer() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (is_gone_) return MHD_NO;
   if (!is_started_) {
     is_suspended_ = true;
     MHD_suspend_connection(connection_);
     return MHD_YES;
   }
-  allow_origin(&response_, request_.cors_origin);
-  if (!request_.header("transfer-encoding").empty()) response_.headers.emplace_back("Connection", "close");
-  more_ = std::move(response_.more);
-  if (!is_stream_ && !more_) return queue_response(connection_, std::exchange(response_, {}));
-  const auto status = static_cast<unsigned>(response_.status);
-  MHD_Response* made = make_mhd_response(std::exchange(response_, {}), shared_from_this());
+  HttpResponse response = std::exchange(response_, {});
+  more_ = std::move(response.more);
+  const bool is_read = is_stream_ || more_;
+  lock.unlock();  // libmicrohttpd holds the response's lock where it reads a stream, which takes this one
+  allow_origin(&response, request_.cors_origin);
+  if (!request_.header("transfer-encoding").empty()) response.headers.emplace_back("Connection", "close");
+  if (!is_read) return queue_response(connection_, std::move(response));
+  const auto status = static_cast<unsigned>(response.status);
+  MHD_Response* made = make_mhd_response(std::move(response), shared_from_this());
   const MHD_Result result = MHD_queue_response(connection_, status, made);
   MHD_destroy_response(made);
   return result;
