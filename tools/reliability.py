@@ -119,6 +119,16 @@ def sanitizers():
                 result, "sanitizer_h200.json")
 
 
+def races():
+    result = read("race_stress.json")
+    if not result:
+        return None
+    texts = [f"{one['process']} process: {sum(one['operations'].values()):,} operations, {one['wrong']} wrong"
+             for one in result["runs"]]
+    return seen(f"{result['seconds'] / 3600:.2f} h under ThreadSanitizer, {result['reports']} reports; {'; '.join(texts)}",
+                result, "race_stress.json")
+
+
 def changing_files():
     result = read("model_change.json")
     runs = [f"{one['moments']:,} moments: {one['answered']:,} answered, {one['refused']:,} refused, {one['killed']} killed, "
@@ -171,7 +181,10 @@ FIGURES = [
     Figure("11 Soak", "Hours of camera change neither memory nor times", "tools/bench/camera_soak.py", soak),
     Figure("12 Sanitizers", "No report of any sanitizer", "tools/test.sh (AddressSanitizer, UndefinedBehaviorSanitizer); "
            "tools/gpu_check.sh (compute-sanitizer: memcheck, racecheck, initcheck, synccheck)", sanitizers,
-           left="address and undefined: every run of CI; thread, memory: " + NOT_RUN),
+           left="address and undefined: every run of CI; thread: see Races; memory: " + NOT_RUN),
+    Figure("Races", "Any number of engines, and threads that stop them, work in one process and share a library",
+           "cmake --preset tsan; race_stress --seconds 3600", races,
+           left="3 s without ThreadSanitizer: every run of CI"),
     Figure("13 Deadlines", "A call returns soon after its deadline or a cancel", "deadline_bench MODEL MMPROJ cuda 1000",
            deadlines),
     Figure("14 Latency", "The slowest frames are stated", "tools/bench/camera_soak.py", latency),
