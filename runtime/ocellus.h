@@ -94,8 +94,8 @@ typedef enum ocellus_tool_calls {
 typedef enum ocellus_image_numbers {
   OCELLUS_NUMBERS_NONE = 0,
   OCELLUS_NUMBERS_SEVERAL = 1, /* all of a message with several: OCELLUS_IMAGE_NUMBERED (InternVL: "Image-1: ") */
-  OCELLUS_NUMBERS_PLAIN = 2    /* the bundled model: pictures first; "Image 1:", picture, line break where a conversation
-                                  has several; line breaks between texts. All of it is the caller's text. */
+  OCELLUS_NUMBERS_PLAIN = 2 /* the bundled model: pictures first; "Image 1:", picture, line break where a conversation
+                               has several; line breaks between texts. All of it is the caller's text. */
 } ocellus_image_numbers;
 
 typedef struct ocellus_model_facts {
@@ -475,7 +475,7 @@ OCELLUS_API ocellus_status ocellus_session_count_tokens(ocellus_session* session
 #define OCELLUS_TEXT_START 2u         /* begins with the beginning-of-text token, if the model has one */
 #define OCELLUS_TEXT_ANSWER 4u /* an answer after end_turn: with the space before it and the end token after it */
 
-#define OCELLUS_IMAGE_OVERVIEW 8u /* without tiles, where the model has them: fewer rows and less detail */
+#define OCELLUS_IMAGE_OVERVIEW 8u  /* without tiles, where the model has them: fewer rows and less detail */
 #define OCELLUS_IMAGE_NUMBERED 16u /* in a message: with the number before it that the model's family writes */
 
 typedef enum ocellus_role { OCELLUS_ROLE_SYSTEM = 0, OCELLUS_ROLE_USER = 1, OCELLUS_ROLE_ASSISTANT = 2 } ocellus_role;
@@ -487,16 +487,16 @@ typedef enum ocellus_role { OCELLUS_ROLE_SYSTEM = 0, OCELLUS_ROLE_USER = 1, OCEL
  * added. Gemma's texts lose the white space at their ends. Texts that touch are tokenised as one; only special tokens
  * and pictures are seams.
  *
- * begin_message ends a message that is open, and an answer. OCELLUS_BAD_ARGUMENT where the model's template has no place
- * for a message of this role. open_answer comes after the last message; without it, and with an assistant's message that
- * is open, the answer goes on from there. */
+ * begin_message ends a message that is open, and an answer. OCELLUS_BAD_ARGUMENT where the model's template has no
+ * place for a message of this role. open_answer comes after the last message; without it, and with an assistant's
+ * message that is open, the answer goes on from there. */
 OCELLUS_API ocellus_status ocellus_session_begin_message(ocellus_session* session, int32_t role);
 OCELLUS_API ocellus_status ocellus_session_end_message(ocellus_session* session);
 OCELLUS_API ocellus_status ocellus_session_open_answer(ocellus_session* session);
 /* The system message of a model whose chat template has its own; empty: none. Valid as long as the model. */
 OCELLUS_API const char* ocellus_model_default_system(const ocellus_model* model);
-/* Before the first message: 1 tells a model to think whose chat template does so in words (Gemma 4); without an effect on
- * others. A reset takes it back. */
+/* Before the first message: 1 tells a model to think whose chat template does so in words (Gemma 4); without an effect
+ * on others. A reset takes it back. */
 OCELLUS_API ocellus_status ocellus_session_let_think(ocellus_session* session, int32_t thinks);
 
 /* A system message, and a user's: begin_turn begins it, end_turn ends it and opens the answer. On failure part of a
@@ -767,8 +767,8 @@ OCELLUS_API ocellus_status ocellus_model_token_text(const ocellus_model* model, 
                                                     char* text, int32_t capacity, int32_t* text_bytes);
 /* Counts the text tokens of a first user's message with these parts, with what the chat template has around them and
  * around a thought, without the rows of pictures and their family's marks around those (set-up time: allocates). */
-OCELLUS_API ocellus_status ocellus_model_count_turn(const ocellus_model* model, const ocellus_part* parts, int32_t count,
-                                                    int32_t* out);
+OCELLUS_API ocellus_status ocellus_model_count_turn(const ocellus_model* model, const ocellus_part* parts,
+                                                    int32_t count, int32_t* out);
 /* The same without parts. */
 OCELLUS_API ocellus_status ocellus_model_template_tokens(const ocellus_model* model, int32_t* out);
 

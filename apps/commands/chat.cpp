@@ -111,8 +111,7 @@ class Chat {
 
   void say(const std::string& text) {
     const std::vector<PromptPart> parts = retrieve(place_images(
-        text, waiting_,
-        {.form = model_.facts.image_numbers, .all = options_.numbers_images, .earlier = images_seen_}));
+        text, waiting_, {.form = model_.facts.image_numbers, .all = options_.numbers_images, .earlier = images_seen_}));
     waiting_.clear();  // a picture that fails is not tried again with the next message
     const int64_t images = count_images(parts);
     Answer answer;

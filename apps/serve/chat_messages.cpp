@@ -259,7 +259,7 @@ class ConversationReader {
     turn.parts.insert(turn.parts.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
   }
 
-  // What follows results in the model's own turn goes on in it, and calls follow the text of their message.
+  // An answer after results in the model's own turn goes on in it, and calls follow the text of their message.
   void add_answer(std::vector<ChatPart> parts, const RequestJson& message, const std::string& param) {
     if (form_.is_plain && last_ == Last::kNothing) {
       throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");

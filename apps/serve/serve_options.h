@@ -28,7 +28,7 @@ struct ServeOptions {
   bool thinks = false;                           // the model's answers may begin with a thought
   int32_t calls_tools = OCELLUS_TOOLS_NONE;      // the form of tools in the model's chat template
   int32_t image_numbers = OCELLUS_NUMBERS_NONE;  // pictures that are numbered in the model's prompts
-  std::string default_system;                    // of conversations without a system message; empty: none
+  std::string default_system;                    // the model's own, where a conversation has none
   int32_t forms = 0;                             // forms of answers that are compiled at once; 0: none
   ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device

@@ -319,9 +319,10 @@ void add_show_thoughts_option(CLI::App* command, CommonOptions* options) {
 }
 
 void add_number_option(CLI::App* command, CommonOptions* options) {
-  command->add_flag("--number-images", options->numbers_images,
-                    "Number the pictures in the prompt: \"Picture 1: \", \"Image-1: \" or \"Image 1: \", by the model's "
-                    "family");
+  command->add_flag(
+      "--number-images", options->numbers_images,
+      "Number the pictures in the prompt: \"Picture 1: \", \"Image-1: \" or \"Image 1: \", by the model's "
+      "family");
 }
 
 ocellus_generate_params generate_params(const CommonOptions& options) {

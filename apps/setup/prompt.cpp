@@ -37,8 +37,7 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
   size_t next = 0;
   const bool is_plain = numbers.form == OCELLUS_NUMBERS_PLAIN;
   const bool has_labels = is_plain && (numbers.all || std::ssize(images) + numbers.earlier > 1);
-  const bool is_numbered =
-      !is_plain && (numbers.all || (numbers.form == OCELLUS_NUMBERS_SEVERAL && images.size() > 1));
+  const bool is_numbered = !is_plain && (numbers.all || (numbers.form == OCELLUS_NUMBERS_SEVERAL && images.size() > 1));
   for (; next < images.size() - marks; ++next) {
     if (has_labels)
       append_text(&parts, "Image " + std::to_string(numbers.earlier + static_cast<int64_t>(next) + 1) + ":");
@@ -59,9 +58,9 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
 int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts) {
   std::vector<ocellus_part> shown;
   for (const PromptPart& part : parts) {
-    const int32_t kind = part.clip != nullptr                   ? OCELLUS_PART_CLIP
-                         : part.is_image || part.retrieve       ? OCELLUS_PART_IMAGE
-                                                                : OCELLUS_PART_TEXT;
+    const int32_t kind = part.clip != nullptr             ? OCELLUS_PART_CLIP
+                         : part.is_image || part.retrieve ? OCELLUS_PART_IMAGE
+                                                          : OCELLUS_PART_TEXT;
     shown.push_back({.kind = kind,
                      .flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0,
                      .bytes = part.text.data(),

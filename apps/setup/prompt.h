@@ -46,7 +46,7 @@ inline constexpr char kImageMark[] = "<image>";
 
 int64_t count_image_marks(const std::string& text);
 
-// How pictures are numbered.
+// The numbers of pictures in a prompt.
 struct ImageNumbers {
   int32_t form = OCELLUS_NUMBERS_NONE;  // ocellus_model_facts.image_numbers
   bool all = false;                     // --number-images
@@ -54,8 +54,8 @@ struct ImageNumbers {
 };
 
 // Puts the pictures at the "<image>" marks of `text`, in order. Pictures without a mark go first. Pictures have numbers
-// if that is asked for, or in the form that the model was trained with: OCELLUS_NUMBERS_PLAIN has "Image 1:<image>\n" for
-// those without a mark, unless there is one alone. Throws a Failure if there are more marks than pictures.
+// if that is asked for, or in the form that the model was trained with: OCELLUS_NUMBERS_PLAIN has "Image 1:<image>\n"
+// for those without a mark, unless there is one alone. Throws a Failure if there are more marks than pictures.
 std::vector<PromptPart> place_images(const std::string& text, const std::vector<ImageFile>& images,
                                      const ImageNumbers& numbers = {});
 

@@ -29,7 +29,7 @@ struct VisionFamily {
   /// Binds tensors other than patch embedding, positions and layers.
   Status (*bind)(const TensorBinder& binder, VisionModel* model) = nullptr;
   const ViewRules* views = nullptr;
-  const ViewRules* plain_views = nullptr;  // of files with VisionConfig::plain_prompts; null: the same
+  const ViewRules* plain_views = nullptr;  // rules for VisionConfig::plain_prompts; null: the same
   /// Name of a matrix that files of this family hold by columns, of whole numbers of bytes; "": none. It is turned when
   /// it is loaded.
   const char* turned_matrix = "";

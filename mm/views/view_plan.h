@@ -65,9 +65,8 @@ struct ImageMarks {
   const char* after_tile_row = "";  // not after the last
   const char* before_overview = "";
   const char* before_only_view = nullptr;  // before an overview without tiles; null: before_overview
-  const char* after = "";  // after the picture
-  /// Line breaks before and after all of it. They are tokenised together with those of the texts around the picture.
-  int32_t line_breaks = 0;
+  const char* after = "";                  // after the picture
+  int32_t line_breaks = 0;  // before and after all of it, tokenised together with the texts around the picture
 };
 
 /// The rows of all tiles together form one map, of whose lines of rows the middle part is kept. Each line then ends

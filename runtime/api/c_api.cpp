@@ -218,20 +218,20 @@ ocellus_status ocellus_session_begin_message(ocellus_session* session, int32_t r
   return on_session(session, __func__, [&](Session& s) -> Status {
     if (role < OCELLUS_ROLE_SYSTEM || role > OCELLUS_ROLE_ASSISTANT)
       return OCELLUS_FAIL(Code::kBadArgument, "a role %d does not exist", role);
-    return s.begin_message(static_cast<ocellus::Role>(role));
+    return s.prompt().text().begin_message(static_cast<ocellus::Role>(role));
   });
 }
 
 ocellus_status ocellus_session_end_message(ocellus_session* session) {
-  return on_session(session, __func__, [](Session& s) { return s.end_message(); });
+  return on_session(session, __func__, [](Session& s) { return s.prompt().text().end_message(); });
 }
 
 ocellus_status ocellus_session_open_answer(ocellus_session* session) {
-  return on_session(session, __func__, [](Session& s) { return s.open_answer(); });
+  return on_session(session, __func__, [](Session& s) { return s.prompt().text().open_answer(); });
 }
 
 ocellus_status ocellus_session_let_think(ocellus_session* session, int32_t thinks) {
-  return on_session(session, __func__, [&](Session& s) { return s.let_think(thinks != 0); });
+  return on_session(session, __func__, [&](Session& s) { return s.prompt().text().let_think(thinks != 0); });
 }
 
 ocellus_status ocellus_session_begin_turn(ocellus_session* session) {

@@ -77,8 +77,9 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
                           &picture_staging));
   if (shape.policy.watches_ncar() && shape.pictures.planned())
     OCELLUS_TRY(take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar));
-  // What waits, behind what a mark and a prompt that may fail return to.
-  OCELLUS_TRY(take_rows(sink, "waiting texts", kLife, Phase::kNone, shape.sessions, 2 * shape.session.text_bytes(), &texts));
+  // Twice: a mark and a prompt that may fail keep text to return to.
+  OCELLUS_TRY(
+      take_rows(sink, "waiting texts", kLife, Phase::kNone, shape.sessions, 2 * shape.session.text_bytes(), &texts));
   OCELLUS_TRY(take_rows(sink, "token ids", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_ids));
   return take_rows(sink, "token times", kLife, Phase::kNone, 1, shape.session.text_tokens, &token_times);
 }

@@ -17,7 +17,8 @@ const MessageText& MessageWriter::text_of(Role role) const {
 
 Status MessageWriter::check(Role role) const {
   if (role == Role::kSystem && state_.any && layout_.refuses_later_system)
-    return OCELLUS_FAIL(Code::kBadArgument, "this model's chat template has no place for a system message after others");
+    return OCELLUS_FAIL(Code::kBadArgument,
+                        "this model's chat template has no place for a system message after others");
   if (!layout_.alternates || role == Role::kSystem) return {};
   const bool follows_user = state_.any && state_.role == Role::kUser;
   if ((role == Role::kAnswer) == follows_user) return {};

@@ -16,7 +16,7 @@ class PromptSink {
   virtual Status write(std::string_view text, bool parse_special) = 0;
   /// Writes at the place of the next picture, which is before texts that were written since end_of_head().
   virtual Status write_head(std::string_view text) = 0;
-  /// The next picture stands here.
+  /// The next picture'stands here.
   virtual void end_head() = 0;
   /// The text so far is tokenised apart from what follows.
   virtual Status add_seam() = 0;
@@ -24,13 +24,13 @@ class PromptSink {
 
 /// Place in a conversation; a plain value.
 struct MessageState {
-  Role role = Role::kUser;  // of the newest message
+  Role role = Role::kUser;  // the newest message's
   bool any = false;         // a message was begun
   bool is_open = false;     // it was not ended
   bool needs_lead = false;  // it has no parts yet
   bool thinks = false;      // the model is told to think
   bool needs_end = false;   // PromptLayout::after_text follows its newest part
-  int32_t pictures = 0;     // of all messages
+  int32_t pictures = 0;     // in all messages
   int32_t clips = 0;
 
   /// Notes that an answer of the model follows.
@@ -47,8 +47,8 @@ class MessageWriter {
   MessageWriter(const PromptLayout& layout, MessageState& state, PromptSink& sink)
       : layout_(layout), state_(state), sink_(sink) {}
 
-  /// Begins a message, and ends one that is open: a user's, or an answer that was generated. `usual_system`: the text of
-  /// a system message that comes before a first message of another role; empty: none.
+  /// Begins a message, and ends one that is open: a user's, or an answer that was generated. `usual_system`: the text
+  /// of a system message that comes before a first message of another role; empty: none.
   Status begin(Role role, std::string_view usual_system = {});
   Status end();
   /// After this the model answers.

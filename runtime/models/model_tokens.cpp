@@ -62,7 +62,7 @@ class TextCounter final : public PromptSink {
   const Model& model_;
   const Tokenizer& tokenizer_;
   Buffer<char> text_;
-  int64_t place_ = 0;  // of the next picture
+  int64_t place_ = 0;  // the next picture's
   int64_t count_ = 0;
   bool continues_ = false;
 };

@@ -135,7 +135,7 @@ constexpr LayoutRow kRows[] = {
     {"", ChatTemplate::kSmolVlm, "", "", smolvlm("<|im_start|>")},
     {"", ChatTemplate::kIdefics3, "", "", smolvlm("")},
     {"InternVL", ChatTemplate::kChatMl, "'<IMG_CONTEXT>", "", kPublishedInternVl},
-    {"InternVL", ChatTemplate::kChatMl, "'<image>", "", kPublishedInternVl},  // of early conversions
+    {"InternVL", ChatTemplate::kChatMl, "'<image>", "", kPublishedInternVl},  // early conversions
     {"InternVL", ChatTemplate::kChatMl, "", "", kTrainedInternVl},
     {"Qwen2-VL", ChatTemplate::kChatMl, "", "", qwen(kAssistant, false)},
     {"Qwen2.5-VL", ChatTemplate::kChatMl, "", "", qwen(kAssistant, false)},

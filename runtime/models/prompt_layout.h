@@ -41,11 +41,11 @@ struct PromptLayout {
   const char* picture_number = "Image %d: ";  // before a picture that is numbered
   const char* clip_number = "Video %d: ";
   const char* after_numbered = "\n";
-  const char* system_text = "";       // of conversations without a system message
+  const char* system_text = "";       // a conversation without a system message has this one
   const char* opens_thinking = "";    // begins the system message of conversations in which the model thinks
-  const char* opens_thought = "";     // opens_answer of those; empty: the same
+  const char* opens_thought = "";     // in their place of opens_answer; empty: the same
   bool joins_system = false;          // a system message is the beginning of the user's message after it
-  bool joins_answers = false;         // of consecutive answers only the first has its `before`
+  bool joins_answers = false;         // consecutive answers have the first one's `before` only
   bool refuses_later_system = false;  // there is no place for a system message after another message
   bool alternates = false;            // users' messages and answers take turns, the user's first
   bool pictures_first = false;        // pictures of a message come before its texts

@@ -100,7 +100,8 @@ ViewBounds smolvlm_bounds(const PreprocessConfig& config, const ImageLimits& lim
   return bounds;
 }
 
-/// `before_only_view`: line breaks are for the overview after tiles. The models that were trained here have them always.
+/// `before_only_view`: line breaks are for the overview after tiles. The models that were trained here have them
+/// always.
 constexpr ViewRules views_named(const char* name, const char* before_only_view) {
   return {.name = name,
           .marks = {.before_tile = "<fake_token_around_image><row_%d_col_%d>",

@@ -5,6 +5,14 @@
 #include "runtime/engine/engine.h"
 
 namespace ocellus {
+namespace {
+
+int32_t* marked_tokens(const Conversation& conversation) {
+  Engine& engine = conversation.engine();
+  return engine.memory().recent_tokens.row(engine.shape().sessions + conversation.slot());
+}
+
+}  // namespace
 
 void PromptStats::report(ocellus_generate_stats* out) const {
   out->image_tokens = image_rows;
@@ -61,10 +69,6 @@ const NcarState* Conversation::ncar() const { return has_ncar_ ? engine_->memory
 
 const int32_t* Conversation::recent_tokens() const { return engine_->memory().recent_tokens.row(slot_); }
 
-int32_t* Conversation::marked_tokens() const {
-  return engine_->memory().recent_tokens.row(engine_->shape().sessions + slot_);
-}
-
 void Conversation::remember(TokenId token) {
   engine_->memory().recent_tokens.row(slot_)[state_.recent_count++ % kRecentTokens] = token;
 }
@@ -108,14 +112,14 @@ void Conversation::set_mark() {
   set_checkpoint();
   mark_ = checkpoint_;
   has_mark_ = true;
-  std::copy_n(recent_tokens(), kRecentTokens, marked_tokens());
+  std::copy_n(recent_tokens(), kRecentTokens, marked_tokens(*this));
 }
 
 bool Conversation::go_to_mark() {
   if (!has_mark_ || !cache().can_rewind(mark_.cache)) return false;
   checkpoint_ = mark_;
   go_back();
-  std::copy_n(marked_tokens(), kRecentTokens, engine_->memory().recent_tokens.row(slot_));
+  std::copy_n(marked_tokens(*this), kRecentTokens, engine_->memory().recent_tokens.row(slot_));
   drawn_count_ = 0;
   stats_ = {};
   characters_.finish();

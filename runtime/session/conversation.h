@@ -7,8 +7,8 @@
 #include "runtime/cache/kv_cache.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/library/library_entry.h"
-#include "runtime/session/draft.h"
 #include "runtime/models/message_writer.h"
+#include "runtime/session/draft.h"
 #include "runtime/session/prompt_stats.h"
 #include "runtime/session/waiting_text.h"
 #include "runtime/vocabulary/thought.h"
@@ -49,7 +49,6 @@ class Conversation {
  public:
   Conversation() = default;
   Conversation(const Conversation&) = delete;
-  Conversation& operator=(const Conversation&) = delete;
 
   void open(Engine& engine, int32_t slot);
   /// Drops everything said and seen.
@@ -64,8 +63,6 @@ class Conversation {
   PromptStats& stats() { return stats_; }
   StopSignal& stop() { return stop_; }
   WaitingText text();
-  /// Bytes of waiting text that are kept to return to.
-  int64_t& text_floor() { return text_floor_; }
   /// Incomplete UTF-8 sequences of an answer.
   Utf8Stream& characters() { return characters_; }
   /// Number of tokens sampled so far: the counter of the random numbers.
@@ -107,7 +104,6 @@ class Conversation {
 
  private:
   friend struct ChangedByAnswer;
-  int32_t* marked_tokens() const;
 
   Engine* engine_ = nullptr;
   int32_t slot_ = 0;

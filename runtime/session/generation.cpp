@@ -481,7 +481,7 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
 Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats) {
   if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
   OCELLUS_TRY(check_tokens(session.engine().text().config, answer.tokens, answer.count));
-  OCELLUS_TRY(session.prompt().flush_waiting());
+  if (!session.conversation().text().empty()) OCELLUS_TRY(session.prompt().read_to_answer());
   OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
   session.conversation().state().thought = {};
   ocellus_generate_params params;

@@ -290,7 +290,7 @@ Status Prompt::read_and_borrow() {
 
 Status Prompt::read_to_answer() {
   OCELLUS_TRY(start());
-  OCELLUS_TRY(flush());
+  OCELLUS_TRY(text_.flush());
   if (waiting().is_none()) give_back();
   return read();
 }

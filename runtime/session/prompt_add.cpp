@@ -1,4 +1,6 @@
-// Conversion of pictures to rows of the prompt chunk.
+// Conversion of tokens and pictures to rows of the prompt chunk.
+#include <algorithm>
+
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/session/prompt.h"
@@ -13,6 +15,52 @@ constexpr int64_t kMostRowsAgain = 64;
 
 }  // namespace
 
+Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (tokens[i] < 0 || tokens[i] >= config.vocabulary)
+      return OCELLUS_FAIL(Code::kBadArgument, "token %d at index %lld is not in the vocabulary of %d", tokens[i],
+                          static_cast<long long>(i), config.vocabulary);
+  return {};
+}
+
+Status Prompt::add_tokens(const TokenId* tokens, int64_t count) {
+  const TraceRange range(conversation_.engine().trace(), "add text");
+  OCELLUS_TRY(start());
+  conversation_.characters().finish();
+  OCELLUS_TRY(check_tokens(conversation_.engine().text().config, tokens, count));
+  OCELLUS_TRY(text_.flush());
+  OCELLUS_TRY(make_room(RowNeed::of_text(count)));
+  conversation_.state().has_text = true;
+  OCELLUS_TRY(append(tokens, count));
+  for (int64_t i = 0; i < count; ++i) conversation_.remember(tokens[i]);
+  conversation_.state().text.continues = false;
+  return {};
+}
+
+Status Prompt::add_start_token() {
+  const TokenId start = conversation_.engine().tokenizer().facts().start_token();
+  bool& has_text = conversation_.state().has_text;
+  if (!has_text && start != kNoToken) {
+    OCELLUS_TRY(make_room(RowNeed::of_text(1)));
+    OCELLUS_TRY(append(&start, 1));
+  }
+  has_text = true;
+  return {};
+}
+
+/// Appends tokens to the chunk, and reads the chunk whenever it is full.
+Status Prompt::append(const TokenId* tokens, int64_t count) {
+  PromptChunk& chunk = this->chunk();
+  for (int64_t done = 0; done < count;) {
+    if (chunk.room() == 0) OCELLUS_TRY(read_and_borrow());
+    const int64_t piece = std::min(count - done, chunk.room());
+    chunk.add_text(tokens + done, piece);
+    done += piece;
+  }
+  conversation_.note_prompt(tokens, count);
+  return {};
+}
+
 Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "add image");
@@ -24,7 +72,7 @@ Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   OCELLUS_TRY(prepare_picture(plan, role));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
+  if (const Status status = text_.begin_picture(plan, role); !status.ok()) return end_picture(status, before);
   if (reuse_.links() || shape.reuse.in_context()) return end_picture(reuse_.link(picture, plan, chunk()), before);
   int32_t ordinal = before.images;
   // Beside linked images every image has its blocks from the beginning: see reserve_rows.
@@ -47,37 +95,8 @@ Status Prompt::add_library_image(const LibraryKey& key, bool is_numbered) {
   OCELLUS_TRY(prepare_picture(plan, role));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
+  if (const Status status = text_.begin_picture(plan, role); !status.ok()) return end_picture(status, before);
   return end_picture(reuse_.link_entry(facts, plan, chunk()), before);
-}
-
-Status Prompt::write_before(const ViewPlan& plan, const PictureRole& role) {
-  if (!role.is_frame) OCELLUS_TRY(writer().begin_picture(false, role.is_numbered));
-  return write_line_breaks(plan.rules->marks.line_breaks);
-}
-
-Status Prompt::write_after(const ViewPlan& plan, const PictureRole& role) {
-  OCELLUS_TRY(write_line_breaks(plan.rules->marks.line_breaks));
-  return role.is_frame ? Status() : writer().end_picture(role.is_numbered);
-}
-
-Status Prompt::write_line_breaks(int32_t count) {
-  for (int32_t i = 0; i < count; ++i) OCELLUS_TRY(write_head("\n"));
-  return {};
-}
-
-/// Counts the tokens of the text before a picture, as it will be.
-Status Prompt::count_before(const ViewPlan& plan, const PictureRole& role, int64_t* count) {
-  ConversationState& state = conversation_.state();
-  const TextRange text = state.text;
-  const MessageState message = state.message;
-  const KeptText kept(conversation_);
-  Status status = write_before(plan, role);
-  if (status.ok())
-    status = encode_text(conversation_.engine(), conversation_.text().head(), state.text.continues, count);
-  state.text = text;
-  state.message = message;
-  return status;
 }
 
 /// Makes room in the chunk and the cache for a picture's rows and the texts around its views.
@@ -87,7 +106,7 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role) {
   conversation_.characters().finish();
   int64_t text_rows = 0, before = 0;
   OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
-  OCELLUS_TRY(count_before(plan, role, &before));
+  OCELLUS_TRY(text_.count_before(plan, role, &before));
   text_rows += before;
   const int64_t image_rows = plan.row_count();
   const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
@@ -101,14 +120,6 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role) {
   const int64_t rows = text_rows + (links ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
   const bool reads = chunk().room() < rows || (in_context && chunk().row_count >= kMostRowsAgain);
   return reads ? read_and_borrow() : Status();
-}
-
-/// Tokenises the text before a picture; that after it waits.
-Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role) {
-  OCELLUS_TRY(write_before(plan, role));
-  OCELLUS_TRY(flush_head());
-  conversation_.state().text.continues = false;
-  return write_after(plan, role);
 }
 
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.

@@ -51,48 +51,9 @@ Status Session::acknowledge_cancel(Status status) {
 }
 
 Status Session::add_system(std::string_view text) {
-  OCELLUS_TRY(begin_message(Role::kSystem));
-  OCELLUS_TRY(prompt_.add_text(text, false));
-  return prompt_.end_message();
-}
-
-Status Session::begin_message(Role role) {
-  const ConversationState& state = conversation_.state();
-  if (role == Role::kSystem && state.has_text && !state.message.any)
-    return OCELLUS_FAIL(Code::kBadArgument, "the system prompt comes before everything else: reset the session first");
-  OCELLUS_TRY(prompt_.begin_message(role));
-  conversation_.state().thought = {};
-  return {};
-}
-
-Status Session::open_answer() {
-  OCELLUS_TRY(prompt_.open_answer());
-  conversation_.state().thought = engine().model().thought_marks().begin();
-  return {};
-}
-
-/// All that comes before the text after which the model answers may have to be read and compressed before it.
-Status Session::end_turn() {
-  const CachePolicy& policy = engine().shape().policy;
-  if (!policy.compresses() || policy.when != CompressAt::kBeforeSuffix) {
-    OCELLUS_TRY(prompt_.end_message());
-    return open_answer();
-  }
-  const PromptLayout& layout = engine().model().layout();
-  const char* const text = layout.text_before_answer(conversation_.state().message.thinks);
-  if (text[0] != '\0') OCELLUS_TRY(prompt_.end_message());
-  OCELLUS_TRY(prompt_.add_closing(text[0] != '\0' ? text : layout.user.after));
-  conversation_.state().message.open_answer();
-  conversation_.state().thought = engine().model().thought_marks().begin();
-  return {};
-}
-
-Status Session::let_think(bool thinks) {
-  const ConversationState& state = conversation_.state();
-  if (state.has_text || state.message.any)
-    return OCELLUS_FAIL(Code::kBadArgument, "a model is told to think before everything else: reset the session first");
-  conversation_.state().message.thinks = thinks;
-  return {};
+  OCELLUS_TRY(prompt_.text().begin_message(Role::kSystem));
+  OCELLUS_TRY(prompt_.text().add(text, false));
+  return prompt_.text().end_message();
 }
 
 Status Session::add_frame(const Frame& frame) {

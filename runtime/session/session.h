@@ -32,15 +32,10 @@ class Session : public SetUpObject {
   /// Returns to the mark; false if there is none to return to, and the conversation was cleared.
   bool rewind();
 
-  /// See ocellus_session_begin_message and those after it.
-  Status begin_message(Role role);
-  Status end_message() { return prompt_.end_message(); }
-  Status open_answer();
-  Status let_think(bool thinks);
   Status add_system(std::string_view text);
-  Status begin_turn() { return begin_message(Role::kUser); }
-  Status end_turn();
-  Status add_text(std::string_view text, bool parse_special) { return prompt_.add_text(text, parse_special); }
+  Status begin_turn() { return prompt_.text().begin_message(Role::kUser); }
+  Status end_turn() { return prompt_.text().end_turn(); }
+  Status add_text(std::string_view text, bool parse_special) { return prompt_.text().add(text, parse_special); }
   Status add_tokens(const TokenId* tokens, int64_t count) { return prompt_.add_tokens(tokens, count); }
   Status add_frame(const Frame& frame);
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);

@@ -145,20 +145,20 @@ Status add_clip(Session& session, const ocellus_clip& clip, bool is_numbered) {
                         clip.frame_count, clip.frame_count == 1 ? "frame" : "frames", pictures.clip_frames);
   const ClipTimes times = times_of(clip);
   const int32_t groups = rules->group_count(clip.frame_count);
-  OCELLUS_TRY(session.prompt().begin_clip(is_numbered));
+  OCELLUS_TRY(session.prompt().text().begin_clip(is_numbered));
   const auto add_group = [&](Picture picture, int32_t first) {
     if (rules->time_step != nullptr) picture.time = {first / rules->group, groups, rules->time_step(times)};
     if (rules->write_before != nullptr) {
       ClipText before;
       rules->write_before(times, first, &before);
-      OCELLUS_TRY(session.prompt().add_words(before.text));
+      OCELLUS_TRY(session.prompt().text().add_words(before.text));
     }
     return session.prompt().add_picture(picture);
   };
   OCELLUS_TRY(for_each_group(clip, pictures, add_group));
   for (const char* text : rules->after)
-    if (text[0] != '\0') OCELLUS_TRY(session.prompt().add_words(text));
-  return session.prompt().end_clip(is_numbered);
+    if (text[0] != '\0') OCELLUS_TRY(session.prompt().text().add_words(text));
+  return session.prompt().text().end_clip(is_numbered);
 }
 
 Status read_key(std::string_view text, LibraryKey* key) {

@@ -19,9 +19,10 @@ struct TextRange {
 /// Bytes before `floor` are those of a state to which the session may return: they stay as they are.
 class WaitingText {
  public:
-  WaitingText(char* bytes, int64_t capacity, TextRange& range, int64_t floor)
+  WaitingText(char* bytes, int64_t capacity, TextRange& range, int64_t& floor)
       : bytes_(bytes), capacity_(capacity), range_(range), floor_(floor) {}
 
+  int64_t& floor() { return floor_; }
   bool empty() const { return range_.begin == range_.end; }
   std::string_view all() const { return view(range_.begin, range_.end); }
   std::string_view head() const { return view(range_.begin, range_.place); }
@@ -47,7 +48,7 @@ class WaitingText {
     return true;
   }
   void end_head() { range_.place = range_.end; }
-  /// What was tokenised waits no more.
+  /// Call these two when the text was tokenised.
   void drop_head() { range_.begin = range_.place; }
   void drop_all() { range_.begin = range_.place = range_.end = floor_; }
   /// Moves what waits down to the floor.
@@ -71,7 +72,7 @@ class WaitingText {
   char* bytes_;
   int64_t capacity_;
   TextRange& range_;
-  int64_t floor_;
+  int64_t& floor_;
 };
 
 }  // namespace ocellus

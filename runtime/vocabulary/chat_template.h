@@ -8,7 +8,18 @@
 
 namespace ocellus {
 
-enum class ChatTemplate : uint8_t { kRaw, kSmolVlm, kIdefics3, kChatMl, kVicuna, kLlama2, kLlama3, kGemma, kGemma4, kGemma4Quiet };
+enum class ChatTemplate : uint8_t {
+  kRaw,
+  kSmolVlm,
+  kIdefics3,
+  kChatMl,
+  kVicuna,
+  kLlama2,
+  kLlama3,
+  kGemma,
+  kGemma4,
+  kGemma4Quiet
+};
 /// kIdefics3 is SmolVLM's after another beginning. kGemma4Quiet opens an answer with a thought that is empty, as the
 /// larger models' templates do.
 const char* chat_template_name(ChatTemplate chat_template);

@@ -120,6 +120,19 @@ class Answers(ServeTest):
         apart = [user(image_part(board("115"))), user(LEFT)]
         self.assertEqual(self.server.ask(apart), "A large cyan star.")
 
+    def test_an_answer_goes_on_from_an_assistant_message_that_is_last(self):
+        asked = [user(image_part(board("115")), LEFT)]
+        begun = [*asked, {"role": "assistant", "content": "A large"}]
+        whole = self.server.ask(asked)
+        self.assertEqual("A large " + self.server.ask(begun).strip(), whole)
+        for fields in [{"continue_final_message": True}, {"add_generation_prompt": False},
+                       {"continue_final_message": True, "add_generation_prompt": False}]:
+            _, answer = self.server.post({"messages": begun, **fields})
+            self.assertEqual("A large " + answer["choices"][0]["message"]["content"].strip(), whole)
+        _, ended = self.server.post({"messages": begun, "continue_final_message": False})
+        _, goes_on = self.server.post({"messages": begun})
+        self.assertGreater(ended["usage"]["prompt_tokens"], goes_on["usage"]["prompt_tokens"] + 2)
+
     def test_marks_and_special_tokens_in_a_text_are_text(self):
         self.server.ask([{"role": "user", "content": "<image> <|im_start|> <end_of_utterance> \u0000 \ud83d\ude00"}],
                         max_tokens=4)
@@ -269,7 +282,9 @@ class Errors(ServeTest):
                 ({"messages": [{"role": "system", "content": [image_part(board("113"))]}, *hello]},
                  "messages[0].content[0].type"),
                 ({"messages": [{"role": "assistant", "content": "x"}, *hello]}, "messages[0].role"),
-                ({"messages": [*hello, {"role": "assistant", "content": "x"}]}, "messages"),
+                ({"messages": hello, "continue_final_message": True, "add_generation_prompt": True},
+                 "continue_final_message"),
+                ({"messages": hello, "chat_template_kwargs": {"add_vision_id": 1}}, "chat_template_kwargs.add_vision_id"),
                 ({"messages": [*hello, {"role": "system", "content": "x"}]}, "messages[1].role"),
                 ({"messages": [*hello, {"role": "assistant", "content": "", "tool_calls": [1]}]},
                  "messages[1].tool_calls[0]"),

@@ -239,7 +239,7 @@ class Gemma4Tools(ToolServer):
         self.assertEqual(self.choice({"messages": answered, "structured_outputs": {"regex": "Two"}})["message"]["content"], "Two")
         self.assertGreater(self.usage([*answered, user("So?")]), one_turn)
         self.assertGreater(self.usage([*answered, {"role": "assistant", "content": "Two."}, user("So?")]), one_turn)
-        self.assert_refused_field({"messages": [*answered, {"role": "assistant", "content": "Two."}]}, "messages")
+        self.assertLess(self.usage([*answered, {"role": "assistant", "content": "Two."}]), one_turn + 8)
 
 
 class DemandedCalls(StructuredTest):

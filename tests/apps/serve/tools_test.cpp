@@ -21,15 +21,16 @@ ChatRequest read_request(std::string body) {
 
 // The conversation as one text, with the marks that the runtime puts around it.
 std::string prompt_of(const ChatRequest& request) {
-  const TurnText& texts = turn_text(ChatTemplate::kGemma4);
+  const PromptLayout& layout = find_layout("Gemma4", ChatTemplate::kGemma4, "");
+  const MessageText* const texts[] = {&layout.system, &layout.user, &layout.answer};
   std::string prompt = "<bos>";
-  if (!request.system.empty()) prompt += texts.system_open + request.system + texts.system_close;
   for (const ChatTurn& turn : request.turns) {
-    prompt += &turn == request.turns.data() ? texts.user_first : std::string(texts.answer_end) + texts.user_later;
+    prompt += texts[turn.role]->before;
     for (const ChatPart& part : turn.parts) prompt += part.text;
-    prompt += texts.user_close + turn.answer;
+    if (turn.goes_on) return prompt;
+    prompt += texts[turn.role]->after;
   }
-  return prompt;
+  return prompt + (request.opens_answer ? layout.opens_answer : "");
 }
 
 Tools make_tools(const std::vector<std::string>& names) {
@@ -92,9 +93,9 @@ TEST_SUITE("serve tools") {
   TEST_CASE("what a tool gave back without a known call has the name that its message states") {
     const std::string asked =
         R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"},)";
-    CHECK(read_request(asked + R"({"role": "tool", "content": "1"}]})").turns[0].answer ==
+    CHECK(read_request(asked + R"({"role": "tool", "content": "1"}]})").turns.back().parts[0].text ==
           "y<|tool_response>response:unknown{value:<|\"|>1<|\"|>}<tool_response|>");
-    CHECK(read_request(asked + R"({"role": "tool", "name": "f", "content": "1"}]})").turns[0].answer ==
+    CHECK(read_request(asked + R"({"role": "tool", "name": "f", "content": "1"}]})").turns.back().parts[0].text ==
           "y<|tool_response>response:f{value:<|\"|>1<|\"|>}<tool_response|>");
   }
 

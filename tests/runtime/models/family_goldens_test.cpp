@@ -260,7 +260,7 @@ double check_case(Engine& engine, Session& session, const std::string& system, c
     add_turns(session, system, golden);
   else
     add_prompt(session, golden);
-  REQUIRE(session.prompt().flush().ok());
+  REQUIRE(session.prompt().text().flush().ok());
   CHECK(waiting_ids(engine) == test::expanded_ids(golden));
   if (golden.contains("views"))
     CHECK(test::sampled_error(waiting_image_rows(engine), golden["projector"]) < bounds.rows);

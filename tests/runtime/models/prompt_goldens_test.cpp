@@ -62,20 +62,20 @@ Status add_part(Session& session, const json& part, bool is_numbered) {
 
 /// All messages, and the beginning of the answer, unless the last message is one.
 Status add_conversation(Session& session, const json& golden, bool numbers_several) {
-  if (golden.value("thinks", false)) OCELLUS_TRY(session.let_think(true));
+  if (golden.value("thinks", false)) OCELLUS_TRY(session.prompt().text().let_think(true));
   for (const json& message : golden["messages"]) {
     const Role role = role_of(message[0]);
     int pictures = 0;
     for (const json& part : message[1]) pictures += part.is_string() ? 0 : 1;
-    OCELLUS_TRY(session.begin_message(role));
+    OCELLUS_TRY(session.prompt().text().begin_message(role));
     for (const json& part : message[1])
       OCELLUS_TRY(add_part(session, part, golden.value("numbered", false) || (numbers_several && pictures > 1)));
     const bool is_last = &message == &golden["messages"].back();
-    if (is_last && role == Role::kAnswer) return session.prompt().flush();
-    OCELLUS_TRY(session.end_message());
+    if (is_last && role == Role::kAnswer) return session.prompt().text().flush();
+    OCELLUS_TRY(session.prompt().text().end_message());
   }
-  OCELLUS_TRY(session.open_answer());
-  return session.prompt().flush();
+  OCELLUS_TRY(session.prompt().text().open_answer());
+  return session.prompt().text().flush();
 }
 
 /// Ids of the rows that wait, with one -1 for all rows of a picture.
