@@ -486,10 +486,6 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   Status add_system(std::string_view text) {
     return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));
   }
-  Status begin_message(ocellus_role role) { return ocellus_session_begin_message(get(), role); }
-  Status end_message() { return ocellus_session_end_message(get()); }
-  Status open_answer() { return ocellus_session_open_answer(get()); }
-  Status let_think(bool thinks) { return ocellus_session_let_think(get(), thinks ? 1 : 0); }
   Status begin_turn() { return ocellus_session_begin_turn(get()); }
   Status end_turn() { return ocellus_session_end_turn(get()); }
   Status add_text(std::string_view text, uint32_t flags = 0) {

@@ -20,9 +20,10 @@ std::vector<std::string> pieces_of(const ViewPlan& plan) {
   return result;
 }
 
-std::vector<std::string> pieces(int width, int height, int32_t longest_edge) {
+std::vector<std::string> pieces(int width, int height, int32_t longest_edge, bool is_plain = false) {
   PreprocessConfig config;
-  config.rules = find_family("SmolVLM").vision.views;
+  const VisionFamily& family = find_family("SmolVLM").vision;
+  config.rules = is_plain ? family.plain_views : family.views;
   config.image_size = 256;
   config.view_rows = 64;
   config.longest_edge = longest_edge;
@@ -33,9 +34,10 @@ std::vector<std::string> pieces(int width, int height, int32_t longest_edge) {
 
 }  // namespace
 
-TEST_CASE("without tiles the overview stands alone") {
-  CHECK(pieces(300, 200, 0) ==
-        std::vector<std::string>{"\n\n<fake_token_around_image><global-img>", "#0", "<fake_token_around_image>"});
+TEST_CASE("without tiles the overview stands alone, after line breaks in models that were trained here") {
+  const std::string fake = "<fake_token_around_image>";
+  CHECK(pieces(300, 200, 0) == std::vector<std::string>{fake + "<global-img>", "#0", fake});
+  CHECK(pieces(300, 200, 0, true) == std::vector<std::string>{"\n\n" + fake + "<global-img>", "#0", fake});
 }
 
 TEST_CASE("tiles come row by row, the overview last") {
