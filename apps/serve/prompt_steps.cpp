@@ -73,8 +73,7 @@ std::vector<size_t> list_marks(const std::vector<PromptStep>& steps) {
   }
   for (size_t i = 0; i < steps.size(); ++i) {
     const StepKind kind = steps[i].kind;
-    if (kind == StepKind::kPicture || kind == StepKind::kClip || kind == StepKind::kEntry ||
-        kind == StepKind::kBegin) {
+    if (kind == StepKind::kPicture || kind == StepKind::kClip || kind == StepKind::kEntry || kind == StepKind::kBegin) {
       marks.push_back(i + 1);
     }
   }

@@ -44,9 +44,7 @@ constexpr Bounds kCpu = {.rows = 5e-4, .logits = 1.5e-3, .distance = 1e-2, .gap 
 constexpr Bounds kCuda = {.rows = 1e-2, .logits = 2e-2, .distance = 2e-1, .gap = 2e-1};
 constexpr Bounds kPairs = {.rows = 2e-2, .logits = 4e-2, .distance = 4e-1, .gap = 3e-1};
 
-const Bounds& bounds_on(Engine& engine) {
-  return engine.queue().on_cuda() ? kCuda : kCpu;
-}
+const Bounds& bounds_on(Engine& engine) { return engine.queue().on_cuda() ? kCuda : kCpu; }
 
 /// A picture of a prompt, or a pair of frames of a clip.
 struct Shown {
