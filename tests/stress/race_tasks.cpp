@@ -61,7 +61,8 @@ Status add_picture(const Seat& seat, const Task& task, int32_t picture) {
   if (task.manner == Manner::kByKey && seat.keys != nullptr) {
     const std::string& key = (*seat.keys)[static_cast<size_t>(picture)];
     const Status found = key.empty() ? Status(OCELLUS_BAD_ARGUMENT) : seat.session->add_library_image(key.c_str());
-    if (found.code() != OCELLUS_BAD_ARGUMENT) return found;  // else it was never stored, or removed
+    const bool is_gone = found.code() == OCELLUS_BAD_FILE;               // removed while it was read
+    if (found.code() != OCELLUS_BAD_ARGUMENT && !is_gone) return found;  // else it was never stored, or removed
   }
   return seat.session->add_encoded_image(picture_bytes(picture));
 }
