@@ -28,7 +28,7 @@ class Depth(FolderTest):
 
     def caption(self, path, *flags):
         (one,) = self.objects("caption", path, "--quiet", *flags)
-        return one["text"]
+        return one["answer"]
 
     def test_a_depth_picture_is_described_as_the_grey_one_that_it_shows(self):
         expected = self.caption(self.grey)

@@ -65,7 +65,7 @@ class Forms(StructuredTest):
         rules = "".join(f"a{i} ::= ( b{i} | c{i} ){{0,{1000 + i}}}\nb{i} ::= .{{0,{500 + i}}}\nc{i} ::= [^x]{{0,{600 + i}}}\n"
                         for i in range(2000))
         self.assert_refused_field({"grammar": "root ::= " + " | ".join(f"a{i}" for i in range(1200)) + "\n" + rules},
-                                  "grammar", "more than 4096 rules")
+                                  "grammar", "too large for the memory of a constraint")
         self.assert_refused_field({"structured_outputs": {"regex": "[ab]*a[ab]{28}(?:[ab]*b[ab]{25})?"}},
                                   "structured_outputs.regex", "takes more than|states than the memory")
         self.assert_refused_field({"grammar": 'root ::= "a" root'}, "grammar", "no text satisfies")
