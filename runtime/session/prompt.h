@@ -66,6 +66,8 @@ class Prompt final : private ChunkHolder {
   Status add_start_token();
   Status append(const TokenId* tokens, int64_t count);
   Status prepare_picture(const ViewPlan& plan, const PictureRole& role);
+  int64_t waiting_rows(const ViewPlan& plan) const;
+  Status begin_picture(const ViewPlan& plan, const PictureRole& role);
   Status end_picture(Status status, const Checkpoint& before);
 
   Conversation& conversation_;

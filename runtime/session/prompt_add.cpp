@@ -72,7 +72,7 @@ Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   OCELLUS_TRY(prepare_picture(plan, role));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = text_.begin_picture(plan, role); !status.ok()) return end_picture(status, before);
+  if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
   if (reuse_.links() || shape.reuse.in_context()) return end_picture(reuse_.link(picture, plan, chunk()), before);
   int32_t ordinal = before.images;
   // Beside linked images every image has its blocks from the beginning: see reserve_rows.
@@ -95,7 +95,7 @@ Status Prompt::add_library_image(const LibraryKey& key, bool is_numbered) {
   OCELLUS_TRY(prepare_picture(plan, role));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = text_.begin_picture(plan, role); !status.ok()) return end_picture(status, before);
+  if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
   return end_picture(reuse_.link_entry(facts, plan, chunk()), before);
 }
 
@@ -108,7 +108,6 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role) {
   OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
   OCELLUS_TRY(text_.count_before(plan, role, &before));
   text_rows += before;
-  const int64_t image_rows = plan.row_count();
   const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
   OCELLUS_TRY(roll(need));
   if (conversation_.cache().image_count() + waiting().images >= shape.pictures.per_session)
@@ -116,10 +115,24 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role) {
                         shape.pictures.per_session);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(room_.check(need, waiting()));
-  const bool in_context = shape.reuse.in_context(), links = reuse_.links() && !in_context;
-  const int64_t rows = text_rows + (links ? std::min(image_rows, shape.reuse.input_rows) : image_rows);
-  const bool reads = chunk().room() < rows || (in_context && chunk().row_count >= kMostRowsAgain);
-  return reads ? read_and_borrow() : Status();
+  const int64_t read_again = shape.reuse.in_context() ? chunk().row_count : 0;
+  const bool is_full = chunk().row_count > 0 && chunk().room() < text_rows + waiting_rows(plan);
+  return is_full || read_again >= kMostRowsAgain ? read_and_borrow() : Status();
+}
+
+/// Rows of a picture that are in the chunk at a time.
+int64_t Prompt::waiting_rows(const ViewPlan& plan) const {
+  const ReuseShape& reuse = conversation_.engine().shape().reuse;
+  const bool links = reuse_.links() && !reuse.in_context();
+  return links ? std::min<int64_t>(plan.row_count(), reuse.input_rows) : plan.row_count();
+}
+
+/// Adds the text before a picture. Where it is long it leaves no room for the picture beside it.
+Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role) {
+  OCELLUS_TRY(text_.begin_picture(plan, role));
+  int64_t text_rows = 0;
+  OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
+  return chunk().room() < text_rows + waiting_rows(plan) ? read_and_borrow() : Status();
 }
 
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.

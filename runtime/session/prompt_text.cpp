@@ -60,7 +60,10 @@ Status PromptText::end_message() {
 }
 
 Status PromptText::open_answer() {
-  OCELLUS_TRY(write_whole([&] { return writer().open_answer(); }));
+  OCELLUS_TRY(write_whole([&] {
+    OCELLUS_TRY(writer().open_answer());
+    return flush();
+  }));
   conversation_.state().thought = conversation_.engine().model().thought_marks().begin();
   return {};
 }
@@ -92,7 +95,24 @@ Status PromptText::let_think(bool thinks) {
 
 Status PromptText::add(std::string_view text, bool parse_special) {
   if (text.empty() && !conversation_.state().message.is_open) return prompt_.start();
-  return write_whole([&] { return writer().add_text(text, parse_special); });
+  return write_whole([&] {
+    OCELLUS_TRY(writer().add_text(text, parse_special));
+    return conversation_.state().message.is_open ? Status() : flush_raw();
+  });
+}
+
+/// Text outside messages waits no longer than its call, so that a prompt is read in the same pieces whatever other
+/// sessions add: all but the line breaks at its end, where pictures have line breaks around them.
+Status PromptText::flush_raw() {
+  end_head();
+  const std::string_view text = conversation_.text().all();
+  const ViewRules* const rules = conversation_.engine().shape().pictures.preprocess.rules;
+  const bool may_join = rules != nullptr && rules->marks.line_breaks > 0;
+  const size_t kept = may_join ? text.size() - (text.find_last_not_of('\n') + 1) : 0;
+  conversation_.state().text.place -= static_cast<int64_t>(kept);
+  OCELLUS_TRY(flush_head());
+  end_head();
+  return {};
 }
 
 Status PromptText::add_words(std::string_view text) {

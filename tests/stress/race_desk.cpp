@@ -85,7 +85,7 @@ std::string place_of(const DeskPlan& plan, const Task& task) {
 const std::vector<DeskPlan> kDeskPlans = {
     {"speaker", "smolvlm", nullptr, 3, 2, 2, false, plan_speaking},
     {"clips", "qwen3-vl", nullptr, 2, 3, 1, false, plan_clips},
-    {"window", "gemma4", nullptr, 2, 1, 1, false, plan_kept_views},
+    {"window", "gemma3", nullptr, 2, 1, 1, false, plan_kept_views},
     {"shapes", "", nullptr, 2, 2, 2, false, plan_speaking},
     {"shelf", "llava-1.5", "ann", 2, 2, 2, true, plan_library},
     {"shelf in memory", "llava-1.5", "ann", 2, 1, 1, false, plan_library_in_memory},
