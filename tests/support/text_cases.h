@@ -12,6 +12,7 @@
 #include "kernels/base/hash_term.h"
 #include "kernels/sampling/sample.h"
 #include "tests/support/loaded_engine.h"
+#include "tests/support/pairs.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
@@ -162,17 +163,26 @@ inline void check_generate(const Case& c, const Loaded& loaded) {
 
 /// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
 inline constexpr double kCudaFactor = 20;
+inline constexpr double kBlockTileError = 2e-2, kPartsTileError = 1e-3;
+
+/// What products on a CPU with tiles of bf16 differ by from those of other CPUs, which the reference follows: inputs of
+/// block formats are not rounded to 127 steps, those of half formats are two parts.
+inline double tile_error(const Queue& queue, const TextRecipe& recipe) {
+  if (queue.on_cuda() || !takes_pairs(WeightFormat::kQ8_0, 8)) return 0;
+  const bool has_blocks = recipe.mixed || !(is_half_format(recipe.format) || recipe.format == WeightFormat::kF32);
+  return has_blocks ? kBlockTileError : kPartsTileError;
+}
 
 inline void compare(const Case& c, const Errors& bounds) {
   CAPTURE(c.name);
   const Loaded loaded(c);
   const Errors errors = measure(c, loaded);
   const bool on_cuda = loaded.engine->queue().on_cuda();
-  const double factor = on_cuda ? kCudaFactor : 1.0;
+  const double factor = on_cuda ? kCudaFactor : 1.0, more = tile_error(loaded.engine->queue(), c.recipe);
   INFO("hidden rows " << errors.hidden << ", first logits " << errors.first << ", decoding " << errors.decode);
-  CHECK(errors.hidden < factor * bounds.hidden);
-  CHECK(errors.first < factor * bounds.first);
-  CHECK(errors.decode < factor * bounds.decode);
+  CHECK(errors.hidden < factor * bounds.hidden + more);
+  CHECK(errors.first < factor * bounds.first + more);
+  CHECK(errors.decode < factor * bounds.decode + more);
   check_generate(c, loaded);
 }
 
