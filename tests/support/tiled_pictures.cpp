@@ -1,5 +1,7 @@
 #include "tests/support/tiled_pictures.h"
 
+#include "tests/support/pairs.h"
+
 namespace ocellus::test {
 
 void append_text(Parts& parts, const std::string& text) {
@@ -17,7 +19,7 @@ void append_picture(Parts& parts, int picture, int tile_rows, int tile_cols) {
       view(row * tile_cols + col);
     }
   }
-  text(kTwoLineBreaks);
+  if (tile_rows > 0) text(kTwoLineBreaks);
   text(kFake);
   text(kGlobal);
   view(tile_rows * tile_cols);
@@ -49,7 +51,10 @@ ocellus_limits picture_limits(int images, int text_tokens) {
   return limits;
 }
 
-double bound_on(Engine& engine, double cpu, double cuda) { return engine.queue().on_cuda() ? cuda : cpu; }
+double bound_on(Engine& engine, double cpu, double cuda) {
+  if (engine.queue().on_cuda()) return cuda;
+  return takes_pairs(WeightFormat::kQ8_0, 8) ? 2 * cuda : cpu;
+}
 
 const std::vector<TestPicture>& conversation_pictures() {
   static const std::vector<TestPicture> pictures = {{96, 64}, {33, 200}, {64, 60}};

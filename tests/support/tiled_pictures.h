@@ -73,7 +73,8 @@ Matrix reference_rows(const Model& model, const PreprocessConfig& config, const 
 
 ocellus_limits picture_limits(int images, int text_tokens);
 
-/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time.
+/// On CUDA activations are rounded to f16 between the ops, 5e-4 each time. CPUs with tiles of bf16, which round inputs
+/// of block formats to these, get twice its bound.
 double bound_on(Engine& engine, double cpu, double cuda);
 
 /// Three pictures with text before, between and after them; the first two are adjacent.

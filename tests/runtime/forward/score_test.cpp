@@ -8,6 +8,7 @@
 #include "tests/support/cache_texts.h"
 #include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
+#include "tests/support/pairs.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/support/reference_model.h"
@@ -109,7 +110,7 @@ void check_choices(const Model& model, ocellus_limits limits, Ask ask) {
     limits.draft_rows = draft_rows;
     const auto engine = make_engine(model, limits);
     Session& session = open_session(*engine);
-    const bool rounds = engine->queue().on_cuda();
+    const bool rounds = engine->queue().on_cuda() || test::takes_pairs(WeightFormat::kQ8_0, 8);
     ask(session);
     const test::Answer plain = answer_of(session, default_params(20));
     for (const int32_t may_go_on : {1, 0}) {

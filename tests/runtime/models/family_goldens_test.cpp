@@ -40,7 +40,7 @@ struct Bounds {
   double distance;  // of first logits
   double gap;       // greedy tokens are compared up to the first whose two best logits lie closer
 };
-constexpr Bounds kCpu = {.rows = 5e-4, .logits = 1e-3, .distance = 1e-2, .gap = 1e-2};
+constexpr Bounds kCpu = {.rows = 5e-4, .logits = 1.5e-3, .distance = 1e-2, .gap = 1e-2};
 constexpr Bounds kCuda = {.rows = 1e-2, .logits = 2e-2, .distance = 2e-1, .gap = 2e-1};
 constexpr Bounds kPairs = {.rows = 2e-2, .logits = 4e-2, .distance = 4e-1, .gap = 3e-1};
 

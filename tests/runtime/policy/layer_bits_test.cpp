@@ -121,7 +121,7 @@ TEST_CASE("with 8 bits in all layers and small scales the answers are those of t
   limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
   const std::unique_ptr<Engine> engine = make_engine(limits);
   Session &exact = open_session(*plain), &packed = open_session(*engine);
-  for (const int id : {0, 1, 3, 6, 12}) {
+  for (const int id : {0, 3, 6, 12}) {
     CAPTURE(id);
     exact.reset();
     packed.reset();
