@@ -316,6 +316,13 @@ class Model : public Handle<ocellus_model, ocellus_model_close> {
         ocellus_model_sample_clip(get(), sampling, frame_count, duration, most, indices.data(), &count);
     return {status, count};
   }
+  Result<int32_t> count_turn(Span<const ocellus_part> parts) const {
+    int32_t count = 0;
+    const ocellus_status status =
+        ocellus_model_count_turn(get(), parts.data(), static_cast<int32_t>(parts.size()), &count);
+    return {status, count};
+  }
+  const char* default_system() const { return ocellus_model_default_system(get()); }
   Result<int32_t> template_tokens() const {
     int32_t count = 0;
     const ocellus_status status = ocellus_model_template_tokens(get(), &count);
@@ -486,6 +493,10 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   Status add_system(std::string_view text) {
     return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));
   }
+  Status begin_message(ocellus_role role) { return ocellus_session_begin_message(get(), role); }
+  Status end_message() { return ocellus_session_end_message(get()); }
+  Status open_answer() { return ocellus_session_open_answer(get()); }
+  Status let_think(bool thinks) { return ocellus_session_let_think(get(), thinks ? 1 : 0); }
   Status begin_turn() { return ocellus_session_begin_turn(get()); }
   Status end_turn() { return ocellus_session_end_turn(get()); }
   Status add_text(std::string_view text, uint32_t flags = 0) {

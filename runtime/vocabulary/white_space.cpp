@@ -24,8 +24,9 @@ std::string_view trim_white_space(std::string_view text) {
   for (size_t begin = text.size(); begin > 0; begin = text.size()) {
     do --begin;
     while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80);
-    if (space_at(text.substr(begin)) != text.size() - begin) break;
-    text = text.substr(0, begin);
+    const std::string_view last(text.data() + begin, text.size() - begin);
+    if (space_at(last) != last.size()) break;
+    text.remove_suffix(last.size());
   }
   return text;
 }
