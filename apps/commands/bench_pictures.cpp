@@ -40,7 +40,9 @@ ocellus_frame Pictures::frame_of(const std::vector<uint8_t>& pixels) {
           .full_range = 0,
           .plane = {pixels.data(), nullptr, nullptr},
           .stride_bytes = {int64_t{kFrameWidth} * 3, 0, 0},
-          .color_matrix = OCELLUS_BT601};
+          .color_matrix = OCELLUS_BT601,
+          .depth_near = 0,
+          .depth_far = 0};
 }
 
 ocellus_status Pictures::add(ocellus_session* session, int32_t index) {

@@ -60,10 +60,11 @@ Status PromptText::end_message() {
 }
 
 Status PromptText::open_answer() {
-  OCELLUS_TRY(write_whole([&] {
+  const auto write_answer = [&] {
     OCELLUS_TRY(writer().open_answer());
     return flush();
-  }));
+  };
+  OCELLUS_TRY(write_whole(write_answer));
   conversation_.state().thought = conversation_.engine().model().thought_marks().begin();
   return {};
 }

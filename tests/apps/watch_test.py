@@ -412,7 +412,7 @@ class Endpoints(ProgramTest):
         with Watching("synthetic", "--http", "127.0.0.1:0", "--budget", "80M", "--every", 1) as watching:
             for path, data, status, sentence in [
                     ("/api/settings", {"kv_bits": 3}, 400, "16, 8, 4, 2 or 1"), ("/api/settings", [1], 400, "object"),
-                    ("/api/settings", b"{", 400, "object"), ("/api/settings", {"prompt": ""}, 400, "empty"),
+                    ("/api/settings", b"{", 400, "not valid JSON"), ("/api/settings", {"prompt": ""}, 400, "empty"),
                     ("/api/settings", {"prompt": 3}, 400, "string"), ("/api/settings", {"volume": 3}, 400, "no setting"),
                     ("/api/settings", {"every_s": "now"}, 400, "number"), ("/api/settings", {"frames": 2.5}, 400, "whole"),
                     ("/api/settings", {"frames": 64}, 409, "needs"), ("/api/settings", {"paused": 1}, 400, "true or false"),

@@ -23,11 +23,11 @@ TEST_SUITE("http answers") {
     constexpr int kPieces = 2000, kPieceBytes = 16384;
     server.handle("GET", "/pieces", [&](const auto& exchange) {
       const auto left = std::make_shared<int>(kPieces);
-      exchange->respond({.more = [&made, left] {
-        if (*left == 0) return std::string();
-        ++made;
-        return std::string(kPieceBytes, static_cast<char>('a' + --*left % 26));
-      }});
+      exchange->respond({.body = {}, .more = [&made, left] {
+                           if (*left == 0) return std::string();
+                           ++made;
+                           return std::string(kPieceBytes, static_cast<char>('a' + --*left % 26));
+                         }});
     });
     server.handle("GET", "/large", [](const auto& exchange) { exchange->respond({.body = std::string(4000, 'x')}); });
     server.handle("GET", "/larger", [](const auto& exchange) { exchange->respond({.body = std::string(6000, 'x')}); });
