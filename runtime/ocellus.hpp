@@ -468,7 +468,20 @@ struct Ncar {
   int32_t switch_layer = -1;
 };
 
-class Session : public Handle<ocellus_session, ocellus_session_close> {
+/// The messages of a conversation, in the form that the model was trained with.
+class SessionMessages : public Handle<ocellus_session, ocellus_session_close> {
+ public:
+  SessionMessages() = default;
+  Status begin_message(ocellus_role role) { return ocellus_session_begin_message(get(), role); }
+  Status end_message() { return ocellus_session_end_message(get()); }
+  Status open_answer() { return ocellus_session_open_answer(get()); }
+  Status let_think(bool thinks) { return ocellus_session_let_think(get(), thinks ? 1 : 0); }
+
+ protected:
+  explicit SessionMessages(ocellus_session* session) : Handle(session) {}
+};
+
+class Session : public SessionMessages {
  public:
   Session() = default;
   static Result<Session> open(Engine& engine) {
@@ -493,10 +506,6 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   Status add_system(std::string_view text) {
     return ocellus_session_add_system(get(), text.data(), static_cast<int64_t>(text.size()));
   }
-  Status begin_message(ocellus_role role) { return ocellus_session_begin_message(get(), role); }
-  Status end_message() { return ocellus_session_end_message(get()); }
-  Status open_answer() { return ocellus_session_open_answer(get()); }
-  Status let_think(bool thinks) { return ocellus_session_let_think(get(), thinks ? 1 : 0); }
   Status begin_turn() { return ocellus_session_begin_turn(get()); }
   Status end_turn() { return ocellus_session_end_turn(get()); }
   Status add_text(std::string_view text, uint32_t flags = 0) {
@@ -572,7 +581,7 @@ class Session : public Handle<ocellus_session, ocellus_session_close> {
   }
 
  private:
-  explicit Session(ocellus_session* session) : Handle(session) {}
+  explicit Session(ocellus_session* session) : SessionMessages(session) {}
 };
 
 /// The result is the number of values; see ocellus_session_embed and ocellus_session_embed_image.
