@@ -6,6 +6,7 @@
 #include "runtime/session/reuse.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
+#include "tests/support/pairs.h"
 
 namespace ocellus {
 namespace {
@@ -121,8 +122,9 @@ TEST_CASE("with 8 bits in all layers and small scales the answers are those of t
   limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
   const std::unique_ptr<Engine> engine = make_engine(limits);
   Session &exact = open_session(*plain), &packed = open_session(*engine);
-  for (const int id : {0, 3, 6, 12}) {
+  for (const int id : {0, 1, 3, 6, 12}) {
     CAPTURE(id);
+    if (id == 1 && test::takes_pairs(WeightFormat::kQ8_0, 8)) continue;  // nearly a tie, which tiles of bf16 turn
     exact.reset();
     packed.reset();
     CHECK(answer_golden(packed, id).text == answer_golden(exact, id).text);
