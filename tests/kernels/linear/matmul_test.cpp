@@ -121,7 +121,7 @@ void check_outputs(const std::vector<float>& actual, const std::vector<Expected>
 }
 
 double rounding_of(const MatmulCase& c, bool pairs) {
-  return pairs ? 6e-3 : is_block_format(c.weights[0].format) ? 3e-2 : 2e-5;
+  return pairs ? 6e-3 : is_block_format(c.weights[0].format) ? 3e-2 : takes_parts(c) ? 2e-5 : 1e-5;
 }
 
 void check_against_reference(const MatmulCase& c, const std::vector<float>& actual) {

@@ -5,10 +5,50 @@
 #include <string>
 #include <tuple>
 
+#include "runtime/models/message_writer.h"
 #include "runtime/vocabulary/white_space.h"
 #include "tests/support/bundled_model.h"
 
 namespace ocellus {
+namespace {
+
+struct TextSink final : PromptSink {
+  Status write(std::string_view part, bool) override {
+    text += part;
+    return {};
+  }
+  Status write_head(std::string_view part) override { return write(part, true); }
+  void end_head() override {}
+  Status add_seam() override { return {}; }
+  std::string text;
+};
+
+/// A conversation of a system text, a question, the answer "A1" and a second question, as one text.
+std::string render(ChatTemplate form) {
+  TextSink sink;
+  MessageState state;
+  MessageWriter writer(find_layout("", form, ""), state, sink);
+  for (const auto& [role, text] : {std::tuple(Role::kSystem, "S"), std::tuple(Role::kUser, "Q1"),
+                                   std::tuple(Role::kAnswer, "A1"), std::tuple(Role::kUser, "Q2")}) {
+    if (form == ChatTemplate::kRaw && role == Role::kSystem) continue;
+    REQUIRE(writer.begin(role).ok());
+    REQUIRE(writer.add_text(text, false).ok());
+  }
+  REQUIRE(writer.end().ok());
+  REQUIRE(writer.open_answer().ok());
+  return sink.text;
+}
+
+}  // namespace
+
+TEST_CASE("models of text alone have the forms of their families") {
+  CHECK(render(ChatTemplate::kLlama2) == "[INST] <<SYS>>\nS\n<</SYS>>\n\nQ1 [/INST] A1 </s><s>[INST] Q2 [/INST]");
+  CHECK(render(ChatTemplate::kLlama3) ==
+        "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nQ1"
+        "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA1<|eot_id|><|start_header_id|>user"
+        "<|end_header_id|>\n\nQ2<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+  CHECK(render(ChatTemplate::kRaw) == "Q1A1Q2");
+}
 
 TEST_CASE("the bundled model keeps the form that it was trained with, and published SmolVLM files have theirs") {
   const PromptLayout& own = test::bundled_model().layout();
