@@ -200,10 +200,10 @@ class ConversationReader {
       throw RequestError(400, "There must be a message of the user or the assistant.", "messages");
     }
     const bool continues = goes_on == nullptr
-                               ? is_answer && (opens == nullptr || !is_true(*opens, "add_generation_prompt"))
-                               : is_true(*goes_on, "continue_final_message");
+                               ? is_answer && (opens == nullptr || !expect_bool(*opens, "add_generation_prompt"))
+                               : expect_bool(*goes_on, "continue_final_message");
     request_->turns.back().goes_on = continues || is_open;
-    request_->opens_answer = opens == nullptr || is_true(*opens, "add_generation_prompt");
+    request_->opens_answer = opens == nullptr || expect_bool(*opens, "add_generation_prompt");
     if (goes_on != nullptr && opens != nullptr && continues && request_->opens_answer) {
       throw RequestError(400, "continue_final_message and add_generation_prompt exclude each other.",
                          "continue_final_message");
@@ -215,21 +215,24 @@ class ConversationReader {
  private:
   enum class Last : char { kNothing, kUser, kAnswer, kResult };
 
-  static bool is_true(const RequestJson& value, const char* name) {
-    return !value.is_null() && expect_bool(value, name);
-  }
-
   // Messages of one role in a row are one in a plain form, else they are several.
   ChatTurn& begin_turn(int32_t role, const std::string& param) {
     std::vector<ChatTurn>& turns = request_->turns;
     if (form_.is_plain && !turns.empty() && turns.back().role == role) return turns.back();
     if (!turns.empty() && turns.back().role == OCELLUS_ROLE_ASSISTANT) cut_last_thought();
+    has_shown_ = false;
     turns.push_back({.role = role, .param = param});
     return turns.back();
   }
 
+  // What calls and results say is no thought: they follow an answer whose thought is cut.
+  void begin_shown() {
+    cut_last_thought();
+    has_shown_ = true;
+  }
+
   void cut_last_thought() {
-    if (!form_.cuts_thoughts || request_->turns.back().role != OCELLUS_ROLE_ASSISTANT) return;
+    if (has_shown_ || !form_.cuts_thoughts || request_->turns.back().role != OCELLUS_ROLE_ASSISTANT) return;
     for (ChatPart& part : request_->turns.back().parts) part.text = without_thoughts(std::move(part.text));
   }
 
@@ -267,7 +270,8 @@ class ConversationReader {
     const bool stays = last_ == Last::kResult && form_.syntax.keeps_turn;
     ChatTurn& turn = stays ? request_->turns.back() : begin_turn(OCELLUS_ROLE_ASSISTANT, param);
     if (stays) {
-      turn.parts.back().text += join_texts(parts);
+      std::string more = join_texts(parts);
+      turn.parts.back().text += form_.cuts_thoughts ? without_thoughts(std::move(more)) : more;
     } else {
       add_texts(std::move(parts), &turn);
     }
@@ -275,6 +279,7 @@ class ConversationReader {
     const RequestJson* calls = find_field(message, "tool_calls");
     if (calls == nullptr) return;
     calls_ = parse_calls(*calls, param + ".tool_calls", &request_->unknown_fields);
+    if (!calls_.empty()) begin_shown();
     if (turn.parts.empty()) turn.parts.push_back({.param = param + ".tool_calls"});
     std::string& text = turn.parts.back().text;
     for (const EarlierCall& one : calls_) {
@@ -290,6 +295,7 @@ class ConversationReader {
     }
     const std::string shown = form_.syntax.show_result(name_of_tool(message), text);
     if (form_.syntax.keeps_turn) {
+      begin_shown();
       ChatTurn& turn = request_->turns.back();
       if (turn.parts.empty()) turn.parts.push_back({.param = param + ".content"});
       turn.parts.back().text += shown;
@@ -318,6 +324,7 @@ class ConversationReader {
   const PromptForm& form_;
   ChatRequest* request_;
   Last last_ = Last::kNothing;
+  bool has_shown_ = false;          // the last turn has calls or results
   std::vector<EarlierCall> calls_;  // the newest answer's
 };
 

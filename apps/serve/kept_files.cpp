@@ -232,6 +232,7 @@ std::vector<RetrievedPicture> KeptFiles::search_any(const std::string& user, con
 
 void KeptFiles::fill_in(ChatRequest* request, const std::string& user, int64_t most) const {
   for (ChatTurn& turn : request->turns) {
+    if (turn.role != OCELLUS_ROLE_USER) continue;  // marks of others ask for nothing
     std::vector<ChatPart> filled;
     for (ChatPart& part : turn.parts) {
       const bool has_marks = !part.is_image && !part.is_quoted && part.text.find(kRetrievalBegin) != std::string::npos;

@@ -406,6 +406,15 @@ class AskedRetrieval(FilesTest):
             self.assertEqual(status, 200, answer)
             self.assertNotIn("retrieved", answer)
 
+    def test_marks_of_others_than_the_user_ask_for_nothing(self):
+        self.keep("004", ANN, ("caption", "a fox"))
+        for mark in ["<retrieve: fox>", "<retrieve: nothing like it>", "<retrieve: "]:
+            for messages in [[{"role": "system", "content": mark}, user("Look.")],
+                             [user("Look."), {"role": "assistant", "content": mark}, user("Again.")]]:
+                status, answer = self.post(messages, max_tokens=2)
+                self.assertEqual(status, 200, answer)
+                self.assertNotIn("retrieved", answer)
+
     def test_bad_flags_are_refused(self):
         serve = ["serve", "--http", "127.0.0.1:0"]
         self.assert_refused([*serve, "--retrievals", "1"], USAGE, "add --library")

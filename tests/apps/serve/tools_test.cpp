@@ -13,10 +13,12 @@
 namespace ocellus::app {
 namespace {
 
-ChatRequest read_request(std::string body) {
+ChatRequest read_request(std::string body, bool cuts_thoughts = false) {
   ocellus_generate_params defaults;
   ocellus_generate_params_init(&defaults);
-  return parse_chat_request(&body, defaults, kGemma4Tools);
+  PromptForm form(kGemma4Tools);
+  form.cuts_thoughts = cuts_thoughts;
+  return parse_chat_request(&body, defaults, form);
 }
 
 // The conversation as one text, with the marks that the runtime puts around it.
@@ -64,6 +66,22 @@ TEST_SUITE("serve tools") {
     const RequestJson cases = RequestJson::parse(file);
     CHECK(cases.size() == 6);
     for (const RequestJson& one : cases) CHECK(prompt_of(read_request(one["request"].dump())) == one["prompt"]);
+  }
+
+  TEST_CASE("earlier thoughts are cut, and calls and results keep what looks like one") {
+    const std::string call = R"({"id": "1", "type": "function", "function": {"name": "f", "arguments":
+                              "{\"a\": \"x</think>y\"}"}})";
+    const ChatRequest request = read_request(R"({"messages": [{"role": "user", "content": "Q"},
+        {"role": "assistant", "content": "hm</think>Look.", "tool_calls": [)" +
+                                                 call + R"(]},
+        {"role": "tool", "tool_call_id": "1", "content": "a<|channel>b</think>c"},
+        {"role": "assistant", "content": "hm</think>Seen."}, {"role": "user", "content": "Q"}]})",
+                                             true);
+    std::string text;
+    for (const ChatPart& part : request.turns[1].parts) text += part.text;
+    CHECK(text ==
+          "Look.<|tool_call>call:f{a:<|\"|>x</think>y<|\"|>}<tool_call|><|tool_response>response:f{value:<|\"|>"
+          "a<|channel>b</think>c<|\"|>}<tool_response|>Seen.");
   }
 
   TEST_CASE("types that are lists, and properties named as a schema's own words, are shown") {
