@@ -145,9 +145,10 @@ void pack_planes(const FrameLayout& layout, const uint8_t* from, uint8_t* to) {
 }
 
 void pack_planes(const FrameLayout& layout, std::vector<uint8_t>* bytes) {
-  pack_planes(layout, bytes->data(), bytes->data());
   int64_t packed = 0;
   for (const PlaneLayout& plane : layout.planes) packed += plane.row_bytes * plane.rows;
+  if (packed == layout.bytes()) return;  // no padding
+  pack_planes(layout, bytes->data(), bytes->data());
   bytes->resize(static_cast<size_t>(packed));
 }
 

@@ -103,13 +103,13 @@ int run_ask(AskOptions options) {
   if (!options.day.since.empty()) return run_ask_since(options);
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const CacheOptions& cache = options.common.cache;
-  std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images), cache);
-  const bool retrieves = has_retrievals(parts);
+  // Marks are refused before a model is opened.
+  const bool retrieves = has_retrievals(place_retrievals(place_images(options.prompt, images), cache));
   if (options.boxes) check_boxes(options, retrieves);
   std::vector<Retrieved> taken;
   const Model model = open_model(options.common);
   const ImageNumbers numbers{.form = model.facts.image_numbers, .all = options.common.numbers_images};
-  parts = place_retrievals(place_images(options.prompt, images, numbers), cache);
+  std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images, numbers), cache);
   if (options.boxes) require_places(model, "--boxes");
   // Retrieved pictures count in the plan, so the search runs before there is an engine.
   if (retrieves) retrieve_by_words(open_existing_library(cache.library_path).get(), cache.owner, &parts, &taken);

@@ -73,7 +73,7 @@ AnswerForm choice_form(const RequestJson& choices, const std::string& param) {
   return {OCELLUS_CONSTRAINT_GRAMMAR, grammar, param};
 }
 
-std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs, FieldNames* /*unknown*/) {
+std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
   const std::string at = "structured_outputs";
   expect_object(outputs, at);
   std::optional<AnswerForm> form;
@@ -104,7 +104,7 @@ std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames*
   const auto demand = [&](const char* name, auto parse) {
     const RequestJson* field = find_field(body, name);
     if (field == nullptr) return;
-    std::optional<AnswerForm> found = parse(*field, unknown);
+    std::optional<AnswerForm> found = parse(*field);
     if (!found) return;
     if (form) {
       throw RequestError(400, std::string(name) + " and " + form->param + " both say what the answer is: give one.",
@@ -112,9 +112,9 @@ std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames*
     }
     form = std::move(found);
   };
-  demand("response_format", parse_response_format);
+  demand("response_format", [unknown](const RequestJson& format) { return parse_response_format(format, unknown); });
   demand("structured_outputs", parse_structured_outputs);
-  demand("grammar", [](const RequestJson& text, FieldNames* /*unknown*/) -> std::optional<AnswerForm> {
+  demand("grammar", [](const RequestJson& text) -> std::optional<AnswerForm> {
     const std::string grammar = expect_string(text, "grammar");
     if (grammar.empty()) return std::nullopt;  // as llama.cpp's clients have it
     return AnswerForm{OCELLUS_CONSTRAINT_GRAMMAR, grammar, "grammar"};

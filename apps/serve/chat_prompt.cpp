@@ -80,12 +80,13 @@ void check_entry(ocellus_status status, std::string_view param, bool* was_cancel
 }
 
 // An answer that goes on has no thought before it, so a model that always thinks gets an empty one.
-ocellus_status begin_message(ocellus_session* session, const PromptStep& step, bool always_thinks) {
-  const int32_t role = step.content == "system" ? OCELLUS_ROLE_SYSTEM
-                       : step.content == "user" ? OCELLUS_ROLE_USER
-                                                : OCELLUS_ROLE_ASSISTANT;
-  const ocellus_status status = ocellus_session_begin_message(session, role);
-  if (status != OCELLUS_OK || role != OCELLUS_ROLE_ASSISTANT || step.flags != kGoesOn || !always_thinks) return status;
+ocellus_status begin_message(ocellus_session* session, const ocellus_model* model, const PromptStep& step) {
+  const auto role = static_cast<int32_t>(step.flags & ~kGoesOn);
+  ocellus_status status = ocellus_session_begin_message(session, role);
+  if (status != OCELLUS_OK || role != OCELLUS_ROLE_ASSISTANT || (step.flags & kGoesOn) == 0) return status;
+  ocellus_model_facts facts;
+  status = ocellus_model_get_facts(model, &facts);
+  if (status != OCELLUS_OK || facts.thinking != OCELLUS_THINKS_ALWAYS) return status;
   constexpr std::string_view kThought = "<think>\n\n</think>\n\n";
   return ocellus_session_add_text(session, kThought.data(), std::ssize(kThought), OCELLUS_TEXT_PARSE_SPECIAL);
 }
@@ -102,11 +103,8 @@ ocellus_status add_entry(ocellus_session* session, const PromptStep& step) {
 
 void add_step(ocellus_session* session, const ocellus_model* model, const PromptStep& step, bool* was_cancelled) {
   const auto check = [&](ocellus_status status) { check_added(status, step.param, was_cancelled); };
-  ocellus_model_facts facts;
   switch (step.kind) {
-    case StepKind::kBegin:
-      check(ocellus_model_get_facts(model, &facts));
-      return check(begin_message(session, step, facts.thinking == OCELLUS_THINKS_ALWAYS));
+    case StepKind::kBegin: return check(begin_message(session, model, step));
     case StepKind::kEnd: return check(ocellus_session_end_message(session));
     case StepKind::kEndTurn: return check(ocellus_session_end_turn(session));
     case StepKind::kOpenAnswer: return check(ocellus_session_open_answer(session));

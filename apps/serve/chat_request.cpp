@@ -121,7 +121,6 @@ constexpr std::string_view kTemplateFields[] = {"enable_thinking", "add_vision_i
 constexpr RefusedField kUnservedTemplate[] = {{"thinking", "@enable_thinking", "[true]"},
                                               {"thinking_budget", "thinking_token_budget"},
                                               {"reasoning_effort", "thinking_token_budget"},
-                                              {"add_vision_id"},
                                               {"add_generation_prompt", "", "[true]"},
                                               {"continue_final_message"},
                                               {"tools", "tools"},

@@ -16,8 +16,10 @@ std::string format_limit(double value) {
 }  // namespace
 
 RequestJson parse_request_json(std::string_view body) {
-  check_json_size(body);
-  if (std::ssize(body) > kMaxJsonBytes) throw too_much_json();
+  if (std::ssize(body) > kMaxJsonBytes) {
+    check_json_size(body);
+    throw too_much_json();
+  }
   if (body.empty()) throw RequestError(400, "The body is empty: it must be a JSON object.");
   std::string problem;
   RequestJson json = read_json(body, kRequestJson, &problem);

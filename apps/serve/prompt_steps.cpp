@@ -41,8 +41,6 @@ PromptStep part_step(const ChatPart& part, uint32_t flags) {
   return {StepKind::kPicture, part.content(), part.param, nullptr, flags};
 }
 
-constexpr std::string_view kRoles[] = {"system", "user", "assistant"};  // by ocellus_role
-
 }  // namespace
 
 std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
@@ -51,8 +49,8 @@ std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
   for (const ChatTurn& turn : request.turns) {
     const bool is_last = &turn == &request.turns.back();
     const bool is_numbered = request.numbers_images || (request.numbers_several && count_images(turn.parts) > 1);
-    steps.push_back({StepKind::kBegin, kRoles[turn.role], turn.param});
-    if (is_last && turn.goes_on) steps.back().flags = kGoesOn;
+    const uint32_t goes_on = is_last && turn.goes_on ? kGoesOn : 0;
+    steps.push_back({StepKind::kBegin, {}, turn.param, nullptr, static_cast<uint32_t>(turn.role) | goes_on});
     for (const ChatPart& part : turn.parts) steps.push_back(part_step(part, is_numbered ? OCELLUS_IMAGE_NUMBERED : 0));
     if (is_last && turn.goes_on) return steps;
     if (is_last && request.opens_answer && turn.role == OCELLUS_ROLE_USER) {

@@ -15,14 +15,14 @@ namespace ocellus::app {
 // kEndTurn: kEnd and kOpenAnswer.
 enum class StepKind : char { kBegin, kText, kPicture, kClip, kEntry, kEnd, kEndTurn, kOpenAnswer, kTokens };
 
-inline constexpr uint32_t kGoesOn = 1;  // kBegin: the answer goes on from this message
+inline constexpr uint32_t kGoesOn = 4;  // kBegin, beside the ocellus_role: the answer goes on from this message
 
 struct PromptStep {
   StepKind kind;
-  std::string_view content = {};  // text, bytes of a picture, key of a library's entry, tokens, or a role
+  std::string_view content = {};  // text, bytes of a picture, key of a library's entry, or tokens
   std::string_view param = "messages";
   const ChatPart* clip = nullptr;
-  uint32_t flags = 0;  // ocellus_part's, or kGoesOn
+  uint32_t flags = 0;  // ocellus_part's, or a role
 };
 
 // Lists the steps of the index-th of the request's prompts, or of its conversation. They point into the request.
