@@ -127,8 +127,9 @@ Status feed_frame(const Frame& frame, const ImageLimits& limits, Extent scratch,
                         frame.width, frame.height, static_cast<long long>(int64_t{3} * frame.width),
                         static_cast<long long>(scratch.bytes));
   auto* const row = reinterpret_cast<uint8_t*>(scratch.data);
+  const DepthRange depth = depth_of(frame, limits);
   for (int32_t y = 0; y < frame.height; ++y) {
-    convert_row(frame, depth_of(frame, limits), y, row);
+    convert_row(frame, depth, y, row);
     rows.take(row);
   }
   return {};
@@ -140,8 +141,8 @@ Status convert_frame(const Frame& frame, const ImageLimits& limits, uint8_t* rgb
   if (rgb_bytes < needed)
     return OCELLUS_FAIL(Code::kFull, "the %d x %d frame takes %lld bytes as RGB, but there is room for %lld",
                         frame.width, frame.height, static_cast<long long>(needed), static_cast<long long>(rgb_bytes));
-  for (int32_t y = 0; y < frame.height; ++y)
-    convert_row(frame, depth_of(frame, limits), y, rgb + int64_t{3} * y * frame.width);
+  const DepthRange depth = depth_of(frame, limits);
+  for (int32_t y = 0; y < frame.height; ++y) convert_row(frame, depth, y, rgb + int64_t{3} * y * frame.width);
   return {};
 }
 

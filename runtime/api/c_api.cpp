@@ -223,7 +223,11 @@ ocellus_status ocellus_session_begin_message(ocellus_session* session, int32_t r
 }
 
 ocellus_status ocellus_session_end_message(ocellus_session* session) {
-  return on_session(session, __func__, [](Session& s) { return s.prompt().text().end_message(); });
+  return on_session(session, __func__, [](Session& s) -> Status {
+    if (!s.conversation().state().message.is_open)
+      return OCELLUS_FAIL(Code::kBadArgument, "no message is open: begin one first");
+    return s.prompt().text().end_message();
+  });
 }
 
 ocellus_status ocellus_session_open_answer(ocellus_session* session) {

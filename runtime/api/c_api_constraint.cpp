@@ -22,8 +22,8 @@ ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_c
   auto* const session = reinterpret_cast<ocellus::Session*>(params->session);
   ocellus::StopSignal* const stop = session == nullptr ? nullptr : &session->stop_signal();
   ConstraintSlot* slot = nullptr;
-  const ocellus::Status status = engine->engine->memory().constraints.open(*params, stop, &slot);
-  if (status.code() == ocellus::Code::kCancelled) stop->acknowledge();
+  ocellus::Status status = engine->engine->memory().constraints.open(*params, stop, &slot);
+  if (session != nullptr) status = session->acknowledge_cancel(status);
   *out = reinterpret_cast<ocellus_constraint*>(slot);
   return result(status);
 }

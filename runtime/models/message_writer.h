@@ -14,9 +14,9 @@ class PromptSink {
   virtual ~PromptSink() = default;
   /// parse_special: special tokens in it are recognised.
   virtual Status write(std::string_view text, bool parse_special) = 0;
-  /// Writes at the place of the next picture, which is before texts that were written since end_of_head().
+  /// Writes at the place of the next picture, which is before texts that were written since end_head().
   virtual Status write_head(std::string_view text) = 0;
-  /// The next picture'stands here.
+  /// The next picture stands here.
   virtual void end_head() = 0;
   /// The text so far is tokenised apart from what follows.
   virtual Status add_seam() = 0;

@@ -75,7 +75,6 @@ WeightFormat usual_format(const GgufFile& file) {
 Status Model::open(const char* model_path, const char* mmproj_path) {
   OCELLUS_TRY(text_file_.open(model_path));
   OCELLUS_TRY(prefix_failure(read_text(), model_path));
-  OCELLUS_TRY(prefix_failure(choose_layout(), model_path));
   if (mmproj_path == nullptr) return {};
   OCELLUS_TRY(vision_file_.open(mmproj_path));
   OCELLUS_TRY(prefix_failure(read_vision(), mmproj_path));
@@ -87,7 +86,6 @@ Status Model::open_shape(const ModelShape& shape, FileType type) {
   OCELLUS_TRY(describe_text_model(shape, type, &header));
   OCELLUS_TRY(text_file_.open_header(std::move(header)));
   OCELLUS_TRY(prefix_failure(read_text(), shape.name));
-  OCELLUS_TRY(choose_layout());
   if (!shape.has_vision()) return {};
   OCELLUS_TRY(describe_vision_model(shape, type, &header));
   OCELLUS_TRY(vision_file_.open_header(std::move(header)));
@@ -116,10 +114,11 @@ Status Model::read_text() {
   OCELLUS_TRY(text_file_.read_string("tokenizer.chat_template", &jinja));
   chat_template_ = detect_chat_template(jinja, tokenizer_);
   tool_calls_ = find_tool_calls(jinja);
-  return thought_marks_.read(jinja, tokenizer_);
+  OCELLUS_TRY(thought_marks_.read(jinja, tokenizer_));
+  return choose_layout();
 }
 
-/// The family is known once its tower's file is.
+/// The family is known once its tower's file is: then the layout is chosen again.
 Status Model::choose_layout() {
   const Family* const family = family_of(vision_);
   std::string_view jinja;

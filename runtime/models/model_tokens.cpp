@@ -117,7 +117,12 @@ Status Model::count_turn(std::span<const ocellus_part> parts, int64_t* count) co
   MessageWriter writer(*layout_, state, counter);
   OCELLUS_TRY(writer.begin(Role::kUser, default_system()));
   for (const ocellus_part& part : parts) {
+    if (part.kind < OCELLUS_PART_TEXT || part.kind > OCELLUS_PART_ENTRY)
+      return OCELLUS_FAIL(Code::kBadArgument, "a part of kind %d does not exist", part.kind);
     if (part.kind == OCELLUS_PART_TEXT) {
+      if (part.byte_count < 0 || (part.bytes == nullptr && part.byte_count > 0))
+        return OCELLUS_FAIL(Code::kBadArgument, "a part of a prompt has no %lld bytes",
+                            static_cast<long long>(part.byte_count));
       const std::string_view text(static_cast<const char*>(part.bytes), static_cast<size_t>(part.byte_count));
       OCELLUS_TRY(writer.add_text(text, (part.flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0));
       continue;

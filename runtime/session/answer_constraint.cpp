@@ -105,7 +105,9 @@ Status AnswerConstraint::write_masks(int32_t own, const GuessedRows& guesses, co
     std::fill(mask + memory().tokens().words(), mask + masks.cols, 0);  // vocabularies may be padded
     OCELLUS_TRY(write_mask(mask));
     if (thought != kNoToken) add_token(mask, thought);
-    if (k < guesses.count) move(tokens[guesses.first + k]);
+    if (k == guesses.count) break;
+    move(tokens[guesses.first + k]);
+    OCELLUS_TRY(memory().meter().status());
   }
   return {};
 }

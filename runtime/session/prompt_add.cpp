@@ -69,10 +69,11 @@ Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   ViewPlan plan;
   OCELLUS_TRY(plan_picture(shape.pictures, picture, &plan));
   const PictureRole role{.is_frame = picture.is_of_clip, .is_numbered = is_numbered};
-  OCELLUS_TRY(prepare_picture(plan, role));
+  int64_t marks = 0;
+  OCELLUS_TRY(prepare_picture(plan, role, &marks));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
+  if (const Status status = begin_picture(plan, role, marks); !status.ok()) return end_picture(status, before);
   if (reuse_.links() || shape.reuse.in_context()) return end_picture(reuse_.link(picture, plan, chunk()), before);
   int32_t ordinal = before.images;
   // Beside linked images every image has its blocks from the beginning: see reserve_rows.
@@ -92,22 +93,23 @@ Status Prompt::add_library_image(const LibraryKey& key, bool is_numbered) {
   OCELLUS_TRY(conversation_.stop().check());
   OCELLUS_TRY(reuse_.find(key, &facts, &plan));
   const PictureRole role{.is_numbered = is_numbered};
-  OCELLUS_TRY(prepare_picture(plan, role));
+  int64_t marks = 0;
+  OCELLUS_TRY(prepare_picture(plan, role, &marks));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = begin_picture(plan, role); !status.ok()) return end_picture(status, before);
+  if (const Status status = begin_picture(plan, role, marks); !status.ok()) return end_picture(status, before);
   return end_picture(reuse_.link_entry(facts, plan, chunk()), before);
 }
 
-/// Makes room in the chunk and the cache for a picture's rows and the texts around its views.
-Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role) {
+/// Makes room in the chunk and the cache for a picture's rows and the texts around its views, which have *marks tokens.
+Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role, int64_t* marks) {
   const EngineShape& shape = conversation_.engine().shape();
   OCELLUS_TRY(start());
   conversation_.characters().finish();
-  int64_t text_rows = 0, before = 0;
-  OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
+  int64_t before = 0;
+  OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, marks));
   OCELLUS_TRY(text_.count_before(plan, role, &before));
-  text_rows += before;
+  const int64_t text_rows = *marks + before;
   const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
   OCELLUS_TRY(roll(need));
   if (conversation_.cache().image_count() + waiting().images >= shape.pictures.per_session)
@@ -128,11 +130,9 @@ int64_t Prompt::waiting_rows(const ViewPlan& plan) const {
 }
 
 /// Adds the text before a picture. Where it is long it leaves no room for the picture beside it.
-Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role) {
+Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role, int64_t marks) {
   OCELLUS_TRY(text_.begin_picture(plan, role));
-  int64_t text_rows = 0;
-  OCELLUS_TRY(count_delimiters(conversation_.engine().tokenizer(), plan, &text_rows));
-  return chunk().room() < text_rows + waiting_rows(plan) ? read_and_borrow() : Status();
+  return chunk().room() < marks + waiting_rows(plan) ? read_and_borrow() : Status();
 }
 
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.

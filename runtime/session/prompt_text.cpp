@@ -59,12 +59,13 @@ Status PromptText::end_message() {
   return write_whole([&] { return writer().end(); });
 }
 
+Status PromptText::write_answer() {
+  OCELLUS_TRY(writer().open_answer());
+  return flush();
+}
+
 Status PromptText::open_answer() {
-  const auto write_answer = [&] {
-    OCELLUS_TRY(writer().open_answer());
-    return flush();
-  };
-  OCELLUS_TRY(write_whole(write_answer));
+  OCELLUS_TRY(write_whole([&] { return write_answer(); }));
   conversation_.state().thought = conversation_.engine().model().thought_marks().begin();
   return {};
 }
@@ -74,8 +75,13 @@ Status PromptText::end_turn() {
   const Engine& engine = conversation_.engine();
   const CachePolicy& policy = engine.shape().policy;
   if (!policy.compresses() || policy.when != CompressAt::kBeforeSuffix) {
-    OCELLUS_TRY(end_message());
-    return open_answer();
+    const auto write_end = [&] {
+      OCELLUS_TRY(writer().end());
+      return write_answer();
+    };
+    OCELLUS_TRY(write_whole(write_end));
+    conversation_.state().thought = engine.model().thought_marks().begin();
+    return {};
   }
   const PromptLayout& layout = engine.model().layout();
   const char* const text = layout.text_before_answer(conversation_.state().message.thinks);

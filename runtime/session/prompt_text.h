@@ -79,6 +79,7 @@ class PromptText final : private PromptSink {
   Status wait(std::string_view text);
   Status flush_head();
   Status flush_raw();
+  Status write_answer();
   Status write_line_breaks(int32_t count);
   Status write_before(const ViewPlan& plan, const PictureRole& role);
   Status write_after(const ViewPlan& plan, const PictureRole& role);

@@ -162,9 +162,7 @@ Status add_clip(Session& session, const ocellus_clip& clip, bool is_numbered) {
 }
 
 Status read_key(std::string_view text, LibraryKey* key) {
-  char digits[2 * sizeof(LibraryKey) + 1] = {};
-  if (text.size() < sizeof digits) std::copy(text.begin(), text.end(), digits);
-  if (parse_key(digits, key)) return {};
+  if (parse_key(text, key)) return {};
   return OCELLUS_FAIL(Code::kBadArgument, "a key has 32 hexadecimal digits");
 }
 
