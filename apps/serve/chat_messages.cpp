@@ -225,7 +225,7 @@ class ConversationReader {
     return turns.back();
   }
 
-  // What calls and results say is no thought: they follow an answer whose thought is cut.
+  // Calls and results have no thoughts, whatever they say: they follow an answer whose thought is cut.
   void begin_shown() {
     cut_last_thought();
     has_shown_ = true;
