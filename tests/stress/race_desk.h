@@ -64,7 +64,6 @@ class Desk {
     Task task;
     Outcome outcome;
   };
-  struct Attempt;
 
   ocellus_engine_config configure(int32_t threads);
   Seat seat_of(Place& place);

@@ -16,11 +16,12 @@ inline bool uses_best_target() { return (supported_targets() & HWY_AVX3_DL) != 0
 inline bool attends_pairs(const Queue& queue) {
   return !queue.on_cuda() && queue.traits().cpu_math == CpuMath::kBf16 && has_pair_products() && uses_best_target();
 }
-/// True if it does in products of `rows` rows with weights of the format; and if it makes two bf16 of each factor.
+/// True if it does in products of `rows` rows with weights of the format.
 inline bool takes_pairs(WeightFormat format, int64_t rows, CpuMath math = CpuMath::kF16) {
   if (rows < 8 || !uses_best_target()) return false;
   return multiplies_pairs(format, math) || (math == CpuMath::kBf16 && multiplies_parts(format));
 }
+/// True if products with AMX's tiles make two bf16 of each factor.
 inline bool takes_parts(WeightFormat format, int64_t rows) {
   return rows >= 8 && uses_best_target() && multiplies_parts(format);
 }

@@ -7,11 +7,14 @@
 
 #include "mm/pictures/image_decode.h"
 #include "runtime/ocellus.h"
+#include "tests/support/failure.h"
 #include "tests/support/goldens.h"
 #include "tests/support/whole_pictures.h"
 
 namespace ocellus {
 namespace {
+
+using test::last_error_says;
 
 /// A model, an engine and a session, as a C program makes them.
 struct Handles {
@@ -194,12 +197,6 @@ Caption describe_frame(ocellus_session* session, const ocellus_frame& frame) {
   REQUIRE(ocellus_session_begin_turn(session) == OCELLUS_OK);
   REQUIRE_MESSAGE(ocellus_session_add_image(session, &frame) == OCELLUS_OK, ocellus_last_error()->sentence);
   return describe(session);
-}
-
-/// Checks the sentence of the last failure.
-bool last_error_says(ocellus_status status, const char* text) {
-  const ocellus_failure* failure = ocellus_last_error();
-  return failure->status == status && std::strstr(failure->sentence, text) != nullptr && failure->line > 0;
 }
 
 }  // namespace

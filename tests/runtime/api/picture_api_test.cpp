@@ -7,19 +7,13 @@
 
 #include "mm/pictures/image_decode.h"
 #include "runtime/ocellus.h"
+#include "tests/support/failure.h"
 #include "tests/support/goldens.h"
 #include "tests/support/whole_pictures.h"
 
 namespace ocellus {
-namespace {
 
-/// Checks the sentence of the last failure.
-bool last_error_says(ocellus_status status, const char* text) {
-  const ocellus_failure* failure = ocellus_last_error();
-  return failure->status == status && std::strstr(failure->sentence, text) != nullptr && failure->line > 0;
-}
-
-}  // namespace
+using test::last_error_says;
 
 TEST_CASE("depth is shown by a frame's range, by the limits', and by who decodes it") {
   const std::vector<uint8_t> file =
