@@ -37,7 +37,7 @@ class TextCounter final : public PromptSink {
     OCELLUS_TRY(model_.count_tokens({text_.data(), static_cast<size_t>(place_)}, false, &tokens, continues_));
     count_ += tokens;
     continues_ = place_ > 0 || continues_;
-    std::memmove(text_.data(), text_.data() + place_, static_cast<size_t>(text_.size() - place_));
+    std::copy(text_.begin() + place_, text_.end(), text_.begin());
     OCELLUS_TRY(text_.resize(text_.size() - place_));
     place_ = 0;
     return {};
@@ -51,10 +51,10 @@ class TextCounter final : public PromptSink {
     return {};
   }
   Status insert(std::string_view text) {
-    const int64_t size = std::ssize(text), after = text_.size() - place_;
-    OCELLUS_TRY(text_.resize(text_.size() + size));
-    std::memmove(text_.data() + place_ + size, text_.data() + place_, static_cast<size_t>(after));
-    std::copy(text.begin(), text.end(), text_.data() + place_);
+    const int64_t size = std::ssize(text), end = text_.size();
+    OCELLUS_TRY(text_.resize(end + size));
+    std::copy_backward(text_.begin() + place_, text_.begin() + end, text_.end());
+    std::copy(text.begin(), text.end(), text_.begin() + place_);
     place_ += size;
     return {};
   }
