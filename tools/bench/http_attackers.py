@@ -189,6 +189,22 @@ class Attack:
                 {"messages": [hello], "structured_outputs": {"json": text}, "max_tokens": 1}]))
             time.sleep(0.5)
 
+    def ask_for_hard_forms(self):
+        """Forms that take long to compile, or whose masks do."""
+        counts = [1, 20, 1000, 30_000]
+        while self.goes_on():
+            text, depth = self.random.choice([".", "[^x]", "(?:a|ab|abc)", "\\w"]), self.random.randint(2, 9)
+            for _ in range(depth):
+                text = f"(?:{text}){{0,{self.random.choice(counts)}}}"
+            rules = self.random.choice([2, 20, 200])
+            grammar = "root ::= " + " | ".join(f"a{i}" for i in range(rules)) + "\n" + "".join(
+                f"a{i} ::= ( b{i} | c{i} ){{0,{1000 + i}}}\nb{i} ::= .{{0,{500 + i}}}\nc{i} ::= [^x]{{0,{600 + i}}}\n" for i in range(rules))
+            schema = {"anyOf": [{"type": "array", "items": {"type": "string", "pattern": text}, "maxItems": i} for i in range(1, rules)]}
+            form = self.random.choice([{"regex": text}, {"grammar": grammar}, {"json": schema}])
+            self.post("hard forms", self.path, {"messages": [{"role": "user", "content": "Go."}], "structured_outputs": form,
+                                                "temperature": 2, "max_tokens": 12}, timeout_s=30, wait_s=self.random.choice([0, 5]))
+            time.sleep(1)
+
     def fill_queue(self):
         """More at once than the queue has places."""
         long = {"messages": [{"role": "user", "content": "Tell me a story."}], "ignore_eos": True, "temperature": 2, "max_tokens": 300}
@@ -250,7 +266,7 @@ class Attack:
         if self.target == "serve":
             attacks.append(self.nest_in_texts)
         if self.has_key:
-            attacks += [self.fill_queue] * 24 + [self.ask_for_much] * 3
+            attacks += [self.fill_queue] * 24 + [self.ask_for_much] * 3 + [self.ask_for_hard_forms] * 2
         threads = [threading.Thread(target=attack, daemon=True) for attack in attacks]
         for thread in threads:
             thread.start()
