@@ -39,7 +39,8 @@ constexpr std::string_view kContext =
 constexpr std::string_view kLayers = "all layers run on one device: --device cuda or --device cpu.";
 constexpr std::string_view kFused = "attention never stores its matrix of scores; leave it out.";
 constexpr std::string_view kTemplate = "prompts always follow the chat template in the model's file; leave it out.";
-constexpr std::string_view kPacked = "keys and values are packed together: --kv-bits 8, 4, 2 or 1 for those of pictures.";
+constexpr std::string_view kPacked =
+    "keys and values are packed together: --kv-bits 8, 4, 2 or 1 for those of pictures.";
 constexpr std::string_view kSchema = "write the schema to a file and give it with --schema FILE.";
 constexpr OtherFlag kOthers[] = {
     {"-c", kContext},
