@@ -90,17 +90,10 @@ def load_matplotlib():
     system = "/usr/bin/python3"
     has_it = subprocess.run([system, "-c", "import matplotlib"], capture_output=True).returncode == 0 \
         if os.access(system, os.X_OK) else False
-    if not has_it:
-        subprocess.run(["sh", str(HERE.parent / "tools" / "setup.sh"), "python3-matplotlib"], check=False)
-    if os.access(system, os.X_OK) and Path(system).resolve() != Path(sys.executable).resolve() \
-            and subprocess.run([system, "-c", "import matplotlib"], capture_output=True).returncode == 0:
+    if has_it and Path(system).resolve() != Path(sys.executable).resolve():
         os.execv(system, [system, *sys.argv])
-    try:
-        return import_matplotlib()
-    except ImportError:
-        print("budget_demo: matplotlib is missing, so there will be no picture; install python3-matplotlib.",
-              file=sys.stderr)
-        return None
+    print("budget_demo: matplotlib is missing, so there will be no picture; install python3-matplotlib.", file=sys.stderr)
+    return None
 
 
 def import_matplotlib():

@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <span>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "apps/base/failure.h"
 #include "apps/base/help_text.h"
+#include "apps/base/neighbour_flags.h"
 #include "apps/base/terminal.h"
 #include "apps/base/usage_error.h"
 #include "apps/commands/commands.h"
@@ -57,12 +61,25 @@ void check_command_name(const CLI::App& parent, std::span<const std::string> nam
   const std::string& name = names[0];
   const auto named = parent.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
   if (!named.empty()) return check_command_name(*named[0], names.subspan(1), before + name + " ");
-  const auto alike = parent.get_subcommands([&name](const CLI::App* command) {
-    return name.starts_with(command->get_name()) || command->get_name().starts_with(name);
-  });
+  Arguments known;
+  for (const CLI::App* command : parent.get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(command->get_name());
+  const std::string alike = find_alike(name, known);
+  if (before.empty() && alike.empty() && name.find_first_of("./") != std::string::npos)
+    throw Failure(kExitUsage, name + ": there is neither such a file nor such a command.");
   throw Failure(kExitUsage, "unknown command " + before + name +
-                                (alike.empty() ? "" : "; is " + before + alike[0]->get_name() + " meant?") +
-                                (alike.empty() ? "; see" : " See") + " 'ocellus " + before + "--help'.");
+                                (alike.empty() ? "; see" : "; is " + before + alike + " meant? See") + " 'ocellus " +
+                                before + "--help'.");
+}
+
+// A picture alone is captioned. A command's name is one, even where a file is called like it.
+void add_missing_command(const CLI::App& program, Arguments* arguments) {
+  if (arguments->empty() || arguments->front().empty() || arguments->front()[0] == '-') return;
+  const std::string& first = arguments->front();
+  const auto named = program.get_subcommands([&](const CLI::App* command) { return command->get_name() == first; });
+  std::error_code ignored;
+  if (named.empty() && std::filesystem::is_regular_file(first, ignored))
+    arguments->insert(arguments->begin(), "caption");
 }
 
 int run(int argument_count, char** arguments) {
@@ -74,7 +91,9 @@ int run(int argument_count, char** arguments) {
   CLI::App program(kAbout, "ocellus");
   Action action;
   declare_commands(&program, &action);
+  add_missing_command(program, &given);
   check_command_name(program, given);
+  given = translate_neighbour_flags(std::move(given));
   try {
     program.parse(Arguments(given.rbegin(), given.rend()));
   } catch (const CLI::Success& asked_for_help) {

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <regex>
 #include <string_view>
+#include <tuple>
 
 namespace ocellus::app {
 namespace {
@@ -24,8 +25,69 @@ std::string see_help(const CLI::App& program) {
   return "; see '" + command + "--help'.";
 }
 
-// Returns the command that downloads "OWNER/NAME-GGUF" or "OWNER/NAME-GGUF:Q8_0", by the usual file names of such
-// repositories.
+// Returns nullopt unless `flag` is one of the above; `value` is the argument after it.
+std::optional<std::string> explain_download(const std::string& flag, const std::string& value) {
+  const size_t equals = flag.find('=');
+  const std::string name = flag.substr(0, equals);
+  if (std::find(std::begin(kDownloadFlags), std::end(kDownloadFlags), name) == std::end(kDownloadFlags)) return {};
+  return name + ": nothing is downloaded here; get the two files with `" +
+         download_line(equals == std::string::npos ? value : flag.substr(equals + 1)) +
+         "` (or as the repository names them) and give them with -m FILE --mmproj FILE.";
+}
+
+const CLI::App& chosen_command(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands()[0];
+  return *command;
+}
+
+// Names of a command's flags, with their dashes.
+Arguments flags_of(const CLI::App& command) {
+  Arguments names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string describe_unknown(const CLI::App& program, const std::string& argument, const Arguments& all) {
+  const auto place = std::find(all.begin(), all.end(), argument);
+  const std::string next = all.end() - place > 1 ? place[1] : "";
+  if (const auto explained = explain_download(argument, next)) return *explained;
+  if (argument[0] != '-') return "unexpected argument " + argument + see_help(program);
+  const std::string alike = find_alike(argument.substr(0, argument.find('=')), flags_of(chosen_command(program)));
+  if (alike.empty()) return "unknown flag " + argument + see_help(program);
+  return "unknown flag " + argument + "; is " + alike + " meant? S" + see_help(program).substr(3);
+}
+
+// The place that a path names, also if there is nothing yet.
+std::filesystem::path place_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+// The number of letters to insert, remove, replace or swap with the next (optimal string alignment).
+size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t k = 0; k <= b.size(); ++k) {
+      if (i == 0 || k == 0) {
+        edits[i][k] = i + k;
+        continue;
+      }
+      const size_t replaced = edits[i - 1][k - 1] + (a[i - 1] == b[k - 1] ? 0 : 1);
+      edits[i][k] = std::min({edits[i - 1][k] + 1, edits[i][k - 1] + 1, replaced});
+      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+        edits[i][k] = std::min(edits[i][k], edits[i - 2][k - 2] + 1);
+    }
+  }
+  return edits[a.size()][b.size()];
+}
+
+}  // namespace
+
 std::string download_line(const std::string& asked) {
   constexpr std::string_view kSuffix = "-GGUF";
   static const std::regex repository_form(R"([\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?)");
@@ -38,37 +100,18 @@ std::string download_line(const std::string& asked) {
   return "hf download " + repository + " " + model + " mmproj-" + model + " --local-dir .";
 }
 
-// Returns nullopt unless `flag` is one of the above; `value` is the argument after it.
-std::optional<std::string> explain_download(const std::string& flag, const std::string& value) {
-  const size_t equals = flag.find('=');
-  const std::string name = flag.substr(0, equals);
-  if (std::find(std::begin(kDownloadFlags), std::end(kDownloadFlags), name) == std::end(kDownloadFlags)) return {};
-  return name + ": nothing is downloaded here; get the two files with `" +
-         download_line(equals == std::string::npos ? value : flag.substr(equals + 1)) +
-         "` (or as the repository names them) and give them with -m FILE --mmproj FILE.";
+std::string find_alike(const std::string& name, const Arguments& names) {
+  constexpr size_t kShortest = 3;
+  if (name.size() <= kShortest) return "";
+  std::string best;
+  size_t least = 1 + name.size() / 4;  // one edit more than are forgiven
+  for (const std::string& one : names) {
+    const bool begins = one.size() > kShortest && (name.starts_with(one) || one.starts_with(name));
+    const size_t edits = begins ? 1 : edits_between(name, one);
+    if (edits < least) std::tie(best, least) = std::tie(one, edits);
+  }
+  return best;
 }
-
-std::string describe_unknown(const CLI::App& program, const std::string& argument, const Arguments& all) {
-  const auto place = std::find(all.begin(), all.end(), argument);
-  const std::string next = all.end() - place > 1 ? place[1] : "";
-  if (const auto explained = explain_download(argument, next)) return *explained;
-  return (argument[0] == '-' ? "unknown flag " : "unexpected argument ") + argument + see_help(program);
-}
-
-const CLI::App& chosen_command(const CLI::App& program) {
-  const CLI::App* command = &program;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands()[0];
-  return *command;
-}
-
-// The place that a path names, also if there is nothing yet.
-std::filesystem::path place_of(const std::string& path) {
-  std::error_code ignored;
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
-  return whole.has_filename() ? whole : whole.parent_path();
-}
-
-}  // namespace
 
 std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error, const Arguments& arguments) {
   std::string what = error.what();

@@ -10,6 +10,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/usage_error.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/known_models.h"
@@ -88,17 +89,26 @@ std::string cell(const KnownModel& known, size_t format) {
 
 std::string table_text(const std::vector<KnownModel>& models) {
   Table table("lllrrr");
-  table.add_row({"model", "family", "files", "F16", "Q8_0", "Q4_K_M"});
+  table.add_row({"model", "family", "both GGUF files", "F16", "Q8_0", "Q4_K_M"});
   table.add_rule();
-  for (const KnownModel& known : models)
+  for (const KnownModel& known : models) {
+    const std::string repository = gguf_repository(known.names);
     table.add_row({known.names.name, known.has_vision ? known.names.family : "(text)",
-                   file_stem(known.names) + "-*.gguf", cell(known, 0), cell(known, 1), cell(known, 2)});
+                   repository.empty() ? "(convert) " + std::string(known.names.published) : repository, cell(known, 0),
+                   cell(known, 1), cell(known, 2)});
+  }
   return table.plain_text() +
          "\nGiB of one session on a CPU with one picture and with eight of up to 1920 x 1080 pixels, f16 cache;\n"
          "(N): with N tiles a picture (--image-tiles), -: not at all, as the model's positions hold no more.\n"
          "`ocellus plan --shape MODEL --format FORMAT --images 8` shows every row.\n"
-         "Files of other sizes of these families, and other fine-tunings, are read as well; the vision part is\n"
-         "mmproj-*.gguf beside them.\n";
+         "Files of other sizes of these families, and other fine-tunings, are read as well. Get both files of a model "
+         "with\n"
+         "  " +
+         download_line(gguf_repository(models.front().names) + ":Q8_0") +
+         "\n"
+         "(Q4_K_M and others likewise; names differ in some repositories) and give them with -m and --mmproj. Where "
+         "it\n"
+         "says (convert), tools/convert/hf_to_gguf.py makes them from the published ones.\n";
 }
 
 nlohmann::ordered_json models_json(const std::vector<KnownModel>& models) {
@@ -116,6 +126,7 @@ nlohmann::ordered_json models_json(const std::vector<KnownModel>& models) {
                     {"family", known.names.family},
                     {"published", known.names.published},
                     {"files", file_stem(known.names) + "-*.gguf"},
+                    {"gguf_repository", gguf_repository(known.names)},
                     {"vision", known.has_vision},
                     {"memory", memory}});
   }

@@ -212,7 +212,13 @@ struct Solution {
 Solution solve_images(const Model& model, const Needs& needs, CommonOptions* options) {
   const ocellus_limits limits = make_limits(model, *options, needs);
   const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, *options));
-  if (most.in_budget < 1) return {false, "Not solved: not one picture fits the budget.\n"};
+  if (most.in_budget < 1) {
+    const auto enough = find_fitting_flags(model, needs, *options);
+    return {false, "Not solved: not one picture fits the budget" +
+                       (enough ? "; with " + enough->flags + " " + format_count(enough->pictures, "picture") +
+                                     (enough->pictures == 1 ? " fits.\n" : " fit.\n")
+                               : ".\n")};
+  }
   if (most.count() < 1)
     return {false, "Not solved: the model does not have enough positions for one picture and the text.\n"};
   options->images = most.count();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,14 @@ struct MostPictures {
 MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan);
 
 // Bytes of a full session's cache in f16, with nothing dropped.
+// Flags that make pictures fit where not one does, and how many pictures those are.
+struct FittingFlags {
+  std::string flags;
+  int32_t pictures = 0;
+};
+// The flag that makes the most pictures fit, else the two flags; nullopt: none does.
+std::optional<FittingFlags> find_fitting_flags(const Model& model, const Needs& needs, const CommonOptions& options);
+
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits);
 
 // Plans for each of 16, 8, 4, 2, 1 bits and 100, 50, 20, 10, 5 %.

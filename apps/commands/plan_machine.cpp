@@ -135,10 +135,15 @@ std::string machine_text(const Machine& machine, const SpeedBounds& bounds) {
   const auto add = [&](const char* name, double value, const char* unit) {
     table.add_row({" ", name, format_number(value, 1), unit});
   };
+  const auto add_time = [&](const char* name, double ms) {
+    constexpr double kMinute = 60e3, kSecond = 1e3;
+    if (ms >= kMinute) return add(name, ms / kMinute, "min");
+    ms >= 10 * kSecond ? add(name, ms / kSecond, "s") : add(name, ms, "ms");
+  };
   add("decode with an empty cache", bounds.decode_tokens_per_s, "tokens/s");
   add("decode with a full one", bounds.full_tokens_per_s, "tokens/s");
-  if (bounds.work.encode_operations > 0) add("one picture with the most views", bounds.encode_ms, "ms");
-  add("first token after all pictures and text", bounds.first_token_ms, "ms");
+  if (bounds.work.encode_operations > 0) add_time("one picture with the most views", bounds.encode_ms);
+  add_time("first token after all pictures and text", bounds.first_token_ms);
   return text + " (" + machine.source + ")\nAt best, by " +
          (knows_operations ? "bytes and operations" : "bytes alone") + ":\n" + table.plain_text();
 }

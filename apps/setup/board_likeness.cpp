@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/base/terminal.h"
+#include "apps/base/usage_error.h"
 
 namespace ocellus::app {
 namespace {
@@ -120,7 +121,9 @@ std::string describe_far_frame(const Model& model, const std::string& name, cons
   if (!decode_rgb(frame, &picture) || looks_like_a_board(picture)) return "";
   return "Note: " + name +
          " is unlike the boards of plain shapes that the bundled model was trained on: expect wrong answers. For "
-         "photographs, give another model with -m FILE --mmproj FILE.";
+         "photographs, get another model, as with `" +
+         download_line("ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0") +
+         "` (`ocellus models` lists more), and give its files with -m FILE --mmproj FILE.";
 }
 
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images) {

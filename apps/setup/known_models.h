@@ -14,6 +14,9 @@ std::vector<ocellus_known_model> known_models();
 // Name of the files' weights, as in "SmolVLM-256M-Instruct".
 std::string file_stem(const ocellus_known_model& model);
 
+// The repository that holds both GGUF files, as "OWNER/NAME-GGUF"; empty: none is known, convert the published files.
+std::string gguf_repository(const ocellus_known_model& model);
+
 // Says what can be read instead of the file: "`ocellus models` lists ...; the nearest by name is ...".
 std::string models_hint(const std::string& path);
 

@@ -575,7 +575,7 @@ class Usage(ProgramTest):
         for flag in ["-hx", "-hh", "-h=1", "-help", "--helpx", "-xh", "--version-x"]:
             for command in [[], ["caption"], ["watch"], ["library", "add"]]:
                 with self.subTest(flag=flag, command=command):
-                    self.assert_refused([*command, flag], USAGE, f"unknown flag {flag}; see 'ocellus .*--help'")
+                    self.assert_refused([*command, flag], USAGE, f"unknown flag {flag}; .*[sS]ee 'ocellus .*--help'")
         self.assert_refused(["caption", "-nh", "2"], USAGE, "-n: h is not")
         self.assertRegex(self.answer("caption", "--help", "-hx"), "IMAGE")
         self.answer("ask", "--prompt", "-hello", "-n", 2)
@@ -586,6 +586,33 @@ class Usage(ProgramTest):
         self.assert_refused(["captions", board("113")], USAGE, r"unknown command captions; is caption meant\?")
         self.assert_refused(["perp"], USAGE, r"is perplexity meant\?")
         self.assert_refused(["library"], USAGE, "library needs one of add, list, show, search.* gc; see 'ocellus library")
+
+    def test_names_that_are_nearly_right_are_named(self):
+        for given, meant in [("captoin", "caption"), ("serv", "serve"), ("libary", "library")]:
+            self.assert_refused([given], USAGE, rf"unknown command {given}; is {meant} meant\? See 'ocellus --help'")
+        for given, meant in [("--promt", "--prompt"), ("--thread=2", "--threads"), ("--kv-bit", "--kv-bits")]:
+            self.assert_refused(["caption", board("113"), given, "1"], USAGE, rf"unknown flag {given}; is {meant} meant\? See 'ocellus caption --help'\.\n\Z")
+        for nothing in ["--zzzzzzz", "-x"]:
+            self.assert_refused(["caption", board("113"), nothing], USAGE, f"unknown flag {nothing}; see 'ocellus caption --help'")
+
+    def test_a_picture_alone_is_captioned(self):
+        self.assertEqual(self.answer(board("113")), GREEN_STAR + "\n")
+        self.assertEqual(len(self.answer(board("113"), board("115"), "-n", 2).splitlines()), 2)
+        self.assert_refused(["nowhere.jpg"], USAGE, "nowhere.jpg: there is neither such a file nor such a command")
+
+    def test_flags_of_llama_cpp_are_taken_where_they_mean_the_same(self):
+        answer = self.answer("ask", "--prompt", "Describe this image.", board("113"), "--threads", 1, "-n", 5)
+        for flags in [["-p", "Describe this image.", "--image", board("113"), "-t", 1, "--n-predict", 5],
+                      ["-p", "Describe this image.", f"--image={board('113')}", "-s", 7, "--predict=5", "--temperature", 0]]:
+            self.assertEqual(self.answer("ask", *flags), answer)
+        self.assertIn("-fa", self.objects("ask", "-p", "-fa", "--json", "-n", 1)[0]["prompt"])
+        for flags, instead in [(["-c", "4096"], "--text-tokens N"), (["--ctx-size=1"], "--images N"), (["-ngl", "99"], "--device cuda"),
+                               (["-fa", "on"], "leave it out"), (["--jinja"], "chat template"), (["-ctk", "q8_0"], "--kv-bits 8"),
+                               (["--json-schema", "{}"], "--schema FILE")]:
+            self.assert_refused(["ask", "-p", "x", board("113"), *flags], USAGE, rf"{flags[0].split('=')[0]}: .*{instead}")
+        self.assert_refused(["serve", "--host", "localhost", "--port", "99999"], USAGE, "--http 127.0.0.1:99999: write ADDRESS:PORT")
+        self.assert_refused(["serve", "--port"], USAGE, "--port needs a value")
+        self.assert_refused(["bench", "-p"], USAGE, "-p needs a value")  # a flag of its own
 
     def test_who_wants_a_download_is_told_how_to_get_the_two_files(self):
         pair = "hf download owner/Small-VLM-GGUF Small-VLM-{0}.gguf mmproj-Small-VLM-{0}.gguf --local-dir ."

@@ -251,6 +251,16 @@ class Budget(ProgramTest):
         self.assertRegex(text, r"Positions: 2 pictures and 512 text tokens take up to \d+ positions, but the model has 4096")
         self.assertRegex(text, r"alone would be enough:\n +at most \d tiles per picture")
 
+    def test_what_does_not_fit_is_told_with_the_flags_that_make_it_fit(self):
+        for budget, flags in [("47MB", "--lean --whole-pixels 1"), ("44MB", "--whole-pixels 1 --text-tokens 128")]:
+            done = run("plan", "--solve", "images", "--budget", budget)
+            self.assertEqual(done.returncode, OVER_BUDGET)
+            found = re.search(f"Not solved: not one picture fits the budget; with {flags} ([0-9]+) pictures fit\\.\n", done.stdout)
+            self.assertIsNotNone(found, done.stdout)
+            (solved,) = self.objects("plan", "--solve", "images", "--budget", budget, *flags.split())
+            self.assertEqual((solved["images"], solved["solved"]), (int(found[1]), True))
+        self.assertRegex(run("plan", "--solve", "images", "--budget", "40MB").stdout, "not one picture fits the budget\\.\n")
+
     def test_solved_lines_say_that_positions_are_missing(self):
         arguments = ["plan", "--shape", "SmolVLM-256M", "--images", 8, "--budget", "1G"]
         (report,) = self.objects(*arguments)

@@ -56,6 +56,13 @@ compile_cpp() {
   ${CXX:-c++} -std=c++17 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wconversion -Werror "$1" -o "$work/$2" $3
 }
 
+# As a part of another project the library alone is configured, without tests, program and installation.
+for fetch in OFF ON; do
+  cmake -S "$root/tests/install/embedded" -B "$work/embedded-$fetch" -DOCELLUS_FOLDER="$root" -DFETCH=$fetch \
+    -DOCELLUS_CUDA=OFF >"$work/embedded.log" 2>&1 || { cat "$work/embedded.log" >&2; fail "no part of another project"; }
+done
+echo "install: configured as a part of another project"
+
 cmake -S "$root/tests/install/consumer" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log"
 cmake --build "$work/cmake" >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
 check "through find_package" "$work/cmake/consumer" "$model" "$mmproj" "$picture"

@@ -18,7 +18,7 @@ endforeach()
 install(CODE "foreach(file${ocellus_built})
   if(NOT EXISTS \"\${file}\")
     message(FATAL_ERROR \"Nothing was installed: \${file} is missing. Build it first: \"
-            \"cmake --build ${CMAKE_BINARY_DIR} --target ocellus_installed\")
+            \"cmake --build ${PROJECT_BINARY_DIR} --target ocellus_installed\")
   endif()
 endforeach()" ALL_COMPONENTS)
 
@@ -44,10 +44,10 @@ if(OCELLUS_SHARED)
     COMPONENT runtime NAMELINK_COMPONENT development)
   install(EXPORT ocellus-shared-targets NAMESPACE ocellus:: DESTINATION ${ocellus_package_dir})
 endif()
-configure_package_config_file(tools/cmake/ocellus-config.cmake.in ${CMAKE_BINARY_DIR}/ocellus-config.cmake
+configure_package_config_file(tools/cmake/ocellus-config.cmake.in ${PROJECT_BINARY_DIR}/ocellus-config.cmake
   INSTALL_DESTINATION ${ocellus_package_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/ocellus-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/ocellus-config.cmake ${CMAKE_BINARY_DIR}/ocellus-config-version.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ocellus-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ocellus-config.cmake ${PROJECT_BINARY_DIR}/ocellus-config-version.cmake
   DESTINATION ${ocellus_package_dir})
 
 # ocellus.pc is for the shared library, and for the archive where that is all there is or with --static;
@@ -63,8 +63,8 @@ function(ocellus_write_pc name library private)
   set(ocellus_pc_name ${name})
   set(ocellus_pc_library ${library})
   set(ocellus_pc_private ${private})
-  configure_file(tools/cmake/ocellus.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${ocellus_pkgconfig_dir})
+  configure_file(tools/cmake/ocellus.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${ocellus_pkgconfig_dir})
 endfunction()
 if(OCELLUS_SHARED)
   ocellus_write_pc(ocellus "-locellus\nLibs.private:" ".private")

@@ -9,9 +9,9 @@ endfunction()
 if(NOT OCELLUS_SANITIZE)
   return()
 endif()
-list(TRANSFORM OCELLUS_PRODUCT_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/)
+list(TRANSFORM OCELLUS_PRODUCT_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
 if(NOT OCELLUS_SANITIZE STREQUAL "THREAD")
-  file(GLOB_RECURSE kernel_sources ${CMAKE_SOURCE_DIR}/kernels/*_cpu.cpp)
+  file(GLOB_RECURSE kernel_sources ${PROJECT_SOURCE_DIR}/kernels/*_cpu.cpp)
   set_property(SOURCE ${kernel_sources} APPEND PROPERTY
     COMPILE_OPTIONS -fno-sanitize=null,object-size,pointer-overflow)
   # GCC checks them in half the time at -O1; only tests of these kernels run them so.
