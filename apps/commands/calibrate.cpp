@@ -28,6 +28,7 @@ struct CalibrateOptions {
   std::optional<double> layer_bits;  // target average of a search for bits by layer
   bool apart = false;                // keys and values have bits of their own
   bool dry_run = false;
+  bool force = false;
 };
 
 // Number of exact answers by tau 1 and tau 2.
@@ -149,13 +150,30 @@ nlohmann::ordered_json grid_json(const Grid& grid) {
   return object;
 }
 
+// Refuses, before the search, to replace what is founded on more questions, or what was not named.
+void check_destination(const CalibrateOptions& options, const Model& model, int64_t questions) {
+  constexpr char kOtherwise[] = "; --force replaces it, --dry-run only prints.";
+  check_calibration_file(model.path);
+  if (options.force) return;
+  if (options.common.model_path.empty())
+    throw Failure(kExitUsage, "this would replace the bundled pair's calibration: name the model with -m and --mmproj" +
+                                  std::string(kOtherwise));
+  for (const int bits : options.bits) {
+    const int64_t known = calibration_questions(model.path, {method_name(options.common.cache.scheme), bits});
+    if (known > questions)
+      throw Failure(kExitUsage, calibration_path(model.path) + ": the entry for " + format_count(bits, "bit") +
+                                    " is founded on " + format_count(known, "question") + ", these are " +
+                                    std::to_string(questions) + kOtherwise);
+  }
+}
+
 int run_calibrate(CalibrateOptions options) {
   compress_before_suffix(&options.common);
   if (options.layer_bits)
     return search_layer_bits(options.common, options.questions, {*options.layer_bits, options.apart});
   const Model model = open_model(options.common);
   const std::vector<Question> questions = read_questions(options.questions, model);
-  if (!options.dry_run) check_calibration_file(model.path);
+  if (!options.dry_run) check_destination(options, model, std::ssize(questions));
   const std::string path = calibration_path(model.path);
   nlohmann::ordered_json report = {{"command", "calibrate"}, {"questions", questions.size()}};
   report["file"] = options.dry_run ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(path);
@@ -210,6 +228,8 @@ void add_calibrate_command(CLI::App* program, Action* action) {
   command->add_flag("--apart", options->apart, "With --layer-bits: bits of keys and of values apart")
       ->needs("--layer-bits");
   command->add_flag("--dry-run", options->dry_run, "Only print; do not write the calibration file");
+  command->add_flag("--force", options->force,
+                    "Replace an entry that is founded on more questions, or the bundled pair's without -m");
   add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
   command->footer(
       "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"

@@ -133,6 +133,15 @@ std::optional<TauPair> read_calibration(const std::string& model_path, const Cal
   return TauPair{tau("tau_1"), tau("tau_2")};
 }
 
+int64_t calibration_questions(const std::string& model_path, const CalibratedFor& what) {
+  const nlohmann::ordered_json object = read_file(model_path);
+  if (object.is_null()) return 0;
+  const auto entry = object["taus"].find(entry_name(what));
+  const bool tells = entry != object["taus"].end() && entry->is_object() && entry->contains("questions") &&
+                     (*entry)["questions"].is_number_integer();
+  return tells ? (*entry)["questions"].get<int64_t>() : 0;
+}
+
 void check_calibration_file(const std::string& model_path) {
   (void)read_file(model_path);
   const std::string temporary = temporary_path(model_path);

@@ -27,6 +27,9 @@ struct CalibratedFor {
 // a Failure if the file is damaged or of another model.
 std::optional<TauPair> read_calibration(const std::string& model_path, const CalibratedFor& what);
 
+// The number of questions on which the entry is founded; 0: there is none, or it does not say.
+int64_t calibration_questions(const std::string& model_path, const CalibratedFor& what);
+
 // Throws a Failure before a long search if the file is damaged or of another model, or if none can be written.
 void check_calibration_file(const std::string& model_path);
 

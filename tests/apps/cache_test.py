@@ -474,6 +474,17 @@ class Calibrate(FolderTest):
         self.model.write_bytes(changed)
         self.assert_refused(self.caption(), BAD_INPUT, "was made for another model file; run ocellus calibrate again")
 
+    @long
+    def test_an_entry_of_more_questions_and_the_bundled_pairs_are_replaced_by_name_only(self):
+        self.write(taus={"2": {"tau_1": 0, "tau_2": 2, "questions": 1200}})
+        known = self.file.read_text()
+        self.assert_refused(["calibrate", self.questions, *self.pair, "--kv-bits", 2], USAGE,
+                            r"the entry for 2 bits is founded on 1,?200 questions, these are 2; --force replaces it, --dry-run only prints")
+        self.assert_refused(["calibrate", self.questions], USAGE, "the bundled pair's calibration: name the model with -m")
+        self.assertEqual(self.file.read_text(), known)
+        self.calibrate("--kv-bits", 2, "--limit", 1, "--force")
+        self.assertEqual(json.loads(self.file.read_text())["taus"]["2"]["questions"], 1)
+
     def test_a_file_that_cannot_be_written_is_known_before_the_search(self):
         (self.folder / "model.calib.json.part").mkdir()  # what no permission can help against
         self.assert_refused(["calibrate", self.questions, *self.pair], RUNTIME,
