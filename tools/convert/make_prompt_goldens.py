@@ -34,7 +34,7 @@ FORMS = [
     ("llava-vicuna", "llava-1.6-vicuna", TESTS + "tests/models/llava_next/test_processing_llava_next.py, 2025"),
     ("trained", "llava-1.5", "github haotian-liu/LLaVA, llava/conversation.py, conv vicuna_v1, 2024"),
     ("llava-mistral", "llava-1.6-mistral",
-     "chat_template.json of llava-hf/llava-v1.6-mistral-7b-hf, but for its spaces around answers"),
+     "chat_template.json of llava-hf/llava-v1.6-mistral-7b-hf, 2025"),
     ("internvl", "internvl3", TESTS + "models/internvl/convert_internvl_weights_to_hf.py, 2025-08"),
     ("internvl", "internvl3.5", TESTS + "models/internvl/convert_internvl_weights_to_hf.py, 2025-08"),
     ("trained", "internvl2.5", "github OpenGVLab/InternVL, internvl_chat/internvl/conversation.py, conv internvl2_5, 2025"),
