@@ -76,10 +76,10 @@ typedef enum ocellus_place_units {
   OCELLUS_PLACES_RESIZED_PIXELS = 2 /* pixels of the resized picture: ocellus_engine_resized_size */
 } ocellus_place_units;
 
-/* Whether answers begin with a thought, the text between <think> and </think> that is kept apart from the answer. */
+/* Whether answers begin with a thought: text between <think> and </think>, or Gemma 4's marks, apart from answers. */
 typedef enum ocellus_thinking {
-  OCELLUS_THINKS_NEVER = 0,   /* its vocabulary has no <think> */
-  OCELLUS_THINKS_IF_TOLD = 1, /* it may begin an answer with <think>, as Cosmos-Reason2 does when a prompt says so */
+  OCELLUS_THINKS_NEVER = 0,   /* its vocabulary has no such marks */
+  OCELLUS_THINKS_IF_TOLD = 1, /* it may begin an answer with a thought, as Gemma 4 does when its prompt says so */
   OCELLUS_THINKS_ALWAYS = 2   /* its chat template opens a thought in every answer, as Qwen3-VL-Thinking's does */
 } ocellus_thinking;
 
@@ -496,7 +496,7 @@ OCELLUS_API ocellus_status ocellus_session_open_answer(ocellus_session* session)
 /* The system message of a model whose chat template has its own; empty: none. Valid as long as the model. */
 OCELLUS_API const char* ocellus_model_default_system(const ocellus_model* model);
 /* Before the first message: 1 tells a model to think whose chat template does so in words (Gemma 4); without an effect
- * on others. A reset takes it back. */
+ * on others. It stays over resets. */
 OCELLUS_API ocellus_status ocellus_session_let_think(ocellus_session* session, int32_t thinks);
 
 /* A system message, and a user's: begin_turn begins it, end_turn ends it and opens the answer. On failure part of a

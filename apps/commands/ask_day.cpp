@@ -75,7 +75,7 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
                        .largest = {.pixels = kScreenPixels, .whole_pixels = {}}};
   const Running running = start(model, common, needs);
   watch_for_stop();
-  const Sessions others = open_more_sessions(running, cache.owner, common.sessions.value_or(1) - 1);
+  const Sessions others = open_more_sessions(running, common, common.sessions.value_or(1) - 1);
   std::vector<ocellus_session*> sessions = {running.session.get()};
   for (const auto& other : others) sessions.push_back(other.get());
   DayAnswerer answerer(sessions, frames, common, most);

@@ -171,9 +171,10 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
                       std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
   }
   if (options.thought_tokens > 0 && model.facts.thinking == OCELLUS_THINKS_NEVER) {
-    throw Failure(kExitUsage, options.shape.empty()
-                                  ? "--think-tokens: the model does not think: its vocabulary has no <think>."
-                                  : "--think-tokens: shapes do not think; count a thought in --text-tokens.");
+    throw Failure(kExitUsage,
+                  options.shape.empty()
+                      ? "--think-tokens: the model does not think: its vocabulary has no <think> and no <|channel>."
+                      : "--think-tokens: shapes do not think; count a thought in --text-tokens.");
   }
   ocellus_limits limits;
   ocellus_limits_init(&limits);
@@ -285,14 +286,24 @@ std::string make_caption(const std::string& text) {
   return caption.substr(0, end);
 }
 
-Sessions open_more_sessions(const Running& running, const std::string& owner, int32_t count) {
-  Sessions sessions;
-  for (int32_t i = 0; i < count; ++i) {
-    ocellus_session* session = nullptr;
-    check(ocellus_session_open(running.engine.get(), &session));
-    sessions.emplace_back(session);
-    if (running.library) check(ocellus_session_set_library(session, running.library.get(), owner.c_str()));
+namespace {
+
+// A bound of thoughts also tells a model to think whose chat template has words for that.
+void open_session(const Running& running, const CommonOptions& options, Session* out) {
+  ocellus_session* session = nullptr;
+  check(ocellus_session_open(running.engine.get(), &session));
+  out->reset(session);
+  if (running.library) {
+    check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
   }
+  check(ocellus_session_let_think(session, options.thought_tokens > 0 ? 1 : 0));
+}
+
+}  // namespace
+
+Sessions open_more_sessions(const Running& running, const CommonOptions& options, int32_t count) {
+  Sessions sessions(static_cast<size_t>(count));
+  for (Session& session : sessions) open_session(running, options, &session);
   return sessions;
 }
 
@@ -326,14 +337,9 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   running.engine = create_engine(model, config);
   running.constraint = compile_constraint(running.engine.get(), options);
   raise_priority(options.real_time);
-  ocellus_engine* const engine = running.engine.get();
-  ocellus_session* session = nullptr;
-  check(ocellus_session_open(engine, &session));
-  running.session.reset(session);
-  if (limits.library == 0) return running;
-  running.library = open_library(library_path);
-  check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
-  if (is_new_library && options.cache.notes_new_library && !options.quiet)
+  if (limits.library != 0) running.library = open_library(library_path);
+  open_session(running, options, &running.session);
+  if (limits.library != 0 && is_new_library && options.cache.notes_new_library && !options.quiet)
     print_note("ocellus: " + library_path + " is a new library.");
   return running;
 }

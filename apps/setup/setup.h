@@ -87,6 +87,8 @@ std::vector<ocellus_library_item> list_items(ocellus_library* library, const std
 // A model's text as a library's caption: one line without control characters, cut at a character's end.
 std::string make_caption(const std::string& text);
 
+using Session = std::unique_ptr<ocellus_session, SessionCloser>;
+
 // An engine with one session; members are destroyed in reverse order.
 struct Running {
   ocellus_limits limits;
@@ -94,13 +96,13 @@ struct Running {
   Library library;
   std::unique_ptr<ocellus_engine, EngineDestroyer> engine;
   Constraint constraint;
-  std::unique_ptr<ocellus_session, SessionCloser> session;
+  Session session;
   ocellus_engine_stats engine_stats() const;
 };
 
 // Opens as many more of its sessions, which use its library, if it has one.
-using Sessions = std::vector<std::unique_ptr<ocellus_session, SessionCloser>>;
-Sessions open_more_sessions(const Running& running, const std::string& owner, int32_t count);
+using Sessions = std::vector<Session>;
+Sessions open_more_sessions(const Running& running, const CommonOptions& options, int32_t count);
 
 // Refuses a plan over the budget before anything is allocated. The model must outlive the result.
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);

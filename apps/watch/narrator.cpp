@@ -71,7 +71,7 @@ Narrator::Narrator(const Model& model, const NarratorOptions& options, const Wat
       question_options_(common_),
       running_(start(model, common_, needs_of(options, settings))) {
   question_options_.constraint = nullptr;
-  others_ = open_more_sessions(running_, common_.cache.owner, *common_.sessions - 1);
+  others_ = open_more_sessions(running_, common_, *common_.sessions - 1);
   if (options.memory == MemoryKind::kLibrary) {
     // Captions are those of frames that are read where they stand; what is linked loses a little.
     check(ocellus_session_set_library(running_.session.get(), nullptr, nullptr));

@@ -35,6 +35,7 @@ void Conversation::open(Engine& engine, int32_t slot) {
   engine_ = &engine;
   slot_ = slot;
   stop_.set_deadline(0);
+  state_.message.thinks = false;
   const EngineMemory& memory = engine.memory();
   draft_ = Draft();
   if (memory.said.cols > 0) draft_.attach({memory.said.row(slot), memory.history.row(slot), memory.said.cols});
@@ -42,7 +43,9 @@ void Conversation::open(Engine& engine, int32_t slot) {
 
 void Conversation::reset() {
   cache().reset();
+  const bool thinks = state_.message.thinks;
   state_ = {};
+  state_.message.thinks = thinks;
   text_floor_ = 0;
   has_ncar_ = has_mark_ = false;
   drawn_count_ = 0;

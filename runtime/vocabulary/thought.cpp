@@ -15,14 +15,26 @@ bool opens_thought(std::string_view jinja) {
                      [&](std::string_view text) { return jinja.find(text, prompt) != std::string_view::npos; });
 }
 
+/// The words around a thought: Qwen's, and Gemma 4's (its chat template of May 2026).
+struct ThoughtForm {
+  const char *begin, *end;
+  const char* line;        // after `begin`
+  const char* before_end;  // written by the runtime where it ends a thought
+  const char* after_end;
+  const char* empty;  // between the marks of no thought
+  bool has_title;     // `line` is a word that the model writes, too
+};
+constexpr ThoughtForm kForms[] = {{"<think>", "</think>", "\n", "\n", "\n\n", "\n\n", false},
+                                  {"<|channel>", "<channel|>", "thought\n", "", "", "thought\n", true}};
+
 }  // namespace
 
-/// Appends the tokens of line breaks, which follow a token directly: a SentencePiece vocabulary adds no space.
+/// Appends the tokens of words that follow a token directly: a SentencePiece vocabulary adds no space.
 Status ThoughtMarks::append(const Tokenizer& tokenizer, std::string_view text, Tokens* out) {
   std::byte workspace[4096];
   int64_t count = 0;
   if (Tokenizer::workspace_bytes(static_cast<int64_t>(text.size())) > static_cast<int64_t>(sizeof workspace))
-    return OCELLUS_FAIL(Code::kInternal, "the workspace for the line breaks around a thought is too small");
+    return OCELLUS_FAIL(Code::kInternal, "the workspace for the words around a thought is too small");
   OCELLUS_TRY(tokenizer.encode(text, false, workspace, sizeof workspace, out->ids + out->count,
                                kMaxScriptTokens - out->count, &count, /*continues=*/true));
   out->count += static_cast<int32_t>(count);
@@ -31,18 +43,22 @@ Status ThoughtMarks::append(const Tokenizer& tokenizer, std::string_view text, T
 
 Status ThoughtMarks::read(std::string_view jinja, const Tokenizer& tokenizer) {
   *this = {};
-  begin_ = tokenizer.find("<think>");
-  end_ = tokenizer.find("</think>");
-  if (begin_ == kNoToken || end_ == kNoToken) return {};
+  const ThoughtForm* const form = std::find_if(std::begin(kForms), std::end(kForms), [&](const ThoughtForm& one) {
+    return tokenizer.find(one.begin) != kNoToken && tokenizer.find(one.end) != kNoToken;
+  });
+  if (form == std::end(kForms)) return {};
+  begin_ = tokenizer.find(form->begin);
+  end_ = tokenizer.find(form->end);
+  has_title_ = form->has_title;
   thinking_ = opens_thought(jinja) ? Thinking::kAlways : Thinking::kIfTold;
   const auto at = [&](ThoughtScript script) { return &scripts_[static_cast<int>(script)]; };
   *at(ThoughtScript::kOpen) = {{begin_}, 1};
-  OCELLUS_TRY(append(tokenizer, "\n", at(ThoughtScript::kLine)));
-  OCELLUS_TRY(append(tokenizer, "\n", at(ThoughtScript::kClose)));
-  OCELLUS_TRY(append(tokenizer, "\n\n", at(ThoughtScript::kCloseAtOnce)));
+  OCELLUS_TRY(append(tokenizer, form->line, at(ThoughtScript::kLine)));
+  OCELLUS_TRY(append(tokenizer, form->before_end, at(ThoughtScript::kClose)));
+  OCELLUS_TRY(append(tokenizer, form->empty, at(ThoughtScript::kCloseAtOnce)));
   for (Tokens* script : {at(ThoughtScript::kClose), at(ThoughtScript::kCloseAtOnce)}) {
     script->ids[script->count++] = end_;
-    OCELLUS_TRY(append(tokenizer, "\n\n", script));
+    OCELLUS_TRY(append(tokenizer, form->after_end, script));
   }
   return {};
 }
@@ -85,7 +101,7 @@ ThoughtPart ThoughtMarks::accept(TokenId token, int32_t most, ThoughtState* stat
     state->phase = AnswerPhase::kThought;
     if (most <= 0)
       run(ThoughtScript::kCloseAtOnce, state);
-    else if (script == ThoughtScript::kOpen)
+    else if (script == ThoughtScript::kOpen || has_title_)
       run(ThoughtScript::kLine, state);
     return ThoughtPart::kMark;
   }

@@ -1,5 +1,5 @@
-// Thoughts: what a thinking model writes between <think> and </think> before its answer, and the tokens that the
-// runtime writes in its place to open, bound and close that.
+// Thoughts: what a thinking model writes between two marks (<think> and </think>; Gemma 4: <|channel> and <channel|>)
+// before its answer, and the tokens that the runtime writes in its place to open, bound and close that.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ enum class Thinking : uint8_t { kNever, kIfTold, kAlways };
 /// Maximum tokens of a thought, unless the caller gives another, for models that always think.
 inline constexpr int32_t kStandardThoughtTokens = 1024;
 
-/// Text that is written token by token instead of sampled: "<think>", "\n", "\n</think>\n\n", "\n\n</think>\n\n".
+/// Text that is written token by token instead of sampled: "<think>", "\n", "\n</think>\n\n", "\n\n</think>\n\n"; by
+/// Gemma 4's form "<|channel>", "thought\n", "<channel|>", "thought\n<channel|>".
 enum class ThoughtScript : uint8_t { kNone, kOpen, kLine, kClose, kCloseAtOnce };
 
 /// kClosed: after a thought, before the first visible text of the answer.
@@ -32,11 +33,11 @@ struct ThoughtState {
   int32_t most = INT32_MAX;  // tokens of the thought that leave room for the answer
 };
 
-/// Part of an answer that an accepted token belongs to. kMark: <think>, </think> and the line breaks that the runtime
-/// writes around them.
+/// Part of an answer that an accepted token belongs to. kMark: the two marks, and what the runtime writes around them.
 enum class ThoughtPart : uint8_t { kAnswer, kThought, kMark };
 
-/// The marks of a model's thoughts, and the state machine of an answer:
+/// The marks of a model's thoughts, and the state machine of an answer. Gemma 4's form has other words at each place,
+/// and "thought\n" is written after its first mark, whoever wrote that.
 ///
 ///   start    a model that always thinks is given <think>; another may write it
 ///   thought  after `most` tokens without </think> the runtime writes "\n</think>\n\n";
@@ -48,7 +49,7 @@ class ThoughtMarks {
   Status read(std::string_view jinja, const Tokenizer& tokenizer);
 
   Thinking thinking() const { return thinking_; }
-  /// <think>, or kNoToken.
+  /// The mark that begins a thought, or kNoToken.
   TokenId begin_token() const { return begin_; }
   /// Returns kStandardThoughtTokens if the model always thinks, else 0.
   int32_t standard_tokens() const { return thinking_ == Thinking::kAlways ? kStandardThoughtTokens : 0; }
@@ -77,6 +78,7 @@ class ThoughtMarks {
   const Tokens& tokens_of(ThoughtScript script) const { return scripts_[static_cast<int>(script)]; }
   void run(ThoughtScript script, ThoughtState* state) const;
 
+  bool has_title_ = false;  // kLine follows the first mark also where the model wrote that
   Thinking thinking_ = Thinking::kNever;
   TokenId begin_ = kNoToken;
   TokenId end_ = kNoToken;

@@ -7,7 +7,7 @@ import unittest
 from program import (BAD_INPUT, OK, USAGE, FolderTest, board, run)
 from watch_test import Watching, lines_of
 
-PICTURES = ("006", "028", "024", "004", "006")  # of the boards; the first comes back
+PICTURES = ("151", "028", "024", "004", "151")  # of the boards; the first comes back
 
 
 class DayTest(FolderTest):
@@ -153,7 +153,7 @@ class DayTest(FolderTest):
                 (("watch", "synthetic", "--memory", "library", *library, "--reuse", "prefix"), USAGE, "at any place"),
                 (("ask", "--since", "1h", "--prompt", "What changed?"), USAGE, "add --library DIR"),
                 (("ask", *library, "--prompt", "x", board("098")), USAGE, "needs an --owner"),
-                (("ask", *library, "--since", "1h", "--prompt", "x", board("006")), USAGE, "leave out pictures"),
+                (("ask", *library, "--since", "1h", "--prompt", "x", board("151")), USAGE, "leave out pictures"),
                 (("ask", *library, "--since", "1h", "--prompt", "x", "--schema", "count"), USAGE, "answers in words"),
                 (("ask", *library, "--since", "breakfast", "--prompt", "x"), USAGE, "--since breakfast: write a time"),
                 (("ask", *library, "--since", "1h", "--until", "x", "--prompt", "x"), USAGE, "--until x: write a time"),

@@ -30,12 +30,13 @@ TESTS = "github huggingface/transformers, "
 # (name, family of the tiny model, source and date of the template); "trained": no template
 FORMS = [
     ("smolvlm", "smolvlm", TESTS + "models/smolvlm/processing_smolvlm.py, DEFAULT_CHAT_TEMPLATE, 5.24.0"),
-    ("llava-vicuna", "llava-1.5", TESTS + "tests/models/llava_next/test_processor_llava_next.py, 2025"),
-    ("llava-vicuna", "llava-1.6-vicuna", TESTS + "tests/models/llava_next/test_processor_llava_next.py, 2025"),
+    ("llava-vicuna", "llava-1.5", TESTS + "tests/models/llava_next/test_processing_llava_next.py, 2025"),
+    ("llava-vicuna", "llava-1.6-vicuna", TESTS + "tests/models/llava_next/test_processing_llava_next.py, 2025"),
     ("trained", "llava-1.5", "github haotian-liu/LLaVA, llava/conversation.py, conv vicuna_v1, 2024"),
-    ("llava-mistral", "llava-1.6-mistral", "chat_template.json of llava-hf/llava-v1.6-mistral-7b-hf, 2024"),
-    ("internvl", "internvl3", TESTS + "models/internvl/convert_internvl_weights_to_hf.py, 2025"),
-    ("internvl", "internvl3.5", TESTS + "models/internvl/convert_internvl_weights_to_hf.py, 2025"),
+    ("llava-mistral", "llava-1.6-mistral",
+     "chat_template.json of llava-hf/llava-v1.6-mistral-7b-hf, but for its spaces around answers"),
+    ("internvl", "internvl3", TESTS + "models/internvl/convert_internvl_weights_to_hf.py, 2025-08"),
+    ("internvl", "internvl3.5", TESTS + "models/internvl/convert_internvl_weights_to_hf.py, 2025-08"),
     ("trained", "internvl2.5", "github OpenGVLab/InternVL, internvl_chat/internvl/conversation.py, conv internvl2_5, 2025"),
     ("trained", "internvl3", "github OpenGVLab/InternVL, internvl_chat/internvl/conversation.py, conv internvl2_5, 2025"),
     ("qwen2-vl", "qwen2-vl", SOPHGO + "Qwen2_VL/config/chat_template.json, 2025-06-16"),

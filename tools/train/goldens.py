@@ -1,5 +1,5 @@
 """Reference numbers for parity tests: prompt ids, first logits, image rows and greedy answers, float32 on the CPU,
-stored as halves. Copies the boards that the questions are about, too."""
+stored as halves. Copies the boards that the questions are about, but for the samples, too."""
 import argparse
 import json
 import os
@@ -11,16 +11,15 @@ import torch
 import make_eval
 import reference
 
-# Numbers of the goldens, by which tests find them: the first questions with so many images.
-QUESTIONS = {1: range(8), 4: (12, 13), 16: (21,)}
-# Further ones with so many images, asked anew about the boards of those, so that there are fewer boards.
-FURTHER = {4: (15, 16, 17), 8: (18,)}
-FURTHER_SEED = 5
-# It lends its board to further questions, but is none.
-LENDER = 7
-# Boards that no question is about, and those of others in their place.
-INSTEAD = {"032": "036", "033": "063", "051": "115", "059": "024", "062": "132", "073": "098", "080": "113",
-           "091": "119", "135": "147", "139": "098", "155": "047"}
+# Goldens 0 to 5 are the first questions about one board.
+FIRST_COUNT = 6
+# The further ones, {number: (images, seed)}, are drawn from these boards, each with a seed of its own. Seeds were picked
+# for what is asked: a background, counts, a caption of many parts, a sign and a place; 6, 12 and 13 share no board.
+BOARDS = ("001", "003", "004", "024", "028", "036", "063", "074", "075", "095", "098", "113", "114", "115", "140", "151")
+FURTHER = {6: (1, 421), 12: (4, 9802), 13: (4, 1954), 15: (4, 2311), 16: (4, 108), 17: (4, 48), 18: (8, 163),
+           21: (16, 139)}
+# Boards that are among apps/samples, too, where tests read them.
+SAMPLES = {"001": "board_02", "003": "board_03", "074": "board_06", "075": "board_07", "114": "board_11"}
 IMAGE_ROWS_COUNT = 1
 
 
@@ -36,9 +35,14 @@ def greedy_prefix(got, want):
     return got
 
 
+def place(board):
+    """Where tests find the board, relative to the goldens."""
+    return f"../../../apps/samples/{SAMPLES[board]}.png" if board in SAMPLES else f"images/{board}.png"
+
+
 def golden(ref, evaluation, out, question, index):
     """Runs one question, saves its arrays and returns its record."""
-    rows = torch.cat([ref.image_rows(f"{evaluation}/{image}") for image in question["images"]])
+    rows = torch.cat([ref.image_rows(f"{evaluation}/images/{board}.png") for board in question["boards"]])
     ids = ref.prompt_ids(question["prompt"])
     want = ref.tokens.encode(" " + question["answer"]) + [ref.end_id]
     logits = ref.logits(ids + want, rows)[len(ids) - 1:-1]
@@ -49,7 +53,7 @@ def golden(ref, evaluation, out, question, index):
     return {
         "id": index,
         "n": question["n"],
-        "images": question["images"],
+        "images": [place(board) for board in question["boards"]],
         "prompt": question["prompt"],
         "prompt_ids": ids,
         "generated_ids": generated,
@@ -60,25 +64,19 @@ def golden(ref, evaluation, out, question, index):
 
 
 def pick_questions(evaluation):
-    """{number: question}"""
-    with open(f"{evaluation}/questions.jsonl") as file:
-        questions = [json.loads(line) for line in file]
-    picked = {}
-    for image_count, numbers in QUESTIONS.items():
-        picked |= zip(numbers, (question for question in questions if question["n"] == image_count))
+    """{number: question, with the names of its boards}"""
     with open(f"{evaluation}/scenes.jsonl") as file:
-        scenes = {scene["image"]: scene for scene in map(json.loads, file)}
-    boards = sorted({image for question in picked.values() for image in question["images"]})
-    rng = random.Random(FURTHER_SEED)
-    for image_count, numbers in FURTHER.items():
-        for number in numbers:
-            question = make_eval.question_record([scenes[board] for board in boards], rng, image_count, 1)
-            picked[number] = question | {"images": [boards[int(name[7:10])] for name in question["images"]]}
-    del picked[LENDER]
-    for number, question in picked.items():
-        images = [image[7:10] for image in question["images"]]
-        picked[number] = question | {"images": [f"images/{INSTEAD.get(name, name)}.png" for name in images]}
-    return dict(sorted(picked.items()))
+        scenes = [json.loads(line) for line in file]
+    pool = [scenes[int(board)] for board in BOARDS]
+    picked = {}
+    with open(f"{evaluation}/questions.jsonl") as file:
+        for number in range(FIRST_COUNT):
+            question = json.loads(file.readline())
+            picked[number] = question | {"boards": [name[7:10] for name in question["images"]]}
+    for number, (image_count, seed) in FURTHER.items():
+        question = make_eval.question_record(pool, random.Random(seed), image_count, 1)
+        picked[number] = question | {"boards": [BOARDS[int(name[7:10])] for name in question["images"]]}
+    return picked
 
 
 def main():
@@ -94,8 +92,9 @@ def main():
     for number, question in pick_questions(args.evaluation).items():
         record = golden(ref, args.evaluation, args.out, question, number)
         records.append(record)
-        for image in question["images"]:
-            shutil.copy(f"{args.evaluation}/{image}", f"{args.out}/{image}")
+        for board in question["boards"]:
+            if board not in SAMPLES:
+                shutil.copy(f"{args.evaluation}/images/{board}.png", f"{args.out}/images/{board}.png")
         print(record["id"], record["n"], len(record["prompt_ids"]), repr(record["text"]), flush=True)
     with open(f"{args.out}/goldens.json", "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(record, separators=(",", ":")) for record in records) + "\n]\n")

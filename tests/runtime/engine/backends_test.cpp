@@ -87,7 +87,7 @@ TEST_CASE("the same run twice on a GPU gives the same bits, alone and in a batch
     std::vector<Session*> open;
     for (int i = 0; i < sessions; ++i) open.push_back(&test::open_session(*engine));
     for (Session* session : open)
-      REQUIRE(test::add_turn(*session, "<image> What is this? <image>", {"images/115.png", "images/120.png"}).ok());
+      REQUIRE(test::add_turn(*session, "<image> What is this? <image>", {"images/115.png", "images/024.png"}).ok());
     ocellus_generate_params params = test::default_params(40);
     params.ignore_end = 1;
     params.temperature = 0.9f;

@@ -47,7 +47,7 @@ int twin_count(const PlanRecorder& plan) {
 std::vector<test::Answer> answers_of(Engine& engine) {
   const std::vector<Session*> sessions = {&test::open_session(engine), &test::open_session(engine)};
   for (Session* session : sessions)
-    REQUIRE(test::add_turn(*session, "<image> What is this? <image>", {"images/115.png", "images/120.png"}).ok());
+    REQUIRE(test::add_turn(*session, "<image> What is this? <image>", {"images/115.png", "images/024.png"}).ok());
   std::vector<test::Answer> answers = test::batch_answers(sessions, test::default_params(40));
   REQUIRE(test::add_turn(*sessions[0], "Which is larger?", {}).ok());
   answers.push_back(test::answer_of(*sessions[0], test::default_params(40)));

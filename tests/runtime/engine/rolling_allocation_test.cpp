@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -34,15 +35,19 @@ int64_t resident_bytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-/// The test boards one after the other as frames, a little darker every time they come round. No two are alike.
+/// The test boards and samples one after the other as frames, a little darker every time they come round. No two are
+/// alike.
 class Camera {
  public:
   Camera() {
     const ImageLimits limits;
-    for (int number = 0; number < 1000; ++number) {
-      const std::string name = std::to_string(1000 + number).substr(1);
-      std::ifstream file(test::kShapeboardDir + "images/" + name + ".png", std::ios::binary);
-      if (!file) continue;
+    std::vector<std::filesystem::path> paths;
+    for (const std::string& folder : {test::kShapeboardDir + "images", test::kSourceDir + "/apps/samples"})
+      for (const auto& file : std::filesystem::directory_iterator(folder))
+        if (file.path().extension() == ".png") paths.push_back(file.path());
+    std::sort(paths.begin(), paths.end());
+    for (const std::filesystem::path& path : paths) {
+      std::ifstream file(path, std::ios::binary);
       const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
       const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
       const auto size = static_cast<int64_t>(bytes.size());

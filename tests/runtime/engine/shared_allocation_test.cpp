@@ -18,7 +18,7 @@ TEST_CASE("sessions that share images on the device allocate nothing") {
   const std::unique_ptr<Engine> engine = test::make_engine(limits);
   Session* const sessions[] = {&test::open_session(*engine), &test::open_session(*engine)};
   const std::vector<uint8_t> pictures[] = {test::board_bytes("images/113.png"), test::board_bytes("images/115.png"),
-                                           test::board_bytes("images/119.png")};
+                                           test::board_bytes("images/024.png")};
   int32_t hits = 0, failures = 0;
   const ocellus_generate_params params = test::default_params(4);
   const auto talk = [&](size_t i) {

@@ -17,7 +17,7 @@ using test::make_engine;
 using test::open_session;
 using test::TestLibrary;
 
-const std::string kBoards[] = {"images/004.png", "images/006.png", "images/113.png"};
+const std::string kBoards[] = {"images/004.png", "images/024.png", "images/113.png"};
 
 ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits = 16) {
   ocellus_limits limits = test::packed_limits(images, 200, bits);

@@ -62,7 +62,6 @@ Status add_part(Session& session, const json& part, bool is_numbered) {
 
 /// All messages, and the beginning of the answer, unless the last message is one.
 Status add_conversation(Session& session, const json& golden, bool numbers_several) {
-  if (golden.value("thinks", false)) OCELLUS_TRY(session.prompt().text().let_think(true));
   for (const json& message : golden["messages"]) {
     const Role role = role_of(message[0]);
     int pictures = 0;
@@ -111,12 +110,16 @@ TEST_CASE("prompts of every family have the token ids of its published chat temp
       const auto title = golden["name"].get<std::string>();
       CAPTURE(title);
       session.reset();
+      REQUIRE(session.prompt().text().let_think(golden.value("thinks", false)).ok());
       const Status status = add_conversation(session, golden, model.layout().numbers_several);
       if (golden["ids"].is_null()) {
         CHECK(status.code() == Code::kBadArgument);
         continue;
       }
       REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
+      CHECK(waiting_ids(*engine) == golden["ids"].get<std::vector<int32_t>>());
+      session.reset();  // which keeps what it was told
+      REQUIRE(add_conversation(session, golden, model.layout().numbers_several).ok());
       CHECK(waiting_ids(*engine) == golden["ids"].get<std::vector<int32_t>>());
     }
   }

@@ -89,7 +89,7 @@ TEST_CASE("until the switch the modalities have their shares, from then on the b
       Session& session = open_session(*engine);
       REQUIRE(test::add_turn(session,
                              "1:<image>\n2:<image>\n3:<image>\n4:<image>\nHow many shapes are there in image 4?",
-                             {"images/068.png", "images/148.png", "images/028.png", "images/147.png"})
+                             test::golden(12).images)
                   .ok());
       REQUIRE(answer_of(session, default_params(0)).status.ok());
       CHECK(seen_by(session).switch_layer == 5);

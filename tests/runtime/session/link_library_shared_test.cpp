@@ -149,7 +149,7 @@ TEST_CASE("prompts that find no place on the device take no load with them") {
   const std::unique_ptr<Engine> engine = make_engine(tiered_limits(2, 4));
   Session &first = open_with(*engine, shelf, "ann"), &second = open_with(*engine, shelf, "ann");
   (void)answer_golden(first, 13, 2);  // four pictures, in all places
-  const WholePrompt others({"images/004.png", "images/006.png", "images/014.png"});
+  const WholePrompt others({"images/004.png", "images/024.png", "images/036.png"});
   for (int32_t i = 0; i < 4; ++i) CHECK(add_in_time(second, others).code() == Code::kFull);
   first.reset();
   REQUIRE_MESSAGE(add_in_time(second, others).ok(), last_failure().sentence);
@@ -161,7 +161,7 @@ TEST_CASE("a picture that the device turns out not to have is read before those 
   const std::unique_ptr<Engine> engine = make_engine(tiered_limits(2, 4));
   Session &first = open_with(*engine, shelf, "ann"), &second = open_with(*engine, shelf, "ann");
   std::filesystem::remove_all(shelf.path);  // so that nothing is stored, which is known only later
-  const WholePrompt one({"images/004.png"}), three({"images/004.png", "images/006.png", "images/014.png"});
+  const WholePrompt one({"images/004.png"}), three({"images/004.png", "images/024.png", "images/036.png"});
   REQUIRE(add_in_time(first, one).ok());
   REQUIRE(test::answer_of(first, default_params(2)).status.ok());
   REQUIRE_MESSAGE(add_in_time(second, three).ok(), last_failure().sentence);

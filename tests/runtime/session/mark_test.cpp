@@ -41,7 +41,7 @@ TEST_CASE("after a rewind the next picture is answered as if the beginning had b
   const int64_t beginning = session.next_position();
   CHECK(beginning > 15);
   const Answer first = ask_about(session, "images/036.png");
-  for (const std::string image : {"images/063.png", "images/072.png", "images/036.png"}) {
+  for (const std::string image : {"images/063.png", "images/098.png", "images/036.png"}) {
     REQUIRE(session.rewind());
     CHECK(session.next_position() == beginning);
     CHECK(session.cache().rows() == beginning);

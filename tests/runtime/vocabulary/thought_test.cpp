@@ -21,15 +21,23 @@ constexpr char kQwen3[] =
     "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}"
     "{%- endif %}{%- endif %}";
 
-/// Letters, line breaks (one token for two), and the marks as tokens of this kind; 0: without them.
+constexpr const char* kThink[] = {"<think>", "</think>"};
+constexpr const char* kChannel[] = {"<|channel>", "<channel|>"};
+
+/// Letters, line breaks (one token for two), and the marks as tokens of this kind; 0: without them. Then the letters of
+/// "thought".
 struct Vocabulary {
-  explicit Vocabulary(int32_t kind, const char* jinja = kQwen3Vl) {
+  explicit Vocabulary(int32_t kind, const char* jinja = kQwen3Vl, const char* const (&marks_of_form)[2] = kThink) {
     std::vector<std::string> tokens = {"a", "b", "\u010a", "\u010a\u010a"};
     std::vector<int32_t> kinds(4, 1);
-    for (const char* mark : {"<think>", "</think>"}) {
+    for (const char* mark : marks_of_form) {
       if (kind == 0) continue;
       tokens.emplace_back(mark);
       kinds.push_back(kind);
+    }
+    for (const char* letter : {"t", "h", "o", "u", "g"}) {
+      tokens.emplace_back(letter);
+      kinds.push_back(1);
     }
     test::GgufBuilder builder;
     builder.add_string("tokenizer.ggml.model", "gpt2");
@@ -63,7 +71,7 @@ struct Vocabulary {
       const ThoughtPart part = marks.accept(token, most, &state);
       before += part != ThoughtPart::kAnswer ? 1 : 0;
       if (part != ThoughtPart::kAnswer) CHECK(marks.most_left(state, most) < left);
-      const std::string names[] = {"a", "b", "n", "nn", "<", ">"};
+      const std::string names[] = {"a", "b", "n", "nn", "<", ">", "t", "h", "o", "u", "g"};
       const std::string name = names[token];
       out += given ? "[" + name + "]" : part == ThoughtPart::kThought ? std::string(1, char(name[0] - 32)) : name;
     }
@@ -107,6 +115,16 @@ TEST_CASE("a model that thinks if told opens its thought itself, at the beginnin
   CHECK(Vocabulary(3, kQwen3).write("<abab", 2) == "<AB[n][>][nn]ab");
   CHECK(Vocabulary(3, kQwen3).write("<ab", 0) == "<[nn][>][nn]ab");
   CHECK(Vocabulary(0).write("aba", 5) == "aba");
+}
+
+TEST_CASE("Gemma 4's thoughts begin with their title, which is no part of them") {
+  const auto write = [](const char* sampled, int32_t most) { return Vocabulary(3, "", kChannel).write(sampled, most); };
+  CHECK(Vocabulary(3, "", kChannel).marks.thinking() == Thinking::kIfTold);
+  CHECK(Vocabulary(3, "", kChannel).marks.mark_tokens() == 10);
+  CHECK(write("abba", 5) == "abba");
+  CHECK(write("<ab>ab", 5) == "<[t][h][o][u][g][h][t][n]AB>ab");
+  CHECK(write("<abab", 2) == "<[t][h][o][u][g][h][t][n]AB[>]ab");
+  CHECK(write("<ab", 0) == "<[t][h][o][u][g][h][t][n][>]ab");
 }
 
 TEST_CASE("white space between a thought and its answer is not shown") {
