@@ -98,9 +98,18 @@ int run_ask_since(const AskOptions& options) {
   return run_ask_day(options.common, options.prompt, options.day);
 }
 
+// A library without an owner and without anything to show of it is the one that a watch keeps.
+bool is_about_watch(const AskOptions& options) {
+  if (!options.day.since.empty()) return true;
+  const CacheOptions& cache = options.common.cache;
+  const bool shows_something = !options.image_paths.empty() || !options.clip.path.empty() || options.boxes ||
+                               options.prompt.find("<retrieve") != std::string::npos;
+  return !cache.library_path.empty() && cache.owner.empty() && !shows_something;
+}
+
 int run_ask(AskOptions options) {
   prepare_choices(&options);
-  if (!options.day.since.empty()) return run_ask_since(options);
+  if (is_about_watch(options)) return run_ask_since(options);
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const CacheOptions& cache = options.common.cache;
   // Marks are refused before a model is opened.
@@ -211,7 +220,7 @@ void add_ask_command(CLI::App* program, Action* action) {
   const auto since = command
                          ->add_option("--since", options->day.since,
                                       "Ask about the frames that a watch keeps in --library since a time: 90m, 2h or "
-                                      "1d ago, 09:30, or 2026-11-27")
+                                      "1d ago, 09:30, or 2026-11-27 (default: all, where no picture is given)")
                          ->option_text("TIME");
   command->add_option("--until", options->day.until, "The time until which (default: now)")
       ->option_text("TIME")

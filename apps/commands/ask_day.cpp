@@ -1,6 +1,7 @@
 #include "apps/commands/ask_day.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "apps/base/clock.h"
 #include "apps/base/failure.h"
@@ -55,7 +56,8 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
   if (cache.owner.empty()) cache.owner = kCameraOwner;
   const int64_t real_ms = wall_ms(monotonic_ns());
   const int64_t end_ms = times.until.empty() ? INT64_MAX : parse_time("--until", times.until, real_ms);
-  const int64_t begin_ms = parse_time("--since", times.since, real_ms);
+  std::optional<int64_t> since_ms;
+  if (!times.since.empty()) since_ms = parse_time("--since", times.since, real_ms);
   const DayFrames frames(open_existing_library(cache.library_path), cache.library_path, cache.owner, {});
   const std::vector<DayFrame> all = frames.list();
   if (all.empty()) {
@@ -77,7 +79,7 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
   std::vector<ocellus_session*> sessions = {running.session.get()};
   for (const auto& other : others) sessions.push_back(other.get());
   DayAnswerer answerer(sessions, frames, common, most);
-  answerer.set_bounds({begin_ms, end_ms});
+  answerer.set_bounds({since_ms.value_or(all.front().at_ms), end_ms});
   // A clock may have been ahead while frames were kept.
   const int64_t now_ms = times.until.empty() ? std::max(real_ms, all.back().at_ms) : end_ms;
   const int64_t start_ns = monotonic_ns();

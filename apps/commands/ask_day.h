@@ -1,4 +1,4 @@
-// ocellus ask --library DIR --since TIME --prompt TEXT: a question about the frames that a watch keeps.
+// ocellus ask --library DIR [--since TIME] --prompt TEXT: a question about the frames that a watch keeps.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace ocellus::app {
 
 struct DayTimes {
-  std::string since;  // empty: the question is not about a watch's frames
+  std::string since;  // empty: the first frame's
   std::string until;  // empty: now
 };
 

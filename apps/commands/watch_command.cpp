@@ -50,7 +50,11 @@ struct CommandOptions {
 
 void add_source_options(CLI::App* command, CommandOptions* options) {
   SourceOptions* source = &options->watch.capture.source;
-  command->add_option("SOURCE", source->name, "Source of the frames")->required();
+  command
+      ->add_option("SOURCE", source->name,
+                   "Source of the frames: a camera (/dev/video0), a stream or file of MJPEG or Y4M, raw frames, a "
+                   "directory of pictures, - for standard input, or synthetic")
+      ->required();
   command
       ->add_option("--format", source->format,
                    "Format of raw frames (" + raw_format_names() + "), or to request of a camera")

@@ -61,6 +61,8 @@ class DayTest(FolderTest):
         self.assertGreater(counted["checks"], 0)
         # The frame before the time shows what was there when it began.
         second = datetime.datetime.fromtimestamp(captions[-1]["at_ms"] // 1000 + 1).strftime("%Y-%m-%d %H:%M:%S")
+        whole = self.objects("ask", "--library", self.library, "--prompt", "What changed?")[0]
+        self.assertEqual((whole["answer"], whole["frames"]), (changed["answer"], changed["frames"]))
         later = self.objects("ask", "--library", self.library, "--since", second, "--until", "2100-01-01", "--prompt",
                              "Show me frames with a shape.")[0]
         self.assertEqual(later["answer"][:3], "No:")
@@ -150,6 +152,7 @@ class DayTest(FolderTest):
                 (("watch", "synthetic", "--memory", "library", *library, "--library-age", "x"), USAGE, "as in 90s"),
                 (("watch", "synthetic", "--memory", "library", *library, "--reuse", "prefix"), USAGE, "at any place"),
                 (("ask", "--since", "1h", "--prompt", "What changed?"), USAGE, "add --library DIR"),
+                (("ask", *library, "--prompt", "x", board("098")), USAGE, "needs an --owner"),
                 (("ask", *library, "--since", "1h", "--prompt", "x", board("151")), USAGE, "leave out pictures"),
                 (("ask", *library, "--since", "1h", "--prompt", "x", "--schema", "count"), USAGE, "answers in words"),
                 (("ask", *library, "--since", "breakfast", "--prompt", "x"), USAGE, "--since breakfast: write a time"),
