@@ -51,8 +51,8 @@ Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
   const int64_t units = grammar_->unit_count() - first_;
   number_of_ = workspace->take<int32_t>(units * int64_t{sizeof(int32_t)});
   if (!number_of_.resize(units, -1)) return no_room();
-  GrowingArray<Visit> stack = workspace->take<Visit>(workspace->left() / 4);
   facts_ = workspace->take<ExpressionFacts>(workspace->left() / 2);
+  GrowingArray<Visit> stack = workspace->take<Visit>(workspace->left() / 2);
   if (!open(start, &stack)) return no_room();
   while (!stack.empty()) {
     Visit& top = stack[stack.count() - 1];
@@ -70,6 +70,7 @@ Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
     }
     if (number_of_[child - first_] == -1 && !open(child, &stack)) return no_room();
   }
+  workspace->rewind(facts_.end());
   for (const ExpressionFacts& facts : facts_) {
     const Grammar::Node& node = grammar_->node(facts.expression);
     if (node.kind == ExpressionKind::kRule) of(grammar_->body(node.a)).is_body = true;

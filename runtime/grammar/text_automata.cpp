@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/grammar/determinize.h"
 
@@ -162,7 +163,85 @@ Status TextAutomata::make(Expression e, Expression first, Automaton* out) {
   OCELLUS_TRY(nfa.build(e));
   OCELLUS_TRY(determinizer.run(nfa, false, &tables));
   Workspace scratch({reinterpret_cast<std::byte*>(node_memory.data()), 1, nodes * int64_t{sizeof(int32_t)}});
-  return keep(&tables.states, &tables.edges, &scratch, out);
+  OCELLUS_TRY(keep(&tables.states, &tables.edges, &scratch, out));
+  return merge_equal(out);
+}
+
+/// Merges states from which the same texts lead to an end (Moore 1956, "Gedanken-experiments on sequential machines"):
+/// at first all that accept are equal and all others, then states part whose edges lead to different ones, until none
+/// do. Leaves the automaton as it is if that takes many rounds or the memory is too small.
+Status TextAutomata::merge_equal(Automaton* automaton) {
+  constexpr int kMostRounds = 64;
+  constexpr int64_t kBuckets = 1024;
+  Workspace workspace(rest());
+  const int64_t count = automaton->state_count;
+  const auto take = [&](int64_t size, int32_t value) {
+    GrowingArray<int32_t> array = workspace.take<int32_t>(size * int64_t{sizeof(int32_t)});
+    array.resize(size, value);
+    return array;
+  };
+  GrowingArray<int32_t> equal = take(count, 0), parted = take(count, 0), later = take(count, -1),
+                        buckets = take(kBuckets, -1);
+  if (buckets.count() < kBuckets) return {};
+  for (int64_t s = 0; s < count; ++s) equal[s] = automaton->states[s].accepts;
+  const auto are_alike = [&](int64_t a, int64_t b) {
+    const AutomatonState &x = automaton->states[a], &y = automaton->states[b];
+    const AutomatonEdge* const first = automaton->edges + x.first_edge;
+    return equal[a] == equal[b] && x.edge_count == y.edge_count &&
+           std::equal(first, first + x.edge_count, automaton->edges + y.first_edge,
+                      [&](const AutomatonEdge& e, const AutomatonEdge& f) {
+                        return e.first == f.first && e.last == f.last && equal[e.next] == equal[f.next];
+                      });
+  };
+  int32_t classes = 0, before = -1;
+  for (int round = 0; round < kMostRounds && classes != before; ++round) {
+    if (!grammar_.spend(kBuckets + 8 * count + 8 * automaton->edge_count)) return grammar_.status();
+    std::fill(buckets.begin(), buckets.end(), -1);
+    before = std::exchange(classes, 0);
+    for (int64_t s = 0; s < count; ++s) {
+      uint64_t hash = static_cast<uint64_t>(equal[s]);
+      automaton->visit_edges(static_cast<int32_t>(s), [&](const AutomatonEdge& edge) {
+        hash = (hash ^ static_cast<uint64_t>(equal[edge.next]) ^ static_cast<uint64_t>(edge.first) << 32 ^
+                static_cast<uint64_t>(edge.last) << 40) *
+               uint64_t{0x9E3779B97F4A7C15};
+        hash ^= hash >> 29;
+      });
+      int32_t& bucket = buckets[static_cast<int64_t>(hash % kBuckets)];
+      int32_t alike = bucket;
+      while (alike != -1 && grammar_.spend(4) && !are_alike(s, alike)) alike = later[alike];
+      if (alike == -1) {  // the first of its kind
+        later[s] = std::exchange(bucket, static_cast<int32_t>(s));
+        parted[s] = classes++;
+      } else {
+        parted[s] = parted[alike];
+      }
+    }
+    std::copy(parted.begin(), parted.end(), equal.begin());
+  }
+  OCELLUS_TRY(grammar_.status());
+  if (classes != before || classes == count) return {};
+  keep_firsts(equal, automaton);
+  return {};
+}
+
+/// Keeps the first state of each class, which are numbered in that order. The start stays the first one.
+void TextAutomata::keep_firsts(const GrowingArray<int32_t>& classes, Automaton* automaton) {
+  AutomatonState* const states = const_cast<AutomatonState*>(automaton->states);
+  AutomatonEdge* const edges = const_cast<AutomatonEdge*>(automaton->edges);
+  int32_t state_count = 0, edge_count = 0;
+  for (int64_t s = 0; s < automaton->state_count; ++s) {
+    if (classes[s] != state_count) continue;
+    AutomatonState state = states[s];
+    const int32_t first = std::exchange(state.first_edge, edge_count);
+    for (int32_t e = first; e < first + state.edge_count; ++e) {
+      AutomatonEdge edge = edges[e];
+      edge.next = classes[edge.next];
+      edges[edge_count++] = edge;
+    }
+    states[state_count++] = state;
+  }
+  automaton->state_count = state_count;
+  automaton->edge_count = edge_count;
 }
 
 /// Walks the automaton and something else side by side. accepts(a's, the other) tells if a pair of states is an end,

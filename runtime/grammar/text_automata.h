@@ -38,6 +38,8 @@ class TextAutomata {
   Status multiply(const Automaton& a, int32_t start, Accepts accepts, Step step, Automaton* out);
   Status keep(GrowingArray<AutomatonState>* states, GrowingArray<AutomatonEdge>* edges, Workspace* workspace,
               Automaton* out);
+  Status merge_equal(Automaton* automaton);
+  static void keep_firsts(const GrowingArray<int32_t>& classes, Automaton* automaton);
 
   Grammar& grammar_;
   HostView<std::byte> memory_;
