@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/serve/json_fields.h"
 #include "apps/serve/unknown_fields.h"
@@ -15,6 +16,8 @@ struct AnswerForm {
   int32_t kind = 0;   // ocellus_constraint_kind
   std::string text;   // the schema, grammar or expression
   std::string param;  // the request's field that has it
+  // Fields of the tools whose arguments' schemas are those of the choices of this one; empty: it is of none.
+  std::vector<std::string> tools = {};
 };
 
 // Reads response_format, structured_outputs and grammar; nullopt: any text will do. Throws a RequestError, also where

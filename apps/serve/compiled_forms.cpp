@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/serve/tools.h"
+
 namespace ocellus::app {
 
 CompiledForms::~CompiledForms() {
@@ -65,7 +67,8 @@ void CompiledForms::compile() {
   if (const ocellus_status status = ocellus_constraint_create(engine_, &params, &compiled); status != OCELLUS_OK) {
     const RequestError failure = library_error(status, form.param);
     // Full: of the form's memory, not of the context.
-    error.emplace(failure.status(), failure.what(), form.param, status == OCELLUS_DEADLINE ? failure.code() : "");
+    error.emplace(name_tool(
+        form, {failure.status(), failure.what(), form.param, status == OCELLUS_DEADLINE ? failure.code() : ""}));
   }
   {
     const std::lock_guard lock(mutex_);

@@ -1,10 +1,10 @@
 #include "apps/serve/tools.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "apps/base/plain_text.h"
-#include "apps/serve/request_error.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
@@ -73,6 +73,20 @@ std::string expect_name(const RequestJson& function, const std::string& at) {
   return name;
 }
 
+// Arguments are an object, whatever else the schema allows; a schema that says nothing has no arguments.
+RequestJson object_schema(const RequestJson* parameters, const std::string& at) {
+  if (parameters == nullptr) return {{"type", "object"}, {"properties", RequestJson::object()}};
+  expect_object(*parameters, at);
+  if (parameters->empty()) return object_schema(nullptr, at);
+  RequestJson schema = *parameters;
+  const RequestJson* type = find_field(schema, "type");
+  const bool allows_object = type == nullptr || *type == "object" ||
+                             (type->is_array() && std::find(type->begin(), type->end(), "object") != type->end());
+  if (!allows_object) refuse(at + ".type", "must be object: arguments are an object.");
+  schema["type"] = "object";
+  return schema;
+}
+
 Tool parse_tool(const RequestJson& value, const std::string& at, FieldNames* unknown) {
   const RequestJson& function = expect_function(value, at, kToolRules, unknown);
   const std::string param = at + ".function";
@@ -80,9 +94,7 @@ Tool parse_tool(const RequestJson& value, const std::string& at, FieldNames* unk
   tool.name = expect_name(function, param);
   tool.at = param;
   tool.param = param + ".parameters";
-  const RequestJson* parameters = find_field(function, "parameters");
-  tool.parameters = parameters != nullptr ? *parameters : RequestJson{{"type", "object"}};
-  expect_object(tool.parameters, tool.param);
+  tool.parameters = object_schema(find_field(function, "parameters"), tool.param);
   tool.shown = value;
   return tool;
 }
@@ -112,6 +124,9 @@ void note_unheld(const Tools& tools, FieldNames* unknown) {
   }
 }
 
+// The place of a tool's arguments in the schema of calls.
+constexpr std::string_view kChoicePlace = "#/anyOf/", kArgumentsPlace = "/properties/arguments";
+
 // The schema of a tool stands in another one, at `place`: its references begin there.
 void move_references(RequestJson* schema, const std::string& place) {
   for (auto& [name, value] : schema->items()) {
@@ -125,7 +140,7 @@ void move_references(RequestJson* schema, const std::string& place) {
 
 RequestJson call_schema(const Tool& tool, const std::string& place) {
   RequestJson arguments = tool.parameters;
-  move_references(&arguments, place + "/properties/arguments");
+  move_references(&arguments, place + std::string(kArgumentsPlace));
   return {{"type", "object"},
           {"properties", {{"name", {{"const", tool.name}}}, {"arguments", std::move(arguments)}}},
           {"required", {"name", "arguments"}},
@@ -164,10 +179,26 @@ std::optional<AnswerForm> call_form(const Tools& tools) {
   }
   if (tools.choice != ToolChoice::kAny) return std::nullopt;
   RequestJson calls = RequestJson::array();
+  AnswerForm form = {OCELLUS_CONSTRAINT_SCHEMA, "", "tools"};
   for (const Tool& tool : tools.tools) {
-    calls.push_back(call_schema(tool, "/anyOf/" + std::to_string(calls.size())));
+    const std::string place = std::string(kChoicePlace.substr(1)) + std::to_string(calls.size());
+    calls.push_back(call_schema(tool, place));
+    form.tools.push_back(tool.param);
   }
-  return AnswerForm{OCELLUS_CONSTRAINT_SCHEMA, RequestJson{{"anyOf", std::move(calls)}}.dump(), "tools"};
+  form.text = RequestJson{{"anyOf", std::move(calls)}}.dump();
+  return form;
+}
+
+RequestError name_tool(const AnswerForm& form, const RequestError& failure) {
+  std::string sentence = failure.what();
+  const size_t begin = sentence.find(kChoicePlace);
+  const size_t end = begin == sentence.npos ? begin : sentence.find(kArgumentsPlace, begin);
+  if (form.tools.empty() || end == sentence.npos) return failure;
+  const size_t digits = begin + kChoicePlace.size();
+  const size_t tool = std::strtoull(sentence.substr(digits, end - digits).c_str(), nullptr, 10);
+  if (tool >= form.tools.size()) return failure;
+  sentence.replace(begin, end + kArgumentsPlace.size() - begin, "#");
+  return RequestError(failure.status(), form.tools[tool] + ": " + sentence, form.tools[tool], failure.code());
 }
 
 std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param, FieldNames* unknown) {

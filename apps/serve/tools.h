@@ -8,6 +8,7 @@
 
 #include "apps/serve/answer_form.h"
 #include "apps/serve/json_fields.h"
+#include "apps/serve/request_error.h"
 #include "apps/serve/tool_syntax.h"
 
 namespace ocellus::app {
@@ -32,6 +33,8 @@ Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames*
 
 // Returns the form of an answer that must be a call; nullopt: any text will do.
 std::optional<AnswerForm> call_form(const Tools& tools);
+// Names the tool, and the place in its parameters, if the failure of such a form is about one.
+RequestError name_tool(const AnswerForm& form, const RequestError& failure);
 
 struct EarlierCall {
   std::string id;

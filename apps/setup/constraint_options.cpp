@@ -1,16 +1,23 @@
 #include "apps/setup/constraint_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "apps/base/bounded_json.h"
 #include "apps/base/embedded_files.h"
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
+#include "apps/base/terminal.h"
 #include "apps/setup/options.h"
 
 namespace ocellus::app {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // Longer texts are refused by the library; reading stops there.
 constexpr std::streamsize kMostBytes = (std::streamsize{1} << 20) + 1;
@@ -45,6 +52,30 @@ std::string read_text(const std::string& path, int32_t kind) {
   return text;
 }
 
+// The schema in an object that OpenAI's requests put around it: response_format, its json_schema, or the text.format of
+// the Responses API. nullptr if it is none.
+const Json* find_wrapped(const Json& text) {
+  constexpr std::string_view kFields[] = {"type", "name", "description", "strict", "schema", "json_schema"};
+  if (!text.is_object()) return nullptr;
+  for (const auto& [name, value] : text.items()) {
+    if (std::find(std::begin(kFields), std::end(kFields), name) == std::end(kFields)) return nullptr;
+  }
+  const bool has_type = text.contains("type");
+  if (has_type && text["type"] != "json_schema") return nullptr;
+  if (has_type && text.contains("json_schema")) return find_wrapped(text["json_schema"]);
+  if (!text.contains("schema") || !(text["schema"].is_object() || text["schema"].is_boolean())) return nullptr;
+  return has_type || text.contains("name") || text.contains("strict") ? &text["schema"] : nullptr;
+}
+
+// A schema without what OpenAI's requests put around it.
+void unwrap(AnswerConstraint* constraint) {
+  const Json text = read_json(constraint->text, kLocalJson);
+  const Json* const schema = find_wrapped(text);
+  if (schema == nullptr) return;
+  constraint->note = constraint->place + ": read the schema inside it, as OpenAI's requests have it in a wrapper.";
+  constraint->text = schema->dump();
+}
+
 void constrain(CommonOptions* options, int32_t kind, const std::string& text, const std::string& place) {
   if (options->constraint != nullptr)
     throw Failure(kExitUsage,
@@ -53,6 +84,7 @@ void constrain(CommonOptions* options, int32_t kind, const std::string& text, co
   options->constraint->kind = kind;
   options->constraint->text = text;
   options->constraint->place = place;
+  if (kind == OCELLUS_CONSTRAINT_SCHEMA) unwrap(options->constraint.get());
 }
 
 }  // namespace
@@ -108,6 +140,7 @@ bool answers_in_json(const CommonOptions& options) {
 Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options) {
   if (options.constraint == nullptr) return nullptr;
   AnswerConstraint& wanted = *options.constraint;
+  if (!options.quiet && !wanted.note.empty()) print_note(std::exchange(wanted.note, ""));
   ocellus_constraint_params params;
   ocellus_constraint_params_init(&params);
   params.kind = wanted.kind;

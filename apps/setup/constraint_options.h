@@ -19,7 +19,8 @@ struct CommonOptions;
 struct AnswerConstraint {
   int32_t kind = OCELLUS_CONSTRAINT_SCHEMA;
   std::string text;
-  std::string place;  // the text's, for sentences: a file, a flag
+  std::string place;      // the text's, for sentences: a file, a flag
+  std::string note = {};  // printed when it is compiled
   const ocellus_constraint* compiled = nullptr;
 };
 

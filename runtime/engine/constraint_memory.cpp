@@ -18,7 +18,7 @@ Status read_constraint(const ocellus_constraint_params& params, const TokenTrie&
     case OCELLUS_CONSTRAINT_SCHEMA:
       return read_schema(text, {.free_space = params.free_space != 0}, workspace, grammar, out);
     case OCELLUS_CONSTRAINT_GRAMMAR: return read_gbnf(text, &tokens, grammar, out);
-    case OCELLUS_CONSTRAINT_REGEX: return read_regex(text, {}, grammar, out);
+    case OCELLUS_CONSTRAINT_REGEX: return read_regex(text, {.workspace = workspace}, grammar, out);
   }
   return OCELLUS_FAIL(Code::kBadArgument, "the kind of a constraint must be between %d and %d, not %d",
                       OCELLUS_CONSTRAINT_SCHEMA, OCELLUS_CONSTRAINT_REGEX, params.kind);

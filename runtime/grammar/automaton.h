@@ -44,6 +44,13 @@ struct Automaton {
   int64_t state_count = 0, edge_count = 0, call_count = 0;
   int32_t start = 0;
 
+  /// Calls visit(edge) for the edges of a state.
+  template <class Visit>
+  void visit_edges(int32_t state, Visit visit) const {
+    const AutomatonEdge* const first = edges + states[state].first_edge;
+    for (const AutomatonEdge* edge = first; edge < first + states[state].edge_count; ++edge) visit(*edge);
+  }
+
   /// Returns the state after `byte`; -1 if there is none.
   int32_t next(int32_t state, uint8_t byte) const {
     const AutomatonState& s = states[state];

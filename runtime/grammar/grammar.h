@@ -30,6 +30,8 @@ struct CharacterRange {
   uint32_t first = 0, last = 0;
 };
 
+struct Automaton;
+
 enum class ExpressionKind : uint8_t {
   kNever,     // matches no text
   kText,      // bytes in order; the empty text, too
@@ -37,7 +39,8 @@ enum class ExpressionKind : uint8_t {
   kSequence,  // a list, one after the other
   kChoice,    // a list, one of them
   kRepeat,    // an expression, between least and most times
-  kRule       // a rule
+  kRule,      // a rule
+  kAutomaton  // the texts of an automaton without calls
 };
 
 /// Expressions in order, built by Grammar::append.
@@ -66,6 +69,8 @@ class Grammar {
   Expression repeat(Expression item, int32_t least, int32_t most);
   Expression optional(Expression item) { return repeat(item, 0, 1); }
   Expression rule(RuleId id);
+  /// Copies its tables. The automaton has no calls; without states it matches nothing.
+  Expression automaton(const Automaton& automaton);
 
   void append(ExpressionList* list, Expression item);
   /// A rule that is defined later, so that it may refer to itself; it matches no text before.
@@ -82,9 +87,11 @@ class Grammar {
   struct Node {
     ExpressionKind kind = ExpressionKind::kNever;
     uint8_t depth = 1;
-    int32_t a = 0;  // text: offset; byte: number of the set; list: first cell; repeat: item; rule: its number
-    int32_t b = 0;  // text: bytes; repeat: least
-    int32_t c = 0;  // repeat: most
+    // text: offset; byte: number of the set; list: first cell; repeat: item; rule: its number; automaton: its states, a
+    // text
+    int32_t a = 0;
+    int32_t b = 0;  // text: bytes; repeat: least; automaton: number of states
+    int32_t c = 0;  // repeat: most; automaton: its edges, a text
   };
   /// Cell of a list; a rule, whose `next` is itself once it is defined.
   struct Cell {
@@ -95,6 +102,7 @@ class Grammar {
   const Cell& cell(int32_t index) const { return at<Cell>(index); }
   std::string_view text_of(const Node& node) const;
   const ByteSet& bytes_of(const Node& node) const { return at<ByteSet>(node.a); }
+  Automaton automaton_of(const Node& node) const;
   /// Expressions are below it.
   int64_t unit_count() const { return used_ / kUnit; }
   Expression body(RuleId id) const;
@@ -109,8 +117,6 @@ class Grammar {
   int32_t put(const T& value);
   Expression add(const Node& node);
   Expression add_list(ExpressionKind kind, const ExpressionList& list);
-  Expression add_encoded(const CharacterRange& range);
-  uint8_t depth_over(Expression e);
 
   static constexpr int32_t kUnit = 8;  // indices count these
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/grammar/automaton.h"
+
 namespace ocellus {
 namespace {
 
@@ -21,8 +23,10 @@ bool is_list(const Grammar::Node& node) {
 
 }  // namespace
 
-Status GrammarFacts::find(const Grammar& grammar, Expression start, const ByteSet& spelled, Workspace* workspace) {
+Status GrammarFacts::find(const Grammar& grammar, Expression start, const ByteSet& spelled, Workspace* workspace,
+                          Expression first) {
   grammar_ = &grammar;
+  first_ = first;
   spelled_ = spelled;
   OCELLUS_TRY(list_expressions(start, workspace));
   OCELLUS_TRY(settle());
@@ -36,7 +40,7 @@ Status GrammarFacts::find(const Grammar& grammar, Expression start, const ByteSe
 Status GrammarFacts::settle() {
   for (bool changed = true; changed;) {
     changed = false;
-    if (!grammar_->spend(4 * facts_.count() + grammar_->unit_count())) return grammar_->status();
+    if (!grammar_->spend(4 * facts_.count() + number_of_.count())) return grammar_->status();
     for (ExpressionFacts& facts : facts_) changed = find_once(&facts) || changed;
   }
   return {};
@@ -44,16 +48,17 @@ Status GrammarFacts::settle() {
 
 /// Lists what `start` refers to, parts first, with a stack of its own: rules refer to rules through any number.
 Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
-  number_of_ = workspace->take<int32_t>(grammar_->unit_count() * int64_t{sizeof(int32_t)});
-  if (!number_of_.resize(grammar_->unit_count(), -1)) return no_room();
-  GrowingArray<Visit> stack = workspace->take<Visit>(workspace->left() / 4);
+  const int64_t units = grammar_->unit_count() - first_;
+  number_of_ = workspace->take<int32_t>(units * int64_t{sizeof(int32_t)});
+  if (!number_of_.resize(units, -1)) return no_room();
   facts_ = workspace->take<ExpressionFacts>(workspace->left() / 2);
+  GrowingArray<Visit> stack = workspace->take<Visit>(workspace->left() / 2);
   if (!open(start, &stack)) return no_room();
   while (!stack.empty()) {
     Visit& top = stack[stack.count() - 1];
     if (top.next == kNoExpression) {
       if (!facts_.push({.expression = top.expression})) return no_room();
-      number_of_[top.expression] = static_cast<int32_t>(facts_.count() - 1);
+      number_of_[top.expression - first_] = static_cast<int32_t>(facts_.count() - 1);
       stack.pop();
       continue;
     }
@@ -63,8 +68,9 @@ Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
       top.next = grammar_->cell(child).next;
       child = grammar_->cell(child).item;
     }
-    if (number_of_[child] == -1 && !open(child, &stack)) return no_room();
+    if (number_of_[child - first_] == -1 && !open(child, &stack)) return no_room();
   }
+  workspace->rewind(facts_.end());
   for (const ExpressionFacts& facts : facts_) {
     const Grammar::Node& node = grammar_->node(facts.expression);
     if (node.kind == ExpressionKind::kRule) of(grammar_->body(node.a)).is_body = true;
@@ -74,11 +80,30 @@ Status GrammarFacts::list_expressions(Expression start, Workspace* workspace) {
 
 bool GrammarFacts::open(Expression e, GrowingArray<Visit>* stack) {
   constexpr int32_t kOpen = -2;
-  number_of_[e] = kOpen;
+  number_of_[e - first_] = kOpen;
   const Grammar::Node& node = grammar_->node(e);
   const bool has_parts = is_list(node) || node.kind == ExpressionKind::kRepeat;
   const int32_t next = node.kind == ExpressionKind::kRule ? grammar_->body(node.a) : has_parts ? node.a : kNoExpression;
   return stack->push({e, next});
+}
+
+/// Walks back from the states that accept; true if the start leads there.
+bool GrammarFacts::find_leads(const Grammar::Node& node) {
+  const Automaton automaton = grammar_->automaton_of(node);
+  for (bool changed = true; changed && grammar_->spend(2 * automaton.state_count + 4 * automaton.edge_count);) {
+    changed = false;
+    for (int32_t s = node.b; s-- > 0;) {
+      if (leads(node, s)) continue;
+      bool found = automaton.states[s].accepts != 0;
+      automaton.visit_edges(s, [&](const AutomatonEdge& edge) {
+        const ByteSet bytes = ByteSet().add_range(edge.first, edge.last).keep(spelled_);
+        found = found || (leads(node, edge.next) && !bytes.empty());
+      });
+      if (found) number_of_[mark_of(node, s)] = kLeads;
+      changed = changed || found;
+    }
+  }
+  return leads(node, 0);
 }
 
 bool GrammarFacts::spells(std::string_view text) const {
@@ -86,7 +111,7 @@ bool GrammarFacts::spells(std::string_view text) const {
 }
 
 /// Finds what its parts' facts say by now; true if that is more than before.
-bool GrammarFacts::find_once(ExpressionFacts* facts) const {
+bool GrammarFacts::find_once(ExpressionFacts* facts) {
   const Grammar::Node& node = grammar_->node(facts->expression);
   bool regular = true, nullable = false, productive = false;
   switch (node.kind) {
@@ -118,6 +143,10 @@ bool GrammarFacts::find_once(ExpressionFacts* facts) const {
       productive = body.is_productive;
       break;
     }
+    case ExpressionKind::kAutomaton:
+      nullable = grammar_->automaton_of(node).states[0].accepts != 0;
+      productive = facts->is_productive || find_leads(node);
+      break;
   }
   const bool changed =
       regular != facts->is_regular || nullable != facts->is_nullable || productive != facts->is_productive;
@@ -136,6 +165,7 @@ void GrammarFacts::find_sizes() {
 int64_t GrammarFacts::size_of(const Grammar::Node& node) const {
   int64_t size = 1;
   if (node.kind == ExpressionKind::kText) size = node.b + 1;
+  if (node.kind == ExpressionKind::kAutomaton) size = node.b;
   if (is_list(node)) {
     all_of_items(*grammar_, node, [&](Expression e) { return (size += of(e).size) < kMostSize; });
   } else if (node.kind == ExpressionKind::kRepeat) {
@@ -187,6 +217,10 @@ bool GrammarFacts::add_first_bytes(Expression e, ByteSet* out, int32_t* budget, 
     }
     case ExpressionKind::kRepeat: return add_first_bytes(node.a, out, budget, depth);
     case ExpressionKind::kRule: return of(e).is_regular && add_first_bytes(grammar_->body(node.a), out, budget, depth);
+    case ExpressionKind::kAutomaton:
+      grammar_->automaton_of(node).visit_edges(
+          0, [&](const AutomatonEdge& edge) { out->add_range(edge.first, edge.last); });
+      return true;
   }
   return false;
 }

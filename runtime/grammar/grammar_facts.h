@@ -25,12 +25,18 @@ class GrammarFacts {
   /// Rules of at most this size are copied to where they are used, larger ones if they are used once.
   static constexpr int32_t kCopiedSize = 64;
 
-  /// Bytes outside `spelled` match nothing: the vocabulary has no token for them.
-  Status find(const Grammar& grammar, Expression start, const ByteSet& spelled, Workspace* workspace);
+  /// Bytes outside `spelled` match nothing: the vocabulary has no token for them. `first`: a bound below all that
+  /// `start` refers to.
+  Status find(const Grammar& grammar, Expression start, const ByteSet& spelled, Workspace* workspace,
+              Expression first = 0);
 
   const Grammar& grammar() const { return *grammar_; }
-  ExpressionFacts& of(Expression e) { return facts_[number_of_[e]]; }
-  const ExpressionFacts& of(Expression e) const { return facts_[number_of_[e]]; }
+  ExpressionFacts& of(Expression e) { return facts_[number_of_[e - first_]]; }
+  const ExpressionFacts& of(Expression e) const { return facts_[number_of_[e - first_]]; }
+  /// True if a state of an automaton leads to its end.
+  bool leads(const Grammar::Node& automaton, int32_t state) const {
+    return number_of_[mark_of(automaton, state)] == kLeads;
+  }
   const ByteSet& spelled() const { return spelled_; }
   /// Adds the bytes that texts of a regular expression begin with; false if that takes more than *budget visits, or
   /// nests too deep.
@@ -42,10 +48,16 @@ class GrammarFacts {
     int32_t next = kNoExpression;  // cell of a list's next item, or the only child
   };
   static constexpr int kMaxFirstDepth = 200;
+  static constexpr int32_t kLeads = -3;  // in place of the number of an expression
   Status settle();
   Status list_expressions(Expression start, Workspace* workspace);
   bool open(Expression e, GrowingArray<Visit>* stack);
-  bool find_once(ExpressionFacts* facts) const;
+  bool find_leads(const Grammar::Node& node);
+  /// Units of the text of an automaton's states have no numbers, so that marks fit there.
+  int64_t mark_of(const Grammar::Node& automaton, int32_t state) const {
+    return int64_t{grammar_->node(automaton.a).a} + state - first_;
+  }
+  bool find_once(ExpressionFacts* facts);
   void find_sizes();
   int64_t size_of(const Grammar::Node& node) const;
   void find_called(Expression start);
@@ -53,7 +65,8 @@ class GrammarFacts {
 
   const Grammar* grammar_ = nullptr;
   ByteSet spelled_;
-  GrowingArray<int32_t> number_of_;      // by expression
+  Expression first_ = 0;
+  GrowingArray<int32_t> number_of_;      // by expression; of an automaton's states kLeads or below 0
   GrowingArray<ExpressionFacts> facts_;  // parts before what they are parts of, except in circles of rules
 };
 

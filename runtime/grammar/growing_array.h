@@ -1,6 +1,7 @@
 // GrowingArray: an array in memory that was given once; it never grows past that.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -64,6 +65,10 @@ class Workspace {
     used_ = round_up(begin + bytes, 16);
     if (used_ > memory_.cols) used_ = memory_.cols;
     return GrowingArray<T>(memory_.data + begin, bytes);
+  }
+  /// Takes back all from a place in the memory on; arrays before it get no more elements.
+  void rewind(const void* to) {
+    used_ = std::min(round_up(static_cast<const std::byte*>(to) - memory_.data, int64_t{16}), memory_.cols);
   }
 
  private:

@@ -76,9 +76,10 @@ void NfaBuilder::add(Expression e, int32_t from, int32_t to, int depth) {
     case ExpressionKind::kRepeat: return add_repeat(flatten(e), from, to, depth + 1);
     case ExpressionKind::kRule: {
       const Expression body = grammar.body(node.a);
-      if (!facts_->of(body).is_called && depth < kMaxDepth) return add(body, from, to, depth + 1);
+      if ((copies_all() || !facts_->of(body).is_called) && depth < kMaxDepth) return add(body, from, to, depth + 1);
       return add_call(body, false, 1, 1, from, to);
     }
+    case ExpressionKind::kAutomaton: return add_automaton(node, from, to);
   }
 }
 
@@ -103,6 +104,21 @@ void NfaBuilder::add_bytes(const ByteSet& set, int32_t from, int32_t to) {
                     .first = static_cast<uint8_t>(first),
                     .last = static_cast<uint8_t>(last)});
     first = last;
+  }
+}
+
+/// Each state is a node of its own; the start may be come back to.
+void NfaBuilder::add_automaton(const Grammar::Node& node, int32_t from, int32_t to) {
+  const Automaton automaton = grammar().automaton_of(node);
+  const auto first = static_cast<int32_t>(node_count());
+  for (int32_t s = 0; s < node.b; ++s) add_node();
+  add_empty(from, first);
+  for (int32_t s = 0; s < node.b && status_.ok(); ++s) {
+    if (automaton.states[s].accepts != 0) add_empty(first + s, to);
+    automaton.visit_edges(s, [&](const AutomatonEdge& edge) {
+      if (facts_->leads(node, edge.next))
+        add_bytes(ByteSet().add_range(edge.first, edge.last), first + s, first + edge.next);
+    });
   }
 }
 
@@ -181,7 +197,8 @@ void NfaBuilder::add_repeat(const Repetition& all, int32_t from, int32_t to, int
   }
   if (all.least == 1 && all.most == 1) return add(all.item, from, to, depth);
   const int64_t copies = all.most == kUnbounded ? int64_t{all.least} + 1 : all.most;
-  if ((copies * item.size <= kCopiedRepeat || copies == 1) && !(all.most >= kFewRepeats && is_broad(all.item)))
+  const bool is_small = copies * item.size <= kCopiedRepeat || copies == 1;
+  if (copies_all() || (is_small && !(all.most >= kFewRepeats && is_broad(all.item))))
     return add_copies(all, from, to, depth);
   if (item.is_nullable && !item.is_regular && status_.ok())
     status_ = OCELLUS_FAIL(Code::kUnsupported, "the grammar repeats a recursive rule that may be empty");
@@ -214,6 +231,11 @@ void NfaBuilder::add_copies(const Repetition& all, int32_t from, int32_t to, int
 
 void NfaBuilder::add_call(Expression e, bool is_item, int32_t least, int32_t most, int32_t from, int32_t to) {
   if (!status_.ok()) return;
+  if (copies_all()) {
+    status_ =
+        OCELLUS_FAIL(Code::kUnsupported, "what refers to itself or nests deep cannot hold together with the rest");
+    return;
+  }
   // An item that may be empty has a machine of its own, without the empty text.
   const bool apart = is_item && facts_->of(e).is_nullable;
   int32_t& machine = apart ? facts_->of(e).item_machine : facts_->of(e).machine;

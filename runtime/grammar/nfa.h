@@ -44,7 +44,8 @@ struct NfaEdge {
 
 class NfaBuilder {
  public:
-  /// Machines that are called are added to `machines`, symbols to `symbols`.
+  /// Machines that are called are added to `machines`, symbols to `symbols`. Both null: nothing is called, all is
+  /// copied.
   NfaBuilder(GrammarFacts* facts, GrowingArray<MachineSource>* machines, GrowingArray<CallSymbol>* symbols,
              GrowingArray<int32_t> nodes, GrowingArray<NfaEdge> edges)
       : facts_(facts), machines_(machines), symbols_(symbols), nodes_(nodes), edges_(edges) {}
@@ -75,6 +76,7 @@ class NfaBuilder {
   void add_text(std::string_view text, int32_t from, int32_t to);
   void add_bytes(const ByteSet& set, int32_t from, int32_t to);
   void add_sequence(const Grammar::Node& node, int32_t from, int32_t to, int depth);
+  void add_automaton(const Grammar::Node& node, int32_t from, int32_t to);
   Repetition flatten(Expression e) const;
   bool are_same(Expression a, Expression b) const;
   void add_repeat(const Repetition& all, int32_t from, int32_t to, int depth);
@@ -83,6 +85,7 @@ class NfaBuilder {
   int32_t find_symbol(int32_t machine, int32_t least, int32_t most);
   bool is_broad(Expression item) const;
   bool spend(int64_t steps);
+  bool copies_all() const { return machines_ == nullptr; }
 
   GrammarFacts* facts_;
   GrowingArray<MachineSource>* machines_;

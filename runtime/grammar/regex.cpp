@@ -3,6 +3,7 @@
 #include "runtime/grammar/character_set.h"
 #include "runtime/grammar/character_writer.h"
 #include "runtime/grammar/regex_escape.h"
+#include "runtime/grammar/text_automata.h"
 #include "runtime/grammar/text_cursor.h"
 
 namespace ocellus {
@@ -29,6 +30,8 @@ bool is_count(const TextCursor& text) {
   const std::string_view rest = text.rest();
   return text.is('{') && rest.size() > 1 && (rest[1] == ',' || (rest[1] >= '0' && rest[1] <= '9'));
 }
+
+bool is_look(const TextCursor& text) { return text.is("(?=") || text.is("(?!"); }
 
 /// Goes from a ( past its ); false if there is none.
 bool skip_group(TextCursor* text) {
@@ -67,10 +70,12 @@ class RegexReader {
         grammar_(*grammar),
         text_(pattern),
         escape_(options.categories != nullptr ? options.categories : &categories_),
-        literal_(options.in_json_string, grammar) {}
+        literal_(options.in_json_string, grammar),
+        first_(static_cast<Expression>(grammar->unit_count())),
+        has_looks_(pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos) {}
 
   Status read(Expression* out) {
-    *out = read_edges({});
+    *out = read_edges({.start = !options_.searches, .end = !options_.searches});
     if (!failed() && !text_.at_end()) fail(text_.at(), ") closes no group; write \\) for the character");
     return status_.ok() ? grammar_.status() : status_;
   }
@@ -94,12 +99,12 @@ class RegexReader {
   Expression read_edge(Anchors anchors) {
     while (take_start_anchor(&text_)) anchors.start = true;
     TextCursor after = text_;
-    if (text_.is('(') && skip_group(&after)) {  // all of the alternative, but for anchors?
+    if (text_.is('(') && !is_look(text_) && skip_group(&after)) {  // all of the alternative, but for anchors?
       const bool ends = take_end_anchors(&after);
       if (after.at_end() || after.is('|') || after.is(')'))
         return read_edge_group({anchors.start, anchors.end || ends});
     }
-    const Expression body = read_sequence(&anchors.end);
+    const Expression body = read_sequence(&anchors);
     return add_surroundings(body, anchors);
   }
 
@@ -112,38 +117,113 @@ class RegexReader {
     return body;
   }
 
-  /// Any text before and after, if the pattern is searched for.
-  Expression add_surroundings(Expression body, const Anchors& anchors) {
-    if (!options_.searches || (anchors.start && anchors.end)) return body;
+  Expression anything() {
     if (anything_ == kNoExpression) {
       set_.clear();
       set_.add(0, kLastCharacter);
       anything_ = grammar_.repeat(write_set(text_.at()), 0, kUnbounded);
     }
+    return anything_;
+  }
+
+  /// Any text before and after, if the pattern is searched for. Beside lookahead, which sees it, sequences have the
+  /// text after themselves.
+  Expression add_surroundings(Expression body, const Anchors& anchors) {
+    const bool has_after = !anchors.end && !has_looks_;
+    if (anchors.start && !has_after) return body;
     ExpressionList parts;
-    if (!anchors.start) grammar_.append(&parts, anything_);
+    if (!anchors.start) grammar_.append(&parts, anything());
     grammar_.append(&parts, body);
-    if (!anchors.end) grammar_.append(&parts, anything_);
+    if (has_after) grammar_.append(&parts, anything());
     return grammar_.sequence(parts);
   }
 
-  /// Items up to | or ) or the end. `ends` is given at the pattern's edges and set by an anchor at the end.
-  Expression read_sequence(bool* ends) {
+  /// Reads lookahead and what follows it up to the end of the alternative.
+  Expression read_look(Anchors anchors) {
+    const size_t begin = text_.at();
+    text_.skip(2);
+    const bool is_negative = text_.take('!');
+    text_.take('=');
+    if (++groups_ > kMaxRegexGroups || ++looks_ > kMaxRegexLooks) refuse(begin, "there are more than 16 lookaheads");
+    ExpressionList all;
+    do {
+      const size_t at = text_.at();
+      Anchors edge = {.start = anchors.start, .end = false};
+      if (take_start_anchor(&text_) && !edge.start) refuse(at, "^ may only stand where the pattern begins");
+      grammar_.append(&all, read_sequence(&edge));
+    } while (!failed() && text_.take('|'));
+    close_group(begin);
+    if (text_.is('*') || text_.is('+') || text_.is('?') || is_count(text_))
+      refuse(text_.at(), "lookahead is repeated; remove the quantifier");
+    const Expression rest = read_sequence(&anchors);
+    return failed() ? kNoExpression : keep_seen(rest, grammar_.choice(all), is_negative);
+  }
+
+  /// Keeps the texts that begin as lookahead has it.
+  Expression keep_seen(Expression rest, Expression look, bool is_negative) {
+    TextAutomata automata(&grammar_, options_.workspace);
+    Automaton all, seen, kept;
+    status_ = automata.make(rest, first_, &all);
+    if (status_.ok()) status_ = automata.make(look, first_, &seen);
+    if (status_.ok()) status_ = is_negative ? automata.subtract(all, seen, &kept) : automata.join(all, seen, &kept);
+    return status_.ok() ? grammar_.automaton(kept) : kNoExpression;
+  }
+
+  /// True before a group, once or not at all, after which the pattern ends; then tells if an anchor follows.
+  bool is_last_group(bool* ends) const {
+    TextCursor after = text_;
+    if (!text_.is('(') || is_look(text_) || !skip_group(&after)) return false;
+    if (after.take('?')) after.take('?');
+    *ends = take_end_anchors(&after);
+    return after.at_end() || after.is('|') || after.is(')');
+  }
+
+  Expression read_last_group(const Anchors& anchors) {
+    const size_t begin = text_.at();
+    if (!open_group()) return kNoExpression;
+    ExpressionList all;
+    do {
+      Anchors edge = anchors;
+      grammar_.append(&all, read_sequence(&edge));
+    } while (!failed() && text_.take('|'));
+    close_group(begin);
+    if (text_.take('?')) {
+      text_.take('?');
+      grammar_.append(&all, anchors.end ? grammar_.text({}) : anything());
+    }
+    take_end_anchors(&text_);
+    return grammar_.choice(all);
+  }
+
+  /// Items up to | or ) or the end. `anchors` are given where the pattern ends, too, and set by one at the end;
+  /// `start`: the sequence stands at the beginning.
+  Expression read_sequence(Anchors* anchors) {
     ExpressionList items;
+    const auto add_last = [&](auto read, bool ends) {
+      literal_.finish(&items);
+      const Anchors here = {.start = anchors->start && items.count == 0, .end = anchors->end || ends};
+      grammar_.append(&items, read(here));
+      return grammar_.sequence(items);
+    };
     while (!failed() && !text_.at_end() && !text_.is('|') && !text_.is(')')) {
       const size_t at = text_.at();
       if (take_start_anchor(&text_)) {
         refuse(at, "^ may only stand where the pattern or an alternative of it begins");
       } else if (take_end_anchors(&text_)) {
-        if (ends == nullptr || !(text_.at_end() || text_.is('|') || text_.is(')')))
+        if (anchors == nullptr || !(text_.at_end() || text_.is('|') || text_.is(')')))
           refuse(at, "$ may only stand where the pattern or an alternative of it ends");
         else
-          *ends = true;
+          anchors->end = true;
+      } else if (bool ends = false; anchors != nullptr && is_look(text_)) {
+        return add_last([&](const Anchors& here) { return read_look(here); }, false);
+      } else if (anchors != nullptr && has_looks_ && is_last_group(&ends)) {
+        return add_last([&](const Anchors& here) { return read_last_group(here); }, ends);
       } else {
         read_item(&items);
       }
     }
     literal_.finish(&items);
+    if (anchors != nullptr && has_looks_ && !anchors->end) grammar_.append(&items, anything());
     return grammar_.sequence(items);
   }
 
@@ -228,8 +308,9 @@ class RegexReader {
     text_.take('(');
     if (++groups_ > kMaxRegexGroups) return refuse(at, "groups nest deeper than 100");
     if (!text_.take('?') || text_.take(':')) return true;
-    if (text_.is('=') || text_.is('!') || text_.is("<=") || text_.is("<!"))
-      return refuse(at, "lookahead and lookbehind are not supported; write alternatives");
+    if (text_.is('=') || text_.is('!'))
+      return refuse(at, "lookahead may only stand where what follows it ends the pattern; write alternatives");
+    if (text_.is("<=") || text_.is("<!")) return refuse(at, "lookbehind is not supported; write alternatives");
     if (text_.is('>')) return refuse(at, "atomic groups are not supported; write (?: )");
     if (text_.is("P=")) return refuse(at, "back-references are not supported; repeat what the group matches");
     if (!text_.take('<') && !text_.take("P<"))
@@ -309,8 +390,11 @@ class RegexReader {
   int categories_ = 0;  // counts those of a pattern that stands alone
   RegexEscape escape_;
   CharacterSet set_;
-  int groups_ = 0;         // open ones
-  LiteralWriter literal_;  // characters that were read but not appended yet
+  int groups_ = 0;  // open ones
+  int looks_ = 0;
+  LiteralWriter literal_;   // characters that were read but not appended yet
+  const Expression first_;  // no expression of the pattern is below it
+  const bool has_looks_;
   Expression line_character_ = kNoExpression, anything_ = kNoExpression;
 };
 

@@ -1,7 +1,7 @@
-// Arrays: items, prefixItems, minItems, maxItems.
+// Arrays: items, prefixItems, minItems, maxItems, uniqueItems.
 #include <algorithm>
 
-#include "runtime/grammar/schema_reader.h"
+#include "runtime/grammar/schema_unique.h"
 
 namespace ocellus {
 namespace {
@@ -14,6 +14,7 @@ class ArrayBuilder {
     OCELLUS_TRY(reader_.read_counts(parts_, "minItems", "maxItems", &counts_));
     OCELLUS_TRY(read_lists());
     OCELLUS_TRY(limit_count());
+    if (const int32_t unique = find_unique(); unique != kNoJson && counts_.most > 1) return add_unique(unique, out);
     Expression *items = nullptr, rest = kNoExpression;
     const int32_t listed = std::min(listed_, counts_.most);
     OCELLUS_TRY(reader_.memory().take(listed, &items));
@@ -24,15 +25,45 @@ class ArrayBuilder {
   }
 
  private:
+  int32_t find(const SchemaPart& part, std::string_view keyword) const {
+    return reader_.document().find(part.node, keyword);
+  }
+  /// Schemas of the first items and of the others; in drafts before 2020-12 a list of items, and additionalItems.
+  int32_t prefix_of(const SchemaPart& part) const {
+    const int32_t prefix = find(part, "prefixItems"), items = find(part, "items");
+    return prefix == kNoJson && items != kNoJson && reader_.node(items).kind == JsonKind::kArray ? items : prefix;
+  }
+  int32_t items_of(const SchemaPart& part) const {
+    const int32_t items = find(part, "items");
+    return items != kNoJson && items == prefix_of(part) ? find(part, "additionalItems") : items;
+  }
+
+  int32_t find_unique() const {
+    for (const SchemaPart& part : parts_) {
+      const int32_t unique = find(part, "uniqueItems");
+      if (unique != kNoJson && !reader_.is_harmless(unique)) return unique;
+    }
+    return kNoJson;
+  }
+
+  Status add_unique(int32_t unique, Expression* out) {
+    Grammar& g = reader_.grammar();
+    Expression item = kNoExpression, items = kNoExpression;
+    if (listed_ > 0) return reader_.refuse(unique, "write items alone, as an enum or const, or maxItems 1");
+    OCELLUS_TRY(add_item(0, &item));
+    OCELLUS_TRY(add_unique_items(reader_, unique, item, counts_, &items));
+    *out = g.sequence(reader_.json().open('['), g.sequence(items, reader_.json().close(']')));
+    return g.status();
+  }
+
   Status read_lists() {
     OCELLUS_TRY(reader_.memory().take(parts_.count, &next_));
     OCELLUS_TRY(reader_.memory().take(parts_.count, &schemas_));
     for (int32_t p = 0; p < parts_.count; ++p) {
-      const int32_t prefix = reader_.document().find(parts_.at[p].node, "prefixItems");
-      const int32_t items = reader_.document().find(parts_.at[p].node, "items");
+      const int32_t prefix = prefix_of(parts_.at[p]), items = items_of(parts_.at[p]);
       next_[p] = kNoJson;
       if (items != kNoJson && reader_.node(items).kind == JsonKind::kArray)
-        return reader_.reject(items, "a list of schemas for the first items is called prefixItems");
+        return reader_.reject(items, "write one schema beside prefixItems");
       if (prefix == kNoJson) continue;
       if (reader_.node(prefix).kind != JsonKind::kArray) return reader_.reject(prefix, "this is no list of schemas");
       next_[p] = reader_.node(prefix).first;
@@ -44,12 +75,12 @@ class ArrayBuilder {
   /// Lowers the most items to those before the first whose schema is false.
   Status limit_count() {
     for (const SchemaPart& part : parts_) {
-      const int32_t prefix = reader_.document().find(part.node, "prefixItems");
+      const int32_t prefix = prefix_of(part);
       int32_t position = 0;
       if (prefix != kNoJson)
         for (int32_t i = reader_.node(prefix).first; i != kNoJson; i = reader_.node(i).next, ++position)
           OCELLUS_TRY(limit_count(i, position));
-      const int32_t items = reader_.document().find(part.node, "items");
+      const int32_t items = items_of(part);
       if (items != kNoJson) OCELLUS_TRY(limit_count(items, position));
     }
     return {};
@@ -67,7 +98,7 @@ class ArrayBuilder {
     int32_t count = 0;
     for (int32_t p = 0; p < parts_.count; ++p) {
       int32_t schema = next_[p];
-      if (schema == kNoJson || position == listed_) schema = reader_.document().find(parts_.at[p].node, "items");
+      if (schema == kNoJson || position == listed_) schema = items_of(parts_.at[p]);
       if (schema != kNoJson) schemas_[count++] = schema;
       if (next_[p] != kNoJson) next_[p] = reader_.node(next_[p]).next;
     }

@@ -4,6 +4,7 @@
 #include "runtime/grammar/decimal.h"
 #include "runtime/grammar/number_range.h"
 #include "runtime/grammar/schema_reader.h"
+#include "runtime/grammar/text_automata.h"
 
 namespace ocellus {
 namespace {
@@ -65,7 +66,7 @@ class ConstantFilter {
 
   Status begin() {
     OCELLUS_TRY(read_number_range(reader_, parts_, &range_, &bound_));
-    return reader_.read_counts(parts_, "minLength", "maxLength", &lengths_);
+    return find_string_rules(reader_, parts_, &rules_);
   }
 
   Status check(int32_t value, bool* holds) {
@@ -85,13 +86,42 @@ class ConstantFilter {
     const JsonNode& node = reader_.node(keyword);
     const Keyword known = find_keyword(node.name);
     if (known.role != KeywordRole::kRule || (known.types & type) == 0 || known.name == "type") return {};
+    if (reader_.is_harmless(keyword)) return {};
     if (known.name == "const") return compare_values(keyword, keyword, value, holds);
     if (known.name == "enum") return find_equal(keyword, value, holds);
+    if (known.name == "multipleOf") return check_multiple(keyword, value, holds);
     if (known.types == kNumberTypes) return check_number(value, holds);
-    if (known.name != "minLength" && known.name != "maxLength")
-      return reader_.refuse(keyword, "this cannot be combined with enum and const");
-    const int32_t length = count_characters(reader_.node(value).text);
-    *holds = length >= lengths_.least && length <= lengths_.most;
+    if (known.types != kStringType) return reader_.refuse(keyword, "leave this out beside enum and const");
+    return check_string(keyword, value, holds);
+  }
+
+  Status check_string(int32_t keyword, int32_t value, bool* holds) {
+    const std::string_view text = reader_.node(value).text;
+    const int32_t length = count_characters(text);
+    *holds = length >= rules_.lengths.least && length <= rules_.lengths.most;
+    if (rules_.form_count == 0) return {};
+    if (!has_strings_) OCELLUS_TRY(make_forms());
+    *holds = *holds && accepts(strings_, text);
+    return reader_.spend(keyword, 1 + steps_of(text));
+  }
+
+  /// The strings of all forms, in memory that stays.
+  Status make_forms() {
+    StringRules forms = rules_;
+    forms.lengths = {};
+    TextAutomata automata(&reader_.grammar(), reader_.memory().rest());
+    OCELLUS_TRY(make_strings(reader_, forms, &automata, &strings_));
+    has_strings_ = true;
+    reader_.memory().keep(automata.used_bytes());
+    return {};
+  }
+
+  Status check_multiple(int32_t keyword, int32_t value, bool* holds) const {
+    Decimal number, of;
+    if (read_decimal(reader_.node(value).text, &number) != DecimalFit::kFits ||
+        read_decimal(reader_.node(keyword).text, &of) != DecimalFit::kFits || !of.is_integer() || of.is_zero())
+      return reader_.refuse(keyword, "leave this out beside enum and const");
+    *holds = number.is_integer() && number.whole % of.whole == 0;
     return {};
   }
 
@@ -123,7 +153,9 @@ class ConstantFilter {
   uint8_t types_;
   NumberRange range_;
   int32_t bound_ = kNoJson;
-  CountRange lengths_;
+  StringRules rules_;
+  Automaton strings_;
+  bool has_strings_ = false;
 };
 
 struct BoundKeyword {
@@ -154,7 +186,7 @@ Status read_number_range(SchemaReader& reader, const SchemaParts& parts, NumberR
   for (const SchemaPart& part : parts) {
     for (const BoundKeyword& keyword : kBounds) {
       const int32_t index = reader.document().find(part.node, keyword.name);
-      if (index == kNoJson) continue;
+      if (index == kNoJson || reader.is_harmless(index)) continue;
       Decimal at;
       OCELLUS_TRY(read_bound(reader, index, &at));
       *bound = index;
@@ -184,7 +216,7 @@ Status SchemaReader::add_constant(int32_t index, Expression* out) {
   return grammar_.status();
 }
 
-Status add_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t types, bool* has_any, Expression* out) {
+Status find_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t types, bool* has_any, ConstantList* out) {
   const JsonDocument& document = reader.document();
   int32_t constant = kNoJson, list = kNoJson;
   for (const SchemaPart& part : parts) {
@@ -196,20 +228,28 @@ Status add_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t typ
   }
   *has_any = constant != kNoJson || list != kNoJson;
   if (!*has_any) return {};
+  OCELLUS_TRY(reader.memory().take(constant != kNoJson ? 1 : reader.node(list).count, &out->at));
   ConstantFilter filter(reader, parts, types);
   OCELLUS_TRY(filter.begin());
-  ExpressionList choices;
   int32_t value = constant != kNoJson ? constant : reader.node(list).first;
   for (; value != kNoJson; value = value == constant ? kNoJson : reader.node(value).next) {
     bool holds = false;
     OCELLUS_TRY(filter.check(value, &holds));
-    if (!holds) continue;
+    if (holds) out->at[out->count++] = value;
+  }
+  if (out->count > 0) return {};
+  return reader.no_value(constant != kNoJson ? constant : list, "none of these values satisfies the rest");
+}
+
+Status add_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t types, bool* has_any, Expression* out) {
+  ConstantList values;
+  OCELLUS_TRY(find_constants(reader, parts, types, has_any, &values));
+  ExpressionList choices;
+  for (int32_t i = 0; i < values.count; ++i) {
     Expression e = kNoExpression;
-    OCELLUS_TRY(reader.add_constant(value, &e));
+    OCELLUS_TRY(reader.add_constant(values.at[i], &e));
     reader.grammar().append(&choices, e);
   }
-  if (choices.count == 0)
-    return reader.no_value(constant != kNoJson ? constant : list, "none of these values satisfies the rest");
   *out = reader.grammar().choice(choices);
   return reader.grammar().status();
 }

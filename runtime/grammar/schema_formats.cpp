@@ -1,5 +1,7 @@
 #include "runtime/grammar/schema_formats.h"
 
+#include <algorithm>
+
 #include "runtime/grammar/regex.h"
 
 namespace ocellus {
@@ -22,6 +24,8 @@ constexpr std::string_view kIpv6 =
     "|(?:[0-9a-f]{1,4}:){1,3}(?::[0-9a-f]{1,4}){4}|(?:[0-9a-f]{1,4}:){1,2}(?::[0-9a-f]{1,4}){5}"
     "|[0-9a-f]{1,4}:(?::[0-9a-f]{1,4}){6}|(?:[0-9a-f]{1,4}:){1,7}:|:(?:(?::[0-9a-f]{1,4}){1,7}|:)";
 constexpr std::string_view kUuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+constexpr std::string_view kUuidRest = "[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}";
+constexpr std::string_view kPath = "(?:/?[A-Za-z0-9._~-]{1,60}){1,8}(?:#[A-Za-z0-9._~-]{0,60})?";
 constexpr std::string_view kMailbox = "[A-Za-z0-9_%+-]{1,30}(?:\\.[A-Za-z0-9_%+-]{1,30}){0,3}@";
 constexpr std::string_view kScheme = "[A-Za-z][A-Za-z0-9+.-]{0,15}://";
 /// A path and a query of at most 128 characters each, and a fragment of 64.
@@ -31,35 +35,65 @@ constexpr std::string_view kUriRest =
 constexpr std::string_view kHours = "T(?:\\d{1,4}H(?:\\d{1,4}M(?:\\d{1,4}S)?)?|\\d{1,4}M(?:\\d{1,4}S)?|\\d{1,4}S)";
 constexpr std::string_view kDays = "(?:\\d{1,4}Y(?:\\d{1,4}M(?:\\d{1,4}D)?)?|\\d{1,4}M(?:\\d{1,4}D)?|\\d{1,4}D)";
 
-/// Patterns, one after the other, and the characters of the shortest and the longest string. Several of one name are
-/// choices.
+constexpr std::string_view kBase64 =
+    "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?";
+constexpr std::string_view kPointer = "(?:/(?:[A-Za-z0-9._ -]|~[01]){0,60}){0,16}";
+
+/// Parts are not counted where the characters of a whole string are.
+constexpr std::string_view kAnyHost = "[A-Za-z0-9](?:-*[A-Za-z0-9])*(?:\\.[A-Za-z0-9](?:-*[A-Za-z0-9])*)*";
+constexpr std::string_view kAnyMailbox = "[A-Za-z0-9_%+-]+(?:\\.[A-Za-z0-9_%+-]+)*@";
+constexpr std::string_view kAnyScheme = "[A-Za-z][A-Za-z0-9+.-]*://";
+constexpr std::string_view kAnyUriRest =
+    "(?::\\d{1,5})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@/-]*)?(?:\\?[A-Za-z0-9._~!$&'()*+,;=:@/?-]*)?"
+    "(?:#[A-Za-z0-9._~!$&'()*+,;=:@/?-]*)?";
+
+/// Patterns, one after the other. Several of one name are choices.
 struct Format {
   std::string_view name;
-  int32_t least, most;
   std::string_view pieces[3];
+  std::string_view counted[3] = {};  // in place of them where the characters are counted; empty: the same
 };
 constexpr Format kFormats[] = {
-    {"date", 10, 10, {kDate}},
-    {"time", 9, 21, {kTime}},
-    {"date-time", 20, 32, {kDate, "T", kTime}},
-    {"duration", 3, 32, {"P", kDays, kHours}},
-    {"duration", 3, 16, {"P", kDays}},
-    {"duration", 4, 17, {"P", kHours}},
-    {"duration", 3, 6, {"P\\d{1,4}W"}},
-    {"uuid", 36, 36, {kUuid}},
-    {"ipv4", 7, 15, {kIpv4}},
-    {"ipv6", 2, 39, {kIpv6}},
-    {"email", 3, 371, {kMailbox, kHost}},
-    {"hostname", 1, 247, {kHost}},
-    {"uri", 5, 592, {kScheme, kHost, kUriRest}},
+    {"date", {kDate}},
+    {"time", {kTime}},
+    {"date-time", {kDate, "T", kTime}},
+    {"duration", {"P", kDays, kHours}},
+    {"duration", {"P", kDays}},
+    {"duration", {"P", kHours}},
+    {"duration", {"P\\d{1,4}W"}},
+    {"uuid", {kUuid}},
+    {"uuid1", {"[0-9a-f]{8}-[0-9a-f]{4}-1", kUuidRest}},
+    {"uuid3", {"[0-9a-f]{8}-[0-9a-f]{4}-3", kUuidRest}},
+    {"uuid4", {"[0-9a-f]{8}-[0-9a-f]{4}-4", kUuidRest}},
+    {"uuid5", {"[0-9a-f]{8}-[0-9a-f]{4}-5", kUuidRest}},
+    {"uuid6", {"[0-9a-f]{8}-[0-9a-f]{4}-6", kUuidRest}},
+    {"uuid7", {"[0-9a-f]{8}-[0-9a-f]{4}-7", kUuidRest}},
+    {"uuid8", {"[0-9a-f]{8}-[0-9a-f]{4}-8", kUuidRest}},
+    {"ipv4", {kIpv4}},
+    {"ipv6", {kIpv6}},
+    {"ipvanyaddress", {kIpv4}},
+    {"ipvanyaddress", {kIpv6}},
+    {"email", {kMailbox, kHost}, {kAnyMailbox, kAnyHost}},
+    {"idn-email", {kMailbox, kHost}, {kAnyMailbox, kAnyHost}},
+    {"hostname", {kHost}},
+    {"idn-hostname", {kHost}},
+    {"uri", {kScheme, kHost, kUriRest}, {kAnyScheme, kAnyHost, kAnyUriRest}},
+    {"iri", {kScheme, kHost, kUriRest}, {kAnyScheme, kAnyHost, kAnyUriRest}},
+    {"uri-reference", {kScheme, kHost, kUriRest}},
+    {"uri-reference", {kPath}},
+    {"iri-reference", {kScheme, kHost, kUriRest}},
+    {"iri-reference", {kPath}},
+    {"json-pointer", {kPointer}},
+    {"base64", {kBase64}},
 };
 
 /// Adds a format's patterns in a row.
-Status add_pieces(const Format& format, Grammar* grammar, Expression* out) {
+Status add_pieces(const Format& format, const FormatOptions& options, Grammar* grammar, Expression* out) {
   ExpressionList list;
-  for (const std::string_view piece : format.pieces) {
+  for (const std::string_view piece :
+       options.is_counted && !format.counted[0].empty() ? format.counted : format.pieces) {
     Expression e = kNoExpression;
-    if (!piece.empty()) OCELLUS_TRY(read_regex(piece, {.in_json_string = true}, grammar, &e));
+    if (!piece.empty()) OCELLUS_TRY(read_regex(piece, {.in_json_string = options.in_json_string}, grammar, &e));
     if (!piece.empty()) grammar->append(&list, e);
   }
   *out = grammar->sequence(list);
@@ -68,32 +102,20 @@ Status add_pieces(const Format& format, Grammar* grammar, Expression* out) {
 
 }  // namespace
 
-Status add_format(std::string_view name, Grammar* grammar, Expression* out) {
+bool is_format(std::string_view name) {
+  return std::any_of(std::begin(kFormats), std::end(kFormats), [&](const Format& f) { return f.name == name; });
+}
+
+Status add_format(std::string_view name, const FormatOptions& options, Grammar* grammar, Expression* out) {
   ExpressionList choices;
-  bool is_known = false;
   for (const Format& format : kFormats) {
     if (format.name != name) continue;
     Expression e = kNoExpression;
-    OCELLUS_TRY(add_pieces(format, grammar, &e));
+    OCELLUS_TRY(add_pieces(format, options, grammar, &e));
     grammar->append(&choices, e);
-    is_known = true;
   }
-  if (!is_known)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "the format is not supported: write date, time, date-time, duration, uuid, ipv4, ipv6, email, "
-                        "hostname or uri");
   *out = grammar->choice(choices);
   return grammar->status();
-}
-
-bool fits_format(std::string_view name, int32_t least, int32_t most) {
-  bool fits = false;
-  for (const Format& format : kFormats) {
-    if (format.name != name) continue;
-    if (format.least < least || format.most > most) return false;
-    fits = true;
-  }
-  return fits;
 }
 
 }  // namespace ocellus

@@ -7,12 +7,18 @@
 
 namespace ocellus {
 
-/// Adds a format's strings, without quotes: date, time, date-time (RFC 3339, years 1 to 9999, seconds to 59, days that
-/// exist), duration (ISO 8601), uuid, email, ipv4, ipv6, hostname (RFC 1123), uri (RFC 3986, with a host). A part of
-/// them where they may be long. kUnsupported for others.
-Status add_format(std::string_view name, Grammar* grammar, Expression* out);
+/// True for date, time, date-time (RFC 3339, years 1 to 9999, seconds to 59, days that exist), duration (ISO 8601),
+/// uuid and those of one version (uuid1 to uuid8), email, ipv4, ipv6, hostname (RFC 1123), uri (RFC 3986, with a host),
+/// their international forms, uri-reference, json-pointer (RFC 6901), ipvanyaddress and base64. All other names
+/// annotate.
+bool is_format(std::string_view name);
 
-/// True if each of these strings has that number of characters; false for a format that is not there.
-bool fits_format(std::string_view name, int32_t least, int32_t most);
+struct FormatOptions {
+  bool in_json_string = false;  // as JSON spells them
+  bool is_counted = false;      // they have a most number of characters besides
+};
+
+/// Adds the strings of a format that there is, without quotes: a part of them where they may be long.
+Status add_format(std::string_view name, const FormatOptions& options, Grammar* grammar, Expression* out);
 
 }  // namespace ocellus

@@ -26,17 +26,20 @@ enum class KeywordRole : uint8_t {
   kApplied,  // $ref, allOf: schemas that hold at the same place
   kChoice,   // anyOf, oneOf
   kRule,     // a condition that is read
-  kRefused   // a condition that is not
+  kRefused   // a condition that is not, unless it holds for all values
 };
 
 struct Keyword {
   std::string_view name;
   KeywordRole role = KeywordRole::kUnknown;
   uint8_t types = kAllTypes;  // values that it says something about
+  const char* instead = "";   // advice of its refusal
 };
 
-/// Role kUnknown if there is no such keyword.
+/// Role kUnknown if there is no such keyword: it annotates.
 Keyword find_keyword(std::string_view name);
+/// A keyword that an unknown one looks like, as maxlength and max_length; empty if there is none.
+std::string_view find_similar_keyword(std::string_view name);
 
 /// kNoType if there is no such type.
 uint8_t find_type(std::string_view name);

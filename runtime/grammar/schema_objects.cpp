@@ -1,7 +1,7 @@
-// Objects: properties, required, additionalProperties, minProperties, maxProperties.
+// Objects: properties, patternProperties, propertyNames, required, additionalProperties, minProperties, maxProperties.
 #include <algorithm>
 
-#include "runtime/grammar/schema_reader.h"
+#include "runtime/grammar/schema_names.h"
 
 namespace ocellus {
 namespace {
@@ -18,12 +18,14 @@ struct Property {
 
 class ObjectBuilder {
  public:
-  ObjectBuilder(SchemaReader& reader, const SchemaParts& parts) : reader_(reader), parts_(parts) {}
+  ObjectBuilder(SchemaReader& reader, const SchemaParts& parts)
+      : reader_(reader), parts_(parts), names_(reader, parts) {}
 
   Status build(Expression* out) {
     OCELLUS_TRY(reader_.read_counts(parts_, "minProperties", "maxProperties", &counts_));
+    OCELLUS_TRY(names_.find());
     OCELLUS_TRY(list_properties());
-    OCELLUS_TRY(reader_.memory().take(parts_.count, &schemas_));
+    OCELLUS_TRY(reader_.memory().take(parts_.count + NameRules::kMaxPatterns, &schemas_));
     OCELLUS_TRY(add_additional());
     for (int32_t i = 0; i < count_; ++i) OCELLUS_TRY(add_member(&properties_[i]));
     const auto is_absent = [](const Property& property) { return property.member == kNoExpression; };
@@ -52,6 +54,7 @@ class ObjectBuilder {
       most += properties == kNoJson ? 0 : reader_.node(properties).count;
       most += required == kNoJson ? 0 : reader_.node(required).count;
     }
+    most += names_.listed().count;
     if (most > kMaxJsonMembers) return reader_.refuse(parts_.at[0].node, "an object of more than 4096 properties");
     OCELLUS_TRY(reader_.memory().take(most, &properties_));
     for (const SchemaPart& part : parts_) {
@@ -60,8 +63,24 @@ class ObjectBuilder {
       int32_t m = properties == kNoJson ? kNoJson : reader_.node(properties).first;
       for (; m != kNoJson; m = reader_.node(m).next) find_property(reader_.node(m).name, m);
     }
-    OCELLUS_TRY(reader_.grammar().status());
-    return list_required();
+    OCELLUS_TRY(list_required());
+    find_additional();
+    if (!has_additional_ || !names_.is_list()) return reader_.grammar().status();
+    has_additional_ = false;  // all that may come are known
+    for (int32_t i = 0; i < names_.listed().count; ++i)
+      find_property(reader_.node(names_.listed().at[i]).text, names_.listed().at[i]);
+    return reader_.grammar().status();
+  }
+
+  /// Without any additionalProperties, listed properties and those of patterns are all there are.
+  void find_additional() {
+    bool is_stated = false, is_allowed = !names_.is_none();
+    for (const SchemaPart& part : parts_) {
+      const int32_t schema = additional_of(part);
+      is_stated = is_stated || schema != kNoJson;
+      is_allowed = is_allowed && (schema == kNoJson || !reader_.is_false(schema));
+    }
+    has_additional_ = is_allowed && (is_stated || !(has_properties_ || names_.pattern_count() > 0));
   }
 
   Status list_required() {
@@ -87,36 +106,59 @@ class ObjectBuilder {
     return *found;
   }
 
-  /// Values of names that are not listed. Without any additionalProperties, listed properties are all there are.
+  int32_t additional_of(const SchemaPart& part) const {
+    const int32_t schema = find(part, "additionalProperties");
+    return schema != kNoJson ? schema : find(part, "unevaluatedProperties");
+  }
+
+  /// Members whose names are not listed: of each pattern, and others.
   Status add_additional() {
-    int32_t count = 0;
-    bool is_stated = false, is_allowed = true;
-    for (const SchemaPart& part : parts_) {
-      const int32_t schema = find(part, "additionalProperties");
-      if (schema == kNoJson) continue;
-      is_stated = true;
-      is_allowed = is_allowed && !reader_.is_false(schema);
-      schemas_[count++] = schema;
+    if (counts_.most == 0) return {};
+    ExpressionList members;
+    Expression member = kNoExpression;
+    for (int32_t p = 0; p < names_.pattern_count(); ++p) {
+      OCELLUS_TRY(add_additional_of(p, &member));
+      if (member != kNoExpression) reader_.grammar().append(&members, member);
     }
-    has_additional_ = is_allowed && (is_stated || !has_properties_);
-    if (!has_additional_ || counts_.most == 0) return {};
-    Expression name = kNoExpression, value = kNoExpression;
-    OCELLUS_TRY(add_additional_name(&name));
-    OCELLUS_TRY(reader_.add_place(schemas_, count, &value));
-    additional_ = join(name, value);
+    if (has_additional_) {
+      OCELLUS_TRY(add_additional_of(NameRules::kOther, &member));
+      if (member != kNoExpression) reader_.grammar().append(&members, member);
+    }
+    has_additional_ = members.count > 0;
+    if (has_additional_) additional_ = reader_.grammar().choice(members);
     return reader_.grammar().status();
   }
 
-  Status add_additional_name(Expression* out) {
-    if (count_ == 0) return *out = reader_.json().string(0, kUnbounded), Status();
+  /// kNoExpression if there are none.
+  Status add_additional_of(int32_t pattern, Expression* out) {
+    *out = kNoExpression;
+    int32_t count = 0;
+    for (int32_t p = 0; p < parts_.count; ++p) {
+      const bool is_its = pattern != NameRules::kOther && p == names_.pattern_part();
+      const int32_t schema = is_its ? names_.pattern_schema(pattern) : additional_of(parts_.at[p]);
+      if (schema == kNoJson) continue;
+      if (reader_.is_false(schema)) return {};
+      schemas_[count++] = schema;
+    }
+    Expression name = kNoExpression, value = kNoExpression;
+    OCELLUS_TRY(add_additional_name(pattern, &name));
+    if (name == kNoExpression) return reader_.grammar().status();
+    OCELLUS_TRY(reader_.add_place(schemas_, count, &value));
+    *out = join(name, value);
+    return reader_.grammar().status();
+  }
+
+  Status add_additional_name(int32_t pattern, Expression* out) {
+    if (count_ == 0 && !names_.has_automata()) return *out = reader_.json().string(0, kUnbounded), Status();
     std::string_view* names = nullptr;
     OCELLUS_TRY(reader_.memory().take(count_, &names));
     int32_t count = 0;
     const auto is_escaped = [](char c) { return static_cast<uint8_t>(c) < 0x20 || c == '"' || c == '\\'; };
     for (int32_t i = 0; i < count_; ++i) {
       const std::string_view name = properties_[i].name;
-      if (std::none_of(name.begin(), name.end(), is_escaped)) names[count++] = name;
+      if (names_.has_automata() || std::none_of(name.begin(), name.end(), is_escaped)) names[count++] = name;
     }
+    if (names_.has_automata()) return names_.add_others(pattern, names, count, out);
     std::sort(names, names + count);
     *out = reader_.json().string_other_than(names, count);
     return reader_.grammar().status();
@@ -127,22 +169,39 @@ class ObjectBuilder {
     return g.sequence(name, g.sequence(reader_.json().colon(), value));
   }
 
+  /// Writes the schemas of a property to schemas_. Returns what forbids it, kNoJson if nothing does.
+  int32_t find_schemas(const Property& property, int32_t* count) {
+    if (!names_.allows(property.name)) return names_.place();
+    int32_t forbidden = kNoJson;
+    const auto add = [&](int32_t schema) {
+      if (reader_.is_false(schema))
+        forbidden = schema;
+      else
+        schemas_[(*count)++] = schema;
+    };
+    for (int32_t p = 0; p < parts_.count; ++p) {
+      const int32_t properties = find(parts_.at[p], "properties");
+      const int32_t own = properties == kNoJson ? kNoJson : reader_.document().find(properties, property.name);
+      bool is_known = own != kNoJson;
+      if (is_known) add(own);
+      for (int32_t pattern = 0; pattern < names_.pattern_count() && p == names_.pattern_part(); ++pattern) {
+        if (!names_.matches(pattern, property.name)) continue;
+        add(names_.pattern_schema(pattern));
+        is_known = true;
+      }
+      const int32_t additional = is_known ? kNoJson : additional_of(parts_.at[p]);
+      if (additional != kNoJson) add(additional);
+    }
+    return forbidden;
+  }
+
   /// The property's member, none if one of its schemas is false.
   Status add_member(Property* property) {
     if (!reader_.grammar().spend(8 * parts_.count)) return reader_.grammar().status();
     int32_t count = 0;
-    for (const SchemaPart& part : parts_) {
-      const int32_t properties = find(part, "properties");
-      int32_t schema = properties == kNoJson ? kNoJson : reader_.document().find(properties, property->name);
-      if (schema == kNoJson) schema = find(part, "additionalProperties");
-      if (schema == kNoJson) continue;
-      if (!reader_.is_false(schema)) {
-        schemas_[count++] = schema;
-        continue;
-      }
-      if (!property->is_required) return {};
-      return reader_.no_value(schema, "a required property is not allowed");
-    }
+    const int32_t forbidden = find_schemas(*property, &count);
+    if (forbidden != kNoJson && !property->is_required) return {};
+    if (forbidden != kNoJson) return reader_.no_value(forbidden, "a required property is not allowed");
     const HostView<std::byte> room = reader_.memory().rest();
     char* const text = reinterpret_cast<char*>(room.data);
     const int64_t bytes = write_json_string(property->name, text, room.cols);
@@ -222,6 +281,7 @@ class ObjectBuilder {
 
   SchemaReader& reader_;
   const SchemaParts& parts_;
+  NameRules names_;
   CountRange counts_;
   Property* properties_ = nullptr;
   int32_t count_ = 0, required_ = 0;

@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxVisits = 1024;  // schemas that bring in the parts of a place
 constexpr int kMaxLinks = 64;     // longest chain of $ref and allOf
 constexpr int64_t kKeywordSteps = 16;
+constexpr int64_t kSimilarSteps = 16384;  // a name is compared with all keywords
 
 /// Replaces %41 by A, in `out` of the text's size; false if that is not what follows a percent sign.
 bool decode_percents(std::string_view text, char* out, size_t* length) {
@@ -47,6 +48,16 @@ Status SchemaReader::reject(int32_t place, const char* what) const {
   return OCELLUS_FAIL(Code::kBadArgument, "%s: %s", document_.path(place).text, what);
 }
 
+bool SchemaReader::is_false(int32_t index) const {
+  if (node(index).kind == JsonKind::kFalse) return true;
+  const int32_t denied = document_.find(index, "not");
+  return denied != kNoJson && is_true(denied);
+}
+
+bool SchemaReader::is_true(int32_t index) const {
+  return node(index).kind == JsonKind::kTrue || (node(index).kind == JsonKind::kObject && node(index).count == 0);
+}
+
 Status SchemaReader::no_value(int32_t place, const char* why) {
   is_empty_ = true;
   return OCELLUS_FAIL(Code::kBadArgument, "no value satisfies %s: %s", document_.path(place).text, why);
@@ -69,7 +80,7 @@ Status PartsCollector::add(const SchemaPart& part) {
 Status PartsCollector::visit(int32_t index, const Link* up) {
   const JsonKind kind = reader_.node(index).kind;
   if (kind == JsonKind::kTrue) return {};
-  if (kind == JsonKind::kFalse) return reader_.no_value(index, "the schema is false");
+  if (reader_.is_false(index)) return reader_.no_value(index, "the schema is false");
   if (kind != JsonKind::kObject) return reader_.reject(index, "a schema is an object, true or false");
   for (const Link* link = up; link != nullptr; link = link->up)
     if (link->node == index) return reader_.reject(index, "the schema refers to itself at the same place of the value");
@@ -98,8 +109,13 @@ Status PartsCollector::visit_applied(int32_t index, const Link* here) {
 Status PartsCollector::check_keywords(int32_t index) const {
   if (!reader_.grammar().spend(kKeywordSteps * reader_.node(index).count)) return reader_.grammar().status();
   for (int32_t m = reader_.node(index).first; m != kNoJson; m = reader_.node(m).next) {
-    if (find_keyword(reader_.node(m).name).role == KeywordRole::kUnknown)
-      return reader_.refuse(m, "the keyword is not known");
+    const std::string_view name = reader_.node(m).name;
+    if (find_keyword(name).role == KeywordRole::kUnknown && reader_.grammar().spend(kSimilarSteps)) {
+      const std::string_view meant = find_similar_keyword(name);
+      if (!meant.empty())
+        return OCELLUS_FAIL(Code::kUnsupported, "%s: the keyword is not known: did you mean %.*s?",
+                            reader_.document().path(m).text, static_cast<int>(meant.size()), meant.data());
+    }
     if (reader_.node(m).name == "$id" && index != 0) return reader_.refuse(m, "only the whole schema can have an $id");
   }
   return {};
@@ -127,7 +143,7 @@ Status PartsCollector::resolve(int32_t reference, int32_t* out) {
 bool PartsCollector::says_something(const SchemaPart& part) const {
   for (int32_t m = reader_.node(part.node).first; m != kNoJson; m = reader_.node(m).next) {
     const KeywordRole role = find_keyword(reader_.node(m).name).role;
-    if (role == KeywordRole::kRule || role == KeywordRole::kRefused) return true;
+    if ((role == KeywordRole::kRule || role == KeywordRole::kRefused) && !reader_.is_harmless(m)) return true;
     if (role == KeywordRole::kChoice && !(reader_.node(m).name == "anyOf" ? part.has_any_of : part.has_one_of))
       return true;
   }

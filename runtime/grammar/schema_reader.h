@@ -56,6 +56,8 @@ class SchemaMemory {
     used_ += bytes;
     return {};
   }
+  /// Bytes at the beginning of the rest, as they are.
+  void keep(int64_t bytes) { used_ += bytes / 8 * 8; }
   HostView<std::byte> rest() const { return {memory_.data + used_, 1, memory_.cols - used_}; }
   void give_back(int64_t bytes) { used_ -= bytes / 8 * 8; }
 
@@ -65,6 +67,19 @@ class SchemaMemory {
 };
 
 struct NumberRange;
+class TextAutomata;
+struct Automaton;
+
+/// Conditions on the characters of one string, which hold together.
+struct StringRules {
+  static constexpr int32_t kMaxForms = 16;
+  int32_t forms[kMaxForms] = {};  // pattern and format, each text once
+  int32_t form_count = 0;
+  CountRange lengths;
+
+  bool has_lengths() const { return lengths.least > 0 || lengths.most != kUnbounded; }
+  bool any() const { return form_count > 0 || has_lengths(); }
+};
 
 class SchemaReader {
  public:
@@ -83,11 +98,19 @@ class SchemaReader {
   Grammar& grammar() { return grammar_; }
   JsonGrammar& json() { return json_; }
   SchemaMemory& memory() { return memory_; }
+  /// Fails if a part has a keyword that is about the types and is not read.
+  Status refuse_keywords(const SchemaParts& parts, uint8_t types);
+  /// Without a `type` they are those that the keywords are about.
+  Status read_types(const SchemaParts& parts, uint8_t* types);
   /// Number of the patterns' \p{...} so far.
   int* categories() { return &categories_; }
   /// kUnsupported once the values of enum and const took too many steps to compare, those at all places together.
   Status spend(int32_t place, int64_t steps);
-  bool is_false(int32_t index) const { return node(index).kind == JsonKind::kFalse; }
+  /// Schemas that no value satisfies, {"not": {}} too, and that all do.
+  bool is_false(int32_t index) const;
+  bool is_true(int32_t index) const;
+  /// Tells whether a condition holds for all values, as far as it and those beside it show.
+  bool is_harmless(int32_t keyword) const;
 
   /// kUnsupported and kBadArgument, "PLACE: WHAT".
   Status refuse(int32_t place, const char* what) const;
@@ -113,9 +136,7 @@ class SchemaReader {
   Status check_recursion();
   Status find_loop(Place* start);
 
-  Status read_types(const SchemaParts& parts, uint8_t* types);
   Status read_type(int32_t index, uint8_t* types);
-  Status refuse_keywords(const SchemaParts& parts, uint8_t types);
 
   const JsonDocument& document_;
   Grammar& grammar_;
@@ -129,6 +150,13 @@ class SchemaReader {
   bool is_empty_ = false;
 };
 
+Status find_string_rules(SchemaReader& reader, const SchemaParts& parts, StringRules* out);
+/// The strings themselves, not as JSON spells them: those that a pattern is found in, and those that all rules hold
+/// for. Where characters are counted, at most 256 above the least number.
+Status make_pattern(SchemaReader& reader, std::string_view pattern, int32_t place, TextAutomata* automata,
+                    Automaton* out);
+Status make_strings(SchemaReader& reader, const StringRules& rules, TextAutomata* automata, Automaton* out);
+
 /// Parts without a choice left, of one type.
 Status add_object_type(SchemaReader& reader, const SchemaParts& parts, Expression* out);
 Status add_array_type(SchemaReader& reader, const SchemaParts& parts, Expression* out);
@@ -136,7 +164,14 @@ Status add_string_type(SchemaReader& reader, const SchemaParts& parts, Expressio
 Status add_number_type(SchemaReader& reader, const SchemaParts& parts, bool has_fractions, Expression* out);
 /// Bounds of the parts' numbers, and in *bound one keyword that sets one, kNoJson if there is none.
 Status read_number_range(SchemaReader& reader, const SchemaParts& parts, NumberRange* range, int32_t* bound);
+/// Nodes of values.
+struct ConstantList {
+  int32_t* at = nullptr;
+  int32_t count = 0;
+};
 /// Values of the parts' enum or const that are of the types and satisfy the rest; *has_any: there is an enum or const.
+Status find_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t types, bool* has_any, ConstantList* out);
+/// Adds them.
 Status add_constants(SchemaReader& reader, const SchemaParts& parts, uint8_t types, bool* has_any, Expression* out);
 
 }  // namespace ocellus

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "quant/name_table.h"
+#include "runtime/vocabulary/tokenizer_utf8.h"
 #include "runtime/vocabulary/tokenizer_vocabulary.h"
 
 namespace ocellus {

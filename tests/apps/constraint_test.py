@@ -4,7 +4,7 @@ import json
 import re
 import unittest
 
-from program import BAD_INPUT, USAGE, FolderTest
+from program import BAD_INPUT, USAGE, FolderTest, run
 
 ASK = ["ask", "--prompt", "Say something.", "--temp", 1.5]
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer", "minimum": 0, "maximum": 20},
@@ -27,6 +27,19 @@ class Constrained(ConstraintTest):
             self.assertEqual(list(answer), ["count", "kind"])
             self.assertIn(answer["count"], range(21))
             self.assertIn(answer["kind"], ["star", "circle"])
+
+    def test_what_openai_puts_around_a_schema_is_taken_off_with_a_word(self):
+        wrapped = {"name": "answer", "strict": True, "schema": SCHEMA}
+        for text in ({"type": "json_schema", "json_schema": wrapped}, wrapped, {"type": "json_schema", **wrapped}):
+            with self.subTest(text=list(text)):
+                done = run(*ASK, "--schema", self.file("wrapped.json", json.dumps(text)))
+                self.assertEqual(list(json.loads(done.stdout)), ["count", "kind"])
+                self.assertIn("wrapped.json: read the schema inside it", done.stderr)
+        done = run(*ASK, "--schema", self.file("schema.json", json.dumps(SCHEMA)))
+        self.assertNotIn("inside it", done.stderr)
+        properties = {"properties": {"schema": {"const": 1}, "name": {"const": 2}}, "required": ["schema", "name"]}
+        self.assertEqual(json.loads(self.answer(*ASK, "--schema", self.file("schema.json", json.dumps(properties)))),
+                         {"schema": 1, "name": 2})
 
     def test_answers_follow_a_grammar_and_match_a_regular_expression(self):
         grammar = self.file("list.gbnf", 'root ::= word ("," word){0,5}\nword ::= "red" | "blue"\n')

@@ -53,6 +53,19 @@ class Forms(StructuredTest):
             self.assertIn(answer["count"], range(10))
             self.assertEqual(choice["finish_reason"], "stop")
 
+    def test_schemas_that_clients_write_are_held(self):
+        for part, right in [({"type": "string", "pattern": "^[A-Z0-9-]+$", "maxLength": 8}, r'"[A-Z0-9-]{1,8}"'),
+                            ({"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"enum": [1]},
+                              "maxProperties": 2}, r'\{.*\}'),
+                            ({"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True},
+                             r'\[("a"|"b"|"a", "b"|"b", "a")?\]'),
+                            ({"type": "string", "format": "path", "maxLength": 20}, '".*"'),
+                            ({"type": "string", "pattern": "^(?!x)[a-z]+$", "maxLength": 20}, '"[a-wyz][a-z]*"')]:
+            with self.subTest(part=part):
+                schema = {"type": "object", "properties": {"it": part}, "required": ["it"]}
+                choice = self.choice({"response_format": schema_format(schema), **FREE})
+                self.assertRegex(choice["message"]["content"], r'(?s)^\{"it": ' + right + r'\}$')
+
     def test_streams_and_several_answers_satisfy_it_too(self):
         said = "".join(chunk["delta"].get("content", "") for chunk in self.chunks(response_format=schema_format(COUNT), **FREE))
         self.assertIn(json.loads(said)["what"], ["star", "circle"])
@@ -269,6 +282,26 @@ class DemandedCalls(StructuredTest):
         name, arguments = self.call(tools=[tool(), *tools], tool_choice="required")
         self.assertIn(name, ["look", "place", "site"])
 
+    def test_arguments_are_an_object_whatever_else_the_schema_allows(self):
+        closed = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}
+        for parameters, said in [({}, [{}]), (None, [{}]), ({"type": ["object", "null"], "properties": {}}, [{}]),
+                                 ({"anyOf": [closed, {"type": "null"}]}, [{"n": 1}, {"n": 2}]),
+                                 ({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [closed, {"type": "string"}]}}}, [{"n": 1}, {"n": 2}])]:
+            function = {"name": "snapshot", **({} if parameters is None else {"parameters": parameters})}
+            for choice in ("required", {"type": "function", "function": {"name": "snapshot"}}):
+                with self.subTest(parameters=parameters, choice=choice):
+                    self.assertIn(self.call(tools=[{"type": "function", "function": function}], tool_choice=choice)[1], said)
+
+    def test_a_tool_whose_schema_cannot_be_held_is_named(self):
+        behind = tool("send", {"type": "object", "properties": {"to": {"type": "string", "pattern": "^((?!no)[a-z])+$"}}})
+        status, answer = self.server.post({"messages": [user("Go.")], "tools": [tool(), behind], "tool_choice": "required"})
+        self.assertEqual((status, answer["error"]["param"]), (400, "tools[1].function.parameters"), answer)
+        self.assertRegex(answer["error"]["message"], r"^tools\[1\]\.function\.parameters: #/properties/to/pattern: .*lookahead may only")
+        name, arguments = self.call(tools=[tool(), behind], tool_choice={"type": "function", "function": {"name": "look"}})
+        self.assertEqual((name, list(arguments)), ("look", ["what", "count"]))
+        ahead = tool("send", {"type": "object", "properties": {"to": {"type": "string", "pattern": "^(?!x)[a-z]{1,9}$"}}, "required": ["to"]})
+        self.assertRegex(self.call(tools=[ahead], tool_choice="required")[1]["to"], "^[a-wyz][a-z]*$")
+
     def test_bad_tools_are_refused_by_their_field(self):
         for fields, param in [
                 ({"tools": [tool()]}, "tools"), ({"tools": 5}, "tools"), ({"tools": [tool()] * 129}, "tools"), ({"tools": [5]}, "tools[0]"),
@@ -277,7 +310,8 @@ class DemandedCalls(StructuredTest):
                 ({"tools": [tool(parameters=[1])]}, "tools[0].function.parameters"), ({"tool_choice": "required"}, "tool_choice"),
                 ({"tools": [tool()], "tool_choice": "some"}, "tool_choice"),
                 ({"tools": [tool()], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice.function.name"),
-                ({"tools": [tool(parameters={"not": {}})], "tool_choice": "required"}, "tools"), ({"functions": [{}]}, "functions")]:
+                ({"tools": [tool(parameters={"not": {}})], "tool_choice": "required"}, "tools[0].function.parameters"),
+                ({"tools": [tool(parameters={"type": "string"})]}, "tools[0].function.parameters.type"), ({"functions": [{}]}, "functions")]:
             with self.subTest(fields=str(fields)[:90]):
                 self.assert_refused_field(fields, param)
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/grammar/grammar.h"
+#include "runtime/grammar/automaton.h"
 
 namespace ocellus::test {
 
@@ -53,8 +53,20 @@ class GrammarReference {
       }
       case ExpressionKind::kRepeat: return find_repeats(node, begin);
       case ExpressionKind::kRule: return ends(grammar_.body(node.a), begin);
+      case ExpressionKind::kAutomaton: return find_ends_of_automaton(node, begin);
     }
     return {};
+  }
+
+  Ends find_ends_of_automaton(const Grammar::Node& node, size_t begin) {
+    const Automaton automaton = grammar_.automaton_of(node);
+    Ends all;
+    int32_t state = 0;
+    for (size_t at = begin; state >= 0; ++at) {
+      if (automaton.states[state].accepts != 0) all.insert(at);
+      state = at < text_.size() ? automaton.next(state, static_cast<uint8_t>(text_[at])) : -1;
+    }
+    return all;
   }
 
   Ends find_repeats(const Grammar::Node& node, size_t begin) {

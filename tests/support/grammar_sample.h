@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/grammar/grammar.h"
+#include "runtime/grammar/automaton.h"
 #include "tests/support/random.h"
 
 namespace ocellus::test {
@@ -29,6 +29,7 @@ class GrammarSample {
       case ExpressionKind::kChoice: return write_choice(node);
       case ExpressionKind::kRepeat: return write_repeat(node);
       case ExpressionKind::kRule: return write(grammar_.body(node.a));
+      case ExpressionKind::kAutomaton: return write_automaton(node);
     }
     return false;
   }
@@ -41,6 +42,19 @@ class GrammarSample {
     while (!set.has(byte) || left-- > 0) ++byte;
     text_ += static_cast<char>(byte);
     return true;
+  }
+
+  bool write_automaton(const Grammar::Node& node) {
+    const Automaton automaton = grammar_.automaton_of(node);
+    for (int32_t at = 0; --steps_ >= 0;) {
+      const AutomatonState& state = automaton.states[at];
+      const int64_t picked = random_.integer(state.accepts != 0 ? -1 : 0, state.edge_count - 1);
+      if (picked < 0) return true;
+      const AutomatonEdge& edge = automaton.edges[state.first_edge + picked];
+      text_ += static_cast<char>(random_.integer(edge.first, edge.last));
+      at = edge.next;
+    }
+    return false;
   }
 
   bool write_choice(const Grammar::Node& node) {

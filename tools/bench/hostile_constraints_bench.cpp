@@ -79,10 +79,13 @@ class HostileTexts {
   }
 
   std::string schema() {
-    switch (pick(6)) {
+    switch (pick(9)) {
       case 0: return product_of_choices();
       case 1: return many_names();
       case 2: return R"({"type": "string", "pattern": ")" + escaped(regex()) + "\"}";
+      case 3: return conditions();
+      case 4: return rules_of_names();
+      case 5: return different_items();
       default: return place(static_cast<int>(1 + pick(5)));
     }
   }
@@ -254,6 +257,38 @@ class HostileTexts {
       all += "]}";
     }
     return all + "]}";
+  }
+  // Conditions on one string are a product of automata.
+  std::string conditions() {
+    std::string all = R"({"type": "string")" + (maybe(2) ? bounds("minLength", "maxLength") : "");
+    if (maybe(2))
+      all += R"(, "format": ")" + one_of({"email", "uri", "ipv6", "date-time", "hostname", "duration"}) + "\"";
+    if (maybe(4)) return all + R"(, "enum": ["a", "ab", "b"], "pattern": ")" + escaped(looking(regex())) + "\"}";
+    all += R"(, "allOf": [)";
+    for (uint64_t i = 0, most = 1 + pick(16); i < most; ++i)
+      all +=
+          (i > 0 ? R"(, {"pattern": ")" : R"({"pattern": ")") + escaped(looking(maybe(2) ? part(1) : regex())) + "\"}";
+    return all + "]}";
+  }
+  std::string looking(const std::string& rest) {
+    std::string all = "^";
+    for (uint64_t i = pick(maybe(4) ? 17 : 3); i > 0; --i)
+      all += (maybe(2) ? "(?=" : "(?!") + part(1) + (maybe(2) ? "$)" : ")");
+    return all + "(?:" + rest + ")" + (maybe(2) ? "$" : "");
+  }
+  std::string rules_of_names() {
+    std::string all = R"({"type": "object", "propertyNames": {"pattern": ")" + escaped(looking(part(2))) + "\"" +
+                      bounds("minLength", "maxLength") + R"(}, "patternProperties": {)";
+    for (uint64_t i = 0, most = 1 + pick(8); i < most; ++i)
+      all += (i > 0 ? ", \"" : "\"") + escaped(part(1)) + std::to_string(i) + "\": " + place(0);
+    return all + R"(}, "additionalProperties": )" + place(0) + "}";
+  }
+  std::string different_items() {
+    const std::string items = R"({"type": "integer", "minimum": )" + std::to_string(pick(1000)) + R"(, "maximum": )" +
+                              std::to_string(1000 + pick(300)) + R"(, "multipleOf": )" + std::to_string(1 + pick(256)) +
+                              "}";
+    return R"({"type": "array", "uniqueItems": )" + one_of({"true", "false"}) + bounds("minItems", "maxItems") +
+           R"(, "items": )" + (maybe(2) ? items : R"({"enum": [1, 2, 3, "a", "b", "c", null, true]})") + "}";
   }
   std::string many_names() {
     std::string all = R"({"properties": {)";

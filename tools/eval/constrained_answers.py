@@ -51,10 +51,10 @@ def fault_of(answer, schema):
     return error and error.message[:500]
 
 
-def ask_command(arguments, model, *constraint):
+def ask_command(arguments, model, *constraint, temperature=TEMPERATURE):
     """`ask` without a picture, sampled on one thread, but for its seed. `model`: a family's folder; None: the bundled pair."""
     command = [arguments.program, "ask", "--prompt", "Say something.", *constraint, "--json", "--quiet", "--device", "cpu",
-               "--threads", "1", "--temp", str(TEMPERATURE), "-n", str(arguments.tokens)]
+               "--threads", "1", "--temp", str(temperature), "-n", str(arguments.tokens)]
     if model is not None:
         folder = FAMILIES / model
         command += ["--model", str(folder / "model.gguf"), "--mmproj", str(folder / "mmproj.gguf")]

@@ -133,9 +133,28 @@ TEST_CASE("in a JSON string every character has the spelling of JSON") {
               {.in_json_string = true, .searches = true});
 }
 
+TEST_CASE("lookahead sees the whole text that follows") {
+  std::vector<uint64_t> room(size_t{1} << 17);
+  const HostView<std::byte> view = {reinterpret_cast<std::byte*>(room.data()), 1, int64_t{1} << 20};
+  for (const RegexOptions& options :
+       {RegexOptions{.workspace = view}, RegexOptions{.searches = true, .workspace = view}}) {
+    check_texts("^(?!no$)\\w+$", {"yes", "not"}, {"no", ""}, options);
+    check_texts("^(?=[a-c]+$)(?=.*b)\\w{2,}$", {"ab", "cba"}, {"b", "ac", "abd"}, options);
+    check_texts("^(a(?!b)|b(?!a))$|^x$", {"a", "b", "x"}, {"ab", "ba"}, options);
+    check_texts("^a(?:b(?=c)c)?$", {"a", "abc"}, {"ab", "ac"}, options);
+  }
+  check_texts("(?!ab)[ab]*", {"", "a", "ba", "aab"}, {"ab", "aba"}, {.workspace = view});
+  check_texts("a(?!b|c$)", {"a", "ad", "xacd", "abad"}, {"ab", "ac", "xabac"}, {.searches = true, .workspace = view});
+}
+
 TEST_CASE("what cannot be written as a grammar is refused, with its place") {
-  for (const char* pattern : {"a(?=b)", "a(?!b)", "a(?<=b)", "a(?<!b)"})
-    check_refused(pattern, Code::kUnsupported, "at byte 1: lookahead and lookbehind are not supported");
+  for (const char* pattern : {"(?:a(?=b))*", "(?:a(?!b))c", "(?:a(?=b)){2}$"})
+    check_refused(pattern, Code::kUnsupported, "at byte 4: lookahead may only stand where what follows it ends");
+  for (const char* pattern : {"a(?<=b)", "a(?<!b)"})
+    check_refused(pattern, Code::kUnsupported, "at byte 1: lookbehind is not supported");
+  std::string looks;
+  for (int i = 0; i <= kMaxRegexLooks; ++i) looks += "(?=a)";
+  check_refused(looks, Code::kUnsupported, "at byte 80: there are more than 16 lookaheads");
   for (const char* pattern : {"(a)\\1", "(a)\\k<a>", "(a)(?P=a)"})
     check_refused(pattern, Code::kUnsupported, "at byte 3: back-references are not supported");
   check_refused("ab\\b", Code::kUnsupported, "at byte 2: word boundaries");

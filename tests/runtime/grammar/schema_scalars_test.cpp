@@ -37,11 +37,6 @@ TEST_CASE("strings are counted by characters, escaped ones too") {
 TEST_CASE("a pattern is found anywhere in the string, whose quotes are escaped") {
   check(R"({"type": "string", "pattern": "^[a-c]+\"$"})", {"\"abc\\\"\""}, {"\"\"", "\"abc\"", "\"d\\\"\""});
   check(R"({"type": "string", "pattern": "b\\d"})", {"\"b1\"", "\"ab2c\""}, {"\"b\"", "\"\""});
-  check_refused(R"({"properties": {"a/b": {"type": "string", "pattern": "a", "minLength": 1}}})",
-                "#/properties/a~1b/pattern: this cannot be combined with minLength and maxLength");
-  check_refused(R"({"pattern": "a", "format": "date"})", "#/pattern: this cannot be combined with a format");
-  check_refused(R"({"allOf": [{"pattern": "a"}, {"pattern": "b"}]})",
-                "#/allOf/1/pattern: several of these cannot be combined");
   const Schema bad(R"({"pattern": "("})");
   CHECK(bad.code() == Code::kBadArgument);
   CHECK(bad.sentence().rfind("#/pattern: ", 0) == 0);
@@ -75,12 +70,6 @@ TEST_CASE("formats are held") {
         {"\"P\"", "\"PT\"", "\"P1DT\"", "\"P1H\"", "\"1D\"", "\"P1Y3D\"", "\"P1W1D\""});
   check(R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})", {"\"ftp://a\""}, {"\"\""});
   check(R"({"type": "string", "format": "date", "minLength": 10, "maxLength": 10})", {"\"1999-12-31\""}, {"\"\""});
-  for (const char* counts : {R"("minLength": 6)", R"("maxLength": 100)"})
-    check_refused(R"({"format": "uri", )" + std::string(counts) + "}",
-                  "#/format: this cannot be combined with minLength and maxLength");
-  check_refused(R"({"items": {"format": "regex"}})",
-                "#/items/format: the format is not supported: write date, time, date-time, duration, uuid, ipv4, ipv6, "
-                "email, hostname or uri");
   check_rejected(R"({"format": 1})", "#/format: this must be a string");
   check(R"({"type": "integer", "format": "int32"})", {"1"}, {});
 }
@@ -135,8 +124,6 @@ TEST_CASE("bounds of numbers are exact") {
                  "no value satisfies #/maximum: the bounds leave no number");
   check_refused(R"({"type": "number", "minimum": 1234567890123456})",
                 "#/minimum: bounds of a number have at most 15 digits, zeros before the point counted");
-  check_refused(R"({"type": "number", "maximum": 1e300})",
-                "#/maximum: bounds of a number have at most 15 digits, zeros before the point counted");
 }
 
 TEST_CASE("constants have their canonical spelling, and the rest of the schema chooses among them") {
@@ -155,9 +142,8 @@ TEST_CASE("constants have their canonical spelling, and the rest of the schema c
                  "no value satisfies #/enum: none of these values satisfies the rest");
   check_rejected(R"({"const": 1, "enum": [2]})", "no value satisfies #/const: none of these values satisfies the rest");
   check_rejected(R"({"enum": "a"})", "#/enum: an enum is a list of values");
-  check_refused(R"({"enum": ["a"], "pattern": "a"})", "#/pattern: this cannot be combined with enum and const");
   check_refused(R"({"const": {"a": 1}, "properties": {"a": true}})",
-                "#/properties: this cannot be combined with enum and const");
+                "#/properties: leave this out beside enum and const");
 }
 
 }  // namespace

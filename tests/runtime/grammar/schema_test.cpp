@@ -120,7 +120,10 @@ TEST_CASE("items are counted, and the first may have schemas of their own") {
         {"[1]", "[3]"});
   check_rejected(R"({"items": false, "minItems": 1})",
                  "no value satisfies #/minItems: the array cannot have as many items");
-  check_rejected(R"({"items": [true]})", "#/items: a list of schemas for the first items is called prefixItems");
+  check(R"({"items": [{"const": 1}, {"const": 2}], "additionalItems": false})", {"[]", "[1, 2]"}, {"[2]", "[1, 2, 3]"});
+  check(R"({"items": [{"const": 1}], "additionalItems": {"const": 0}})", {"[1, 0, 0]"}, {"[1, 1]", "[0]"});
+  check(R"({"items": {"const": 1}, "additionalItems": false})", {"[1, 1]"}, {"[0]"});
+  check_rejected(R"({"prefixItems": [true], "items": [true]})", "#/items: write one schema beside prefixItems");
   check_rejected(R"({"maxItems": 1, "minItems": 2})",
                  "no value satisfies #/minItems: the least count is larger than the most");
   check_rejected(R"({"minItems": -1})", "#/minItems: a count is a whole number, 0 at least");
@@ -214,22 +217,77 @@ TEST_CASE("references lead anywhere in the schema, and into themselves") {
                   "#/$ref: a $ref can only be a JSON pointer into the schema, \"#/...\"");
 }
 
-TEST_CASE("keywords that are not read are refused with their place, unless the type leaves them without effect") {
-  for (const char* keyword :
-       {"not", "if", "then", "else", "$dynamicRef", "$dynamicAnchor", "contains", "patternProperties", "uniqueItems",
-        "multipleOf", "propertyNames", "dependentRequired", "dependentSchemas", "unevaluatedProperties",
-        "unevaluatedItems", "contentEncoding", "minContains"}) {
-    check_refused(R"({"items": {")" + std::string(keyword) + R"(": true}})",
-                  ("#/items/" + std::string(keyword) + ": the keyword is not supported").c_str());
-  }
-  check_refused(R"({"type": "object", "properties": {"a": {"type": "number", "multipleOf": 1}}})",
-                "#/properties/a/multipleOf: the keyword is not supported");
-  check_refused(R"({"type": "integer", "multipleOf": 2})", "#/multipleOf: the keyword is not supported");
-  check_refused(R"({"nullable": true, "type": "string"})", "#/nullable: the keyword is not known");
-  check_refused(R"({"items": {"$id": "x"}})", "#/items/$id: only the whole schema can have an $id");
-  check(R"({"type": "string", "uniqueItems": true, "contains": {}, "patternProperties": {}, "multipleOf": 3})",
+TEST_CASE("keywords that are not read are refused with their place and what to write") {
+  const std::pair<const char*, const char*> refused[] = {
+      {R"("contains": {"const": 1})", "contains: the keyword is not supported: write prefixItems and items"},
+      {R"("contains": {}, "maxContains": 2)", "contains: the keyword is not supported: write prefixItems and items"},
+      {R"("unevaluatedItems": false)", "unevaluatedItems: the keyword is not supported: write items"},
+      {R"("dependentRequired": {"a": ["b"]})",
+       "dependentRequired: the keyword is not supported: write the cases as anyOf"},
+      {R"("dependentSchemas": {"a": {}})", "dependentSchemas: the keyword is not supported: write the cases as anyOf"},
+      {R"("not": {"type": "null"})",
+       "not: the keyword is not supported: write what may come, as enum, anyOf or pattern"},
+      {R"("if": {}, "then": {})", "if: the keyword is not supported: write the cases as anyOf"},
+      {R"("else": {}, "if": {})", "else: the keyword is not supported: write the cases as anyOf"},
+      {R"("nullable": true, "type": "string")",
+       "nullable: the keyword is not supported: add \"null\" to the list of types"},
+      {R"("$dynamicRef": "#")", "$dynamicRef: the keyword is not supported: write $ref"},
+      {R"("maxlenght": 3)", "maxlenght: the keyword is not known: did you mean maxLength?"},
+      {R"("max_length": 3)", "max_length: the keyword is not known: did you mean maxLength?"},
+      {R"("Type": "string")", "Type: the keyword is not known: did you mean type?"},
+      {R"("additional_properties": false)",
+       "additional_properties: the keyword is not known: did you mean additionalProperties?"},
+      {R"("$id": "x")", "$id: only the whole schema can have an $id"},
+      {R"("allOf": [{}], "properties": {}, "unevaluatedProperties": false)",
+       "unevaluatedProperties: write additionalProperties beside all properties"}};
+  for (const auto& [keywords, sentence] : refused)
+    check_refused(R"({"items": {)" + std::string(keywords) + "}}", ("#/items/" + std::string(sentence)).c_str());
+}
+
+TEST_CASE("conditions that hold for all values, or annotate, are accepted") {
+  for (const char* keywords : {R"("propertyNames": true)",
+                               R"("propertyNames": {})",
+                               R"("propertyNames": {"type": "string"})",
+                               R"("propertyNames": {"minLength": 0})",
+                               R"("not": false)",
+                               R"("nullable": false)",
+                               R"("patternProperties": {})",
+                               R"("dependentRequired": {})",
+                               R"("dependentSchemas": {})",
+                               R"("if": {})",
+                               R"("then": {"type": "null"})",
+                               R"("else": false)",
+                               R"("minContains": 2)",
+                               R"("uniqueItems": false)",
+                               R"("contains": {"const": 1}, "minContains": 0)",
+                               R"("unevaluatedProperties": {})",
+                               R"("additionalProperties": {}, "unevaluatedProperties": false)",
+                               R"("contentMediaType": "text/plain")",
+                               R"("contentEncoding": "base64")",
+                               R"("contentSchema": {"type": "null"})",
+                               R"("exclusiveMinimum": false)",
+                               R"("$dynamicAnchor": "a")",
+                               R"("$vocabulary": {})",
+                               R"("unit": "mm")",
+                               R"("note": "x")",
+                               R"("cost": 1)",
+                               R"("x-order": 1)",
+                               R"("example": 1)",
+                               R"("id": "Foo")",
+                               R"("additionalItems": false)",
+                               R"("unevaluatedItems": true)"})
+    check((R"({"type": ["object", "array", "string", "number"], )" + std::string(keywords) + "}").c_str(),
+          {"{\"a\": 1}", "[1, 1]", "\"a\"", "2.5"}, {"null"});
+  check(R"({"nullable": false})", {"1", "null"}, {});
+  check(R"({"items": {"type": "integer"}, "unevaluatedItems": false})", {"[1]"}, {"[\"a\"]"});
+  check(R"({"properties": {"a": {"const": 1}}, "unevaluatedProperties": false})", {"{}", "{\"a\": 1}"},
+        {"{\"b\": 1}", "{\"a\": 2}"});
+  check(R"({"type": "object", "unevaluatedProperties": false})", {"{}"}, {"{\"b\": 1}"});
+  check(R"({"properties": {"a": {"not": {}}, "b": {"const": 1}}})", {"{}", "{\"b\": 1}"}, {"{\"a\": 1}"});
+  check(R"({"anyOf": [{"not": {}}, {"const": 1}]})", {"1"}, {"2"});
+  check_rejected(R"({"not": {}})", "no value satisfies #: the schema is false");
+  check(R"({"type": "string", "uniqueItems": true, "contains": {}, "patternProperties": {"a": {}}, "multipleOf": 3})",
         {"\"a\""}, {"1"});
-  check(R"({"type": "array", "uniqueItems": false, "items": {"const": 1}})", {"[1, 1]"}, {});
   check(
       R"({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "x", "$anchor": "y", "$comment": "", "title": "",
             "description": "", "default": 0, "examples": [], "deprecated": true, "readOnly": true, "writeOnly": true,
