@@ -40,7 +40,9 @@ Status MessageWriter::begin(Role role, std::string_view usual_system) {
   const Role last = state_.role;
   const bool goes_on = !is_first && ((layout_.joins_system && last == Role::kSystem && role == Role::kUser) ||
                                      (layout_.joins_answers && last == Role::kAnswer && role == Role::kAnswer));
-  if (!goes_on) OCELLUS_TRY(write(text_of(role).before));
+  std::string_view before = goes_on ? "" : text_of(role).before;
+  if (is_first && before == " ") before = "";  // a text begins with SentencePiece's own space
+  OCELLUS_TRY(write(before));
   if (is_told) OCELLUS_TRY(write(layout_.opens_thinking));
   sink_.end_head();
   if (layout_.is_plain) OCELLUS_TRY(sink_.add_seam());

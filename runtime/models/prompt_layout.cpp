@@ -89,7 +89,7 @@ constexpr PromptLayout kPublishedVicuna = {.user = {"USER: "},
                                            .pictures_first = true};
 constexpr PromptLayout kPublishedMistral = {.system = {"<<SYS>>\n", "\n<</SYS>>\n\n"},
                                             .user = {"[INST] ", " [/INST]"},
-                                            .answer = {" ", "</s> "},
+                                            .answer = {" ", "</s>"},  // the space after it is SentencePiece's own
                                             .picture = {"", "\n"},
                                             .after_numbered = "",
                                             .pictures_first = true};
