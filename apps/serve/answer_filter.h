@@ -1,4 +1,4 @@
-// AnswerFilter: the part of the model's text that the client sees: cut before a stop string, and usually without white
+// AnswerFilter: the part of the model's text that the client sees: cut at a stop string, and usually without white
 // space at both ends.
 #pragma once
 
@@ -10,8 +10,9 @@ namespace ocellus::app {
 
 class AnswerFilter {
  public:
-  // `trims`: removes white space at both ends.
-  explicit AnswerFilter(std::vector<std::string> stops, bool trims = true) : stops_(std::move(stops)), trims_(trims) {}
+  // `trims`: removes white space at both ends. `shows_stop`: the text ends with the stop string.
+  explicit AnswerFilter(std::vector<std::string> stops, bool trims = true, bool shows_stop = false)
+      : stops_(std::move(stops)), trims_(trims), shows_stop_(shows_stop) {}
 
   // Returns the text that can be shown now; a possible beginning of a stop string and trailing white space are held
   // back.
@@ -23,11 +24,11 @@ class AnswerFilter {
 
  private:
   std::string trim(std::string text);
-  size_t find_stop() const;
+  size_t find_stop(std::string_view* stop) const;
   size_t stop_beginning() const;
 
   std::vector<std::string> stops_;
-  bool trims_;
+  bool trims_, shows_stop_;
   std::string unmatched_;  // possible beginning of a stop string
   std::string spaces_;     // possibly trailing
   bool is_stopped_ = false;

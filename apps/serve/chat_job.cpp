@@ -20,7 +20,7 @@ ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, const Endpoint& at, int64_
 void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
   if (!request.user.empty() && !has_key) client = "user " + request.user;
   reply.set_style({.form = form,
-                   .model = request.model.empty() ? context.options.names[0] : request.model,
+                   .model = request.model.empty() ? context.options.names.listed[0] : request.model,
                    .fingerprint = context.options.fingerprint,
                    .stream = request.stream,
                    .include_usage = request.include_usage,
@@ -32,7 +32,7 @@ void ChatJob::begin_answer(const ServeOptions& options) {
   asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
   calls = CallReader(&request.tools);
   const bool is_free = !request.form || !request.tools.tools.empty();  // calls are taken out of it
-  filter = AnswerFilter(request.stops, request.prompts.empty() && is_free);
+  filter = AnswerFilter(request.stops, request.prompts.empty() && is_free, request.shows_stop);
   thought = AnswerFilter({});
   answer_tokens = written_tokens = 0;
   last_token_ns = 0;

@@ -15,7 +15,6 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMaxTokens = 1 << 20;
 constexpr int64_t kMaxChoices = 128;
 constexpr size_t kMaxStops = 16, kMaxScored = 64;
 constexpr size_t kMaxStopBytes = 256;
@@ -51,13 +50,23 @@ constexpr std::string_view kAnswerFields[] = {"model",
                                               "logprobs",
                                               "thinking_token_budget",
                                               "chat_template_kwargs",
+                                              "enable_thinking",
+                                              "thinking",
+                                              "reasoning_effort",
+                                              "include_stop_str_in_output",
                                               "user",
                                               "metadata",
                                               "safety_identifier",
                                               "prompt_cache_key",
+                                              "prompt_cache_retention",
                                               "service_tier",
+                                              "priority",
                                               "store"};
 
+// llama.cpp's own order, in which its clients send it.
+constexpr std::string_view kUsualSamplers =
+    R"([[], "edskypmxt", "dkypmxt", ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc",
+        "temperature"]])";
 // Fields of OpenAI's API, of vLLM, SGLang, Ollama and llama.cpp's server.
 constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"prompt", "/v1/completions"},
@@ -72,12 +81,12 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"audio"},
                                       {"modalities", "", R"([["text"], []])"},
                                       {"prediction"},
-                                      {"enable_thinking", "chat_template_kwargs.enable_thinking", "[true]"},
-                                      {"thinking", "chat_template_kwargs.enable_thinking"},
-                                      {"reasoning_effort", "thinking_token_budget"},
                                       {"reasoning", "thinking_token_budget"},
+                                      {"reasoning_format", "", R"(["auto", "deepseek"])"},
+                                      {"include_reasoning", "", "[true]"},
+                                      {"separate_reasoning", "", "[true]"},
                                       {"verbosity", "", R"(["medium"])"},
-                                      {"web_search_options"},
+                                      {"web_search_options", "", "[false]"},
                                       {"guided_json", "structured_outputs"},
                                       {"guided_regex", "structured_outputs"},
                                       {"guided_choice", "structured_outputs"},
@@ -94,15 +103,25 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"stop_sequences", "stop"},
                                       {"repeat_penalty", "repetition_penalty", "[1]"},
                                       {"repeat_last_n", "", "[64]"},
-                                      {"dry_penalty_last_n"},
-                                      {"dry_sequence_breakers"},
+                                      {"dry_penalty_last_n", "", "[-1, 64]"},
+                                      {"dry_sequence_breakers", "", R"([[], ["\n", ":", "\"", "*"]])"},
                                       {"dynatemp_range"},
                                       {"mirostat"},
                                       {"xtc_probability"},
-                                      {"samplers"},
+                                      {"tfs_z", "", "[1]"},
+                                      {"top_a"},
+                                      {"samplers", "", kUsualSamplers},
                                       {"min_tokens"},
                                       {"stop_token_ids", "stop"},
-                                      {"include_stop_str_in_output"},
+                                      {"no_stop_trim", "include_stop_str_in_output"},
+                                      {"skip_special_tokens", "", "[true]"},
+                                      {"add_special_tokens", "", "[false]"},
+                                      {"return_tokens_as_token_ids"},
+                                      {"return_token_ids"},
+                                      {"logits_processors"},
+                                      {"mm_processor_kwargs"},
+                                      {"lora"},
+                                      {"echo"},
                                       {"bad_words", "logit_bias"},
                                       {"allowed_token_ids", "logit_bias"},
                                       {"length_penalty", "", "[1, 0]"},
@@ -117,10 +136,10 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
 
 constexpr std::string_view kStreamFields[] = {"include_usage", "include_obfuscation"};
 constexpr RefusedField kUnservedStream[] = {{"continuous_usage_stats"}};
-constexpr std::string_view kTemplateFields[] = {"enable_thinking", "add_vision_id"};
-constexpr RefusedField kUnservedTemplate[] = {{"thinking", "@enable_thinking", "[true]"},
-                                              {"thinking_budget", "thinking_token_budget"},
-                                              {"reasoning_effort", "thinking_token_budget"},
+constexpr std::string_view kTemplateFields[] = {"enable_thinking", "thinking", "reasoning_effort", "add_vision_id"};
+constexpr std::string_view kThinkingFields[] = {"type", "budget_tokens"};
+constexpr RefusedField kUnservedThinking[] = {{"budget", "@budget_tokens"}, {"display"}, {"include_thoughts"}};
+constexpr RefusedField kUnservedTemplate[] = {{"thinking_budget", "thinking_token_budget"},
                                               {"add_generation_prompt", "", "[true]"},
                                               {"continue_final_message"},
                                               {"tools", "tools"},
@@ -135,10 +154,10 @@ void parse_stops(const RequestJson& body, ChatRequest* request) {
   }
   for (const RequestJson& one : stops) {
     const std::string text = expect_string(one, "stop");
-    if (text.empty() || text.size() > kMaxStopBytes) {
-      throw RequestError(400, "stop must have 1 to " + std::to_string(kMaxStopBytes) + " bytes each.", "stop");
+    if (text.size() > kMaxStopBytes) {
+      throw RequestError(400, "stop must have at most " + std::to_string(kMaxStopBytes) + " bytes each.", "stop");
     }
-    request->stops.push_back(text);
+    if (!text.empty()) request->stops.push_back(text);
   }
 }
 
@@ -147,10 +166,57 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
   const RequestJson* options = find_field(body, "stream_options");
   if (options == nullptr) return;
   expect_object(*options, "stream_options");
-  if (!request->stream) throw RequestError(400, "stream_options goes with stream.", "stream_options");
+  if (!request->stream && bool_field(*options, "include_usage", "stream_options.")) {
+    throw RequestError(400, "stream_options goes with stream.", "stream_options");
+  }
   check_fields(*options, "stream_options", {.known = kStreamFields, .refused = kUnservedStream},
                &request->unknown_fields);
   request->include_usage = bool_field(*options, "include_usage", "stream_options.");
+}
+
+void read_thinks(bool thinks, ChatRequest* request) {
+  if (!thinks) request->params.max_thought_tokens = 0;
+}
+
+// A budget of -1 has no limit but the planned text, which bound_answer knows.
+void read_thought_budget(const RequestJson& object, const std::string& name, ChatRequest* request) {
+  if (const auto budget = integer_field(object, name, -1, kMaxTokens)) {
+    request->params.max_thought_tokens = static_cast<int32_t>(*budget == -1 ? kMaxTokens : *budget);
+  }
+}
+
+// DeepSeek's true or false, or Anthropic's {"type": "enabled", "budget_tokens": 1024}.
+void read_thinking(const RequestJson& thinking, const std::string& at, ChatRequest* request) {
+  if (thinking.is_boolean()) return read_thinks(thinking.get<bool>(), request);
+  expect_object(thinking, at);
+  check_fields(thinking, at, {.known = kThinkingFields, .refused = kUnservedThinking}, &request->unknown_fields);
+  const RequestJson* type = find_field(thinking, "type");
+  const std::string name = type == nullptr ? "enabled" : expect_string(*type, at + ".type");
+  if (name != "enabled" && name != "disabled" && name != "auto" && name != "adaptive") {
+    throw RequestError(400, at + ".type must be enabled, disabled, auto or adaptive.", at + ".type");
+  }
+  read_thought_budget(thinking, "budget_tokens", request);
+  read_thinks(name != "disabled", request);
+}
+
+void read_effort(const RequestJson& value, const std::string& at, ChatRequest* request) {
+  const std::string effort = expect_string(value, at);
+  if (effort == "none") return read_thinks(false, request);
+  if (effort == "medium" || effort == "default" || effort == "auto") return;  // as the server was started
+  throw unsupported_field(at, "thinking_token_budget");
+}
+
+// If, and how long, the model thinks before its answer, in the words of other servers.
+void parse_thinking(const RequestJson& object, const std::string& before, ChatRequest* request) {
+  if (find_field(object, "enable_thinking") != nullptr) {
+    read_thinks(bool_field(object, "enable_thinking", before), request);
+  }
+  if (const RequestJson* thinking = find_field(object, "thinking")) {
+    read_thinking(*thinking, before + "thinking", request);
+  }
+  if (const RequestJson* effort = find_field(object, "reasoning_effort")) {
+    read_effort(*effort, before + "reasoning_effort", request);
+  }
 }
 
 // Options of chat templates, as in vLLM and llama.cpp's server: one that Qwen's and Gemma's know turns thoughts off.
@@ -160,15 +226,25 @@ void parse_template_options(const RequestJson& body, ChatRequest* request) {
   if (options == nullptr) return;
   expect_object(*options, at);
   check_fields(*options, at, {.known = kTemplateFields, .refused = kUnservedTemplate}, &request->unknown_fields);
-  const bool thinks =
-      find_field(*options, "enable_thinking") == nullptr || bool_field(*options, "enable_thinking", at + ".");
-  if (!thinks) request->params.max_thought_tokens = 0;
+  parse_thinking(*options, at + ".", request);
   request->numbers_images = bool_field(*options, "add_vision_id", at + ".");
 }
 
-void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
-  const auto most = integer_field(body, "max_completion_tokens", 1, kMaxTokens);
-  const auto older = integer_field(body, "max_tokens", 1, kMaxTokens);
+// The limit of an answer; -1 and more than a conversation has room for: no other limit than that.
+std::optional<int64_t> parse_limit(const RequestJson& body, const std::string& name, int64_t least) {
+  const RequestJson* value = find_field(body, name);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<int64_t> limit = whole_number(*value);
+  if (!limit || (*limit < least && *limit != -1)) {
+    throw RequestError(400, name + " must be a whole number from " + std::to_string(least) + ", or -1 for no limit.",
+                       name);
+  }
+  return *limit == -1 ? kMaxTokens : std::min(*limit, kMaxTokens);
+}
+
+void parse_sampling(const RequestJson& body, int64_t least_tokens, ocellus_generate_params* params) {
+  const auto most = parse_limit(body, "max_completion_tokens", least_tokens);
+  const auto older = parse_limit(body, "max_tokens", least_tokens);
   if (most && older && *most != *older) {
     throw RequestError(400, "max_tokens and max_completion_tokens differ: give one of them.", "max_tokens");
   }
@@ -196,9 +272,6 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
     params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as in other servers
   }
-  if (const auto budget = integer_field(body, "thinking_token_budget", 0, kMaxTokens)) {  // as in vLLM
-    params->max_thought_tokens = static_cast<int32_t>(*budget);
-  }
   params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as in vLLM
   if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);
 }
@@ -209,6 +282,7 @@ void parse_logit_bias(const RequestJson& body, ChatRequest* request) {
   request->logit_bias.assign(request->params.logit_bias, request->params.logit_bias + request->params.logit_bias_count);
   const RequestJson* biases = find_field(body, "logit_bias");
   if (biases == nullptr) return;
+  if (biases->is_array() && biases->empty()) return;
   expect_object(*biases, "logit_bias");
   if (biases->size() > OCELLUS_MOST_LOGIT_BIASES) {
     throw RequestError(400, "logit_bias can have at most " + std::to_string(OCELLUS_MOST_LOGIT_BIASES) + " tokens.",
@@ -272,7 +346,8 @@ int64_t ChatRequest::text_bytes() const {
   return bytes;
 }
 
-void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, ChatRequest* request) {
+void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, int64_t least_tokens,
+                         ChatRequest* request) {
   check_fields(body, "",
                {.known = kAnswerFields,
                 .also = own,
@@ -283,8 +358,11 @@ void parse_answer_fields(const RequestJson& body, std::span<const std::string_vi
   const RequestJson* user = find_field(body, "user");
   if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
   if (const auto choices = integer_field(body, "n", 1, kMaxChoices)) request->choices = static_cast<int32_t>(*choices);
-  parse_sampling(body, &request->params);
+  parse_sampling(body, least_tokens, &request->params);
+  read_thought_budget(body, "thinking_token_budget", request);  // as in vLLM
+  parse_thinking(body, "", request);
   parse_template_options(body, request);
+  request->shows_stop = bool_field(body, "include_stop_str_in_output");
   parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);
@@ -358,7 +436,7 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
                                        "score_choices",
                                        "continue_final_message",
                                        "add_generation_prompt"};
-  parse_answer_fields(json, kOwn, &request);
+  parse_answer_fields(json, kOwn, /*least_tokens=*/1, &request);
   parse_messages(json, form, &cut, &request);
   parse_called_tools(json, form, &request);
   parse_top_logprobs(json, &request);

@@ -65,6 +65,7 @@ struct ChatRequest {
   ocellus_generate_params params;
   std::vector<ocellus_logit_bias> logit_bias;  // in place of that of `params`
   std::vector<std::string> stops;
+  bool shows_stop = false;  // the answer ends with the stop string that ended it
   std::optional<AnswerForm> form;
   Tools tools;                          // only with turns
   std::optional<int32_t> top_logprobs;  // nullopt: no log-probabilities of the answer's tokens
@@ -80,6 +81,8 @@ struct ChatRequest {
   int64_t text_bytes() const;
 };
 
+// Maximum tokens of an answer or a thought that a request may ask for; with that many it has no limit of its own.
+inline constexpr int64_t kMaxTokens = 1 << 20;
 // Maximum memory for reading one request, besides its body, and for finding the tokens of its longest text.
 inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
 inline constexpr int64_t kMaxTokenizingBytes = int64_t{64} << 20;
@@ -102,8 +105,9 @@ struct PromptForm {
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form);
 
 // Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
-// these and `own` are unknown or refused.
-void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, ChatRequest* request);
+// these and `own` are unknown or refused. `least_tokens`: of max_tokens.
+void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, int64_t least_tokens,
+                         ChatRequest* request);
 
 // Brings the parts of the users' turns into the order of a model with OCELLUS_NUMBERS_PLAIN, as arrange_parts does.
 void arrange_turns(ChatRequest* request);

@@ -71,8 +71,10 @@ EmbeddingInput parse_input(const ServeContext& context, const RequestJson& value
         value.is_object() ? parse_part(value, param, cut, unknown) : ChatPart{.text = expect_string(value, param)};
     if (!part.frames.empty()) throw RequestError(400, part.param + ": a video has no embedding.", part.param);
     if (!part.key.empty()) throw RequestError(400, part.param + " must be a data URL.", part.param);
+    if (part.is_image) check_sees(context, part.param);
     if (part.is_image && context.options.images == 0) {
-      throw RequestError(400, "This server takes no pictures.", part.param, "unsupported_value");
+      throw RequestError(400, "This server takes no pictures: start it with --images 1.", part.param,
+                         "unsupported_value");
     }
     input.picture = part.picture;
     if (!part.is_image) input.tokens = tokenize(context.model, part.text, OCELLUS_TEXT_START, param);
@@ -182,7 +184,7 @@ void read_embeddings(const ServeContext& context, const HttpRequest& /*head*/, C
   const RequestJson* model = find_field(body, "model");
   if (model != nullptr) request->model = expect_string(*model, "model");
   check_model(context, request->model);
-  if (request->model.empty()) request->model = context.options.names[0];
+  if (request->model.empty()) request->model = context.options.names.listed[0];
   FieldNames unknown;
   check_fields(
       body, "",

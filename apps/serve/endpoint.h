@@ -38,11 +38,16 @@ void read_file_upload(const ServeContext& context, const HttpRequest& head, Chat
 void read_file_question(const ServeContext& context, const HttpRequest& head, ChatJob* job);
 
 // Checks, for endpoints. All throw a RequestError.
+RequestError no_such_model(const std::string& name, const ServedNames& names);
 // An empty name is the only model.
 void check_model(const ServeContext& context, const std::string& name);
+// More tokens than a conversation has room for are no limit.
+void bound_answer(const ServeContext& context, ChatRequest* request);
 void check_choices(const ServeContext& context, const ChatRequest& request);
 void check_biases(const ServeContext& context, const ChatRequest& request);
 void check_logprobs(const ChatRequest& request);
+// Refuses a picture of a model without a vision part.
+void check_sees(const ServeContext& context, const std::string& param);
 // Names the first picture that is one too many.
 void check_images(const ServeContext& context, const ChatRequest& request);
 

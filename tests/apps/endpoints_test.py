@@ -77,7 +77,7 @@ class Completions(EndpointTest):
                             ({"prompt": [10**9]}, "prompt"), ({"prompt": [2**64]}, "prompt"), ({"prompt": [1.5]}, "prompt"),
                             ({"prompt": ["x"] * 65}, "prompt"), ({"prompt": "x", "suffix": "y"}, "suffix"),
                             ({"prompt": "x", "best_of": 3}, "best_of"), ({"prompt": "x", "n": 9}, "n"),
-                            ({"prompt": "x", "echo": "yes"}, "echo"), ({"prompt": "x", "max_tokens": 0}, "max_tokens")]:
+                            ({"prompt": "x", "echo": "yes"}, "echo"), ({"prompt": "x", "max_tokens": -2}, "max_tokens")]:
             with self.subTest(body=body):
                 self.assert_refused_field(self.path, body, param)
         self.assert_refused_field(self.path, {"prompt": "word " * 3000}, "prompt", "context_length_exceeded")
