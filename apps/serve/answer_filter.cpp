@@ -49,11 +49,11 @@ size_t AnswerFilter::stop_beginning() const {
 }
 
 std::string AnswerFilter::trim(std::string text) {
-  if (!trims_) return text;
+  if (trims_ == Trims::kNothing) return text;
   spaces_ += text;
   const size_t end = spaces_.find_last_not_of(kWhiteSpace);
   if (end == std::string::npos) return "";
-  const size_t begin = has_shown_ ? 0 : spaces_.find_first_not_of(kWhiteSpace);
+  const size_t begin = has_shown_ || trims_ == Trims::kEnd ? 0 : spaces_.find_first_not_of(kWhiteSpace);
   has_shown_ = true;
   std::string shown = spaces_.substr(begin, end + 1 - begin);
   spaces_.erase(0, end + 1);

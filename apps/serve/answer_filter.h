@@ -10,8 +10,10 @@ namespace ocellus::app {
 
 class AnswerFilter {
  public:
-  // `trims`: removes white space at both ends. `shows_stop`: the text ends with the stop string.
-  explicit AnswerFilter(std::vector<std::string> stops, bool trims = true, bool shows_stop = false)
+  enum class Trims : char { kNothing, kEnd, kEnds };
+
+  // `trims`: where it removes white space. `shows_stop`: the text ends with the stop string.
+  explicit AnswerFilter(std::vector<std::string> stops, Trims trims = Trims::kEnds, bool shows_stop = false)
       : stops_(std::move(stops)), trims_(trims), shows_stop_(shows_stop) {}
 
   // Returns the text that can be shown now; a possible beginning of a stop string and trailing white space are held
@@ -28,7 +30,8 @@ class AnswerFilter {
   size_t stop_beginning() const;
 
   std::vector<std::string> stops_;
-  bool trims_, shows_stop_;
+  Trims trims_;
+  bool shows_stop_;
   std::string unmatched_;  // possible beginning of a stop string
   std::string spaces_;     // possibly trailing
   bool is_stopped_ = false;

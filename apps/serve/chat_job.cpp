@@ -27,12 +27,19 @@ void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
                    .has_logprobs = request.top_logprobs.has_value()});
 }
 
-// White space at the ends of a completion belongs to the text that goes on, that of a form to the form.
+// White space at the ends of a completion belongs to the text that goes on, that of a form to the form; that before the
+// rest of a message to the message.
 void ChatJob::begin_answer(const ServeOptions& options) {
   asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
   calls = CallReader(&request.tools);
   const bool is_free = !request.form || !request.tools.tools.empty();  // calls are taken out of it
-  filter = AnswerFilter(request.stops, request.prompts.empty() && is_free, request.shows_stop);
+  using Trims = AnswerFilter::Trims;
+  const bool trims = request.prompts.empty() && is_free;
+  filter = AnswerFilter(request.stops,
+                        !trims              ? Trims::kNothing
+                        : request.continues ? Trims::kEnd
+                                            : Trims::kEnds,
+                        request.shows_stop);
   thought = AnswerFilter({});
   answer_tokens = written_tokens = 0;
   last_token_ns = 0;

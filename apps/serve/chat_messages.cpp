@@ -148,8 +148,19 @@ std::vector<ChatPart> parse_content(const RequestJson& message, const std::strin
 
 std::string join_texts(const std::vector<ChatPart>& parts) {
   std::string text;
-  for (const ChatPart& part : parts) text += (text.empty() ? "" : "\n") + part.text;
+  for (const ChatPart& part : parts) {
+    if (!part.is_image) text += (text.empty() ? "" : "\n") + part.text;
+  }
   return text;
+}
+
+// Adds a part; texts that touch are one.
+void add_part(ChatPart part, std::vector<ChatPart>* parts) {
+  if (!part.is_image && !parts->empty() && !parts->back().is_image) {
+    parts->back().text += part.text;
+  } else {
+    parts->push_back(std::move(part));
+  }
 }
 
 // Thoughts of earlier answers, which chat templates leave out.
@@ -179,12 +190,12 @@ class ConversationReader {
     FieldNames* const unknown = &request_->unknown_fields;
     check_fields(message, param, message_rules(role), unknown);
     if (role == "user") return add_user(parse_content(message, param, cut_, unknown), param);
+    if (role == "tool") return add_result(parse_content(message, param, cut_, unknown), message, param);
     // An assistant message that called a tool, or refused, has no content.
     const bool is_silent = role == "assistant" && find_field(message, "content") == nullptr;
     std::vector<ChatPart> parts;
     if (!is_silent) parts = parse_content(message, param, /*cut=*/nullptr, unknown);
     if (role == "assistant") return add_answer(std::move(parts), message, param);
-    if (role == "tool") return add_result(join_texts(parts), message, param);
     if (role != "system" && role != "developer") {
       throw RequestError(400, param + ".role must be system, developer, user, assistant or tool.", param + ".role");
     }
@@ -203,6 +214,7 @@ class ConversationReader {
                                ? is_answer && (opens == nullptr || !expect_bool(*opens, "add_generation_prompt"))
                                : expect_bool(*goes_on, "continue_final_message");
     request_->turns.back().goes_on = continues || is_open;
+    request_->continues = continues && is_answer;
     request_->opens_answer = opens == nullptr || expect_bool(*opens, "add_generation_prompt");
     if (goes_on != nullptr && opens != nullptr && continues && request_->opens_answer) {
       throw RequestError(400, "continue_final_message and add_generation_prompt exclude each other.",
@@ -249,9 +261,6 @@ class ConversationReader {
   }
 
   void add_system(std::vector<ChatPart> parts, const std::string& param) {
-    if (form_.is_plain && last_ != Last::kNothing) {
-      throw RequestError(400, "A system message must come before all others.", param + ".role");
-    }
     add_texts(std::move(parts), &begin_turn(OCELLUS_ROLE_SYSTEM, param));
     if (last_ != Last::kNothing) last_ = Last::kUser;
   }
@@ -264,14 +273,12 @@ class ConversationReader {
 
   // An answer after results in the model's own turn goes on in it, and calls follow the text of their message.
   void add_answer(std::vector<ChatPart> parts, const RequestJson& message, const std::string& param) {
-    if (form_.is_plain && last_ == Last::kNothing) {
-      throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");
-    }
     const bool stays = last_ == Last::kResult && form_.syntax.keeps_turn;
     ChatTurn& turn = stays ? request_->turns.back() : begin_turn(OCELLUS_ROLE_ASSISTANT, param);
     if (stays) {
       std::string more = join_texts(parts);
-      turn.parts.back().text += form_.cuts_thoughts ? without_thoughts(std::move(more)) : more;
+      if (form_.cuts_thoughts) more = without_thoughts(std::move(more));
+      add_part({.text = std::move(more), .param = param + ".content"}, &turn.parts);
     } else {
       add_texts(std::move(parts), &turn);
     }
@@ -280,7 +287,7 @@ class ConversationReader {
     if (calls == nullptr) return;
     calls_ = parse_calls(*calls, param + ".tool_calls", &request_->unknown_fields);
     if (!calls_.empty()) begin_shown();
-    if (turn.parts.empty()) turn.parts.push_back({.param = param + ".tool_calls"});
+    add_part({.param = param + ".tool_calls"}, &turn.parts);
     std::string& text = turn.parts.back().text;
     for (const EarlierCall& one : calls_) {
       if (!text.empty()) text += form_.syntax.call_gap;
@@ -289,22 +296,39 @@ class ConversationReader {
   }
 
   // Consecutive results are one message of the user, or stand in the model's own.
-  void add_result(const std::string& text, const RequestJson& message, const std::string& param) {
+  void add_result(std::vector<ChatPart> parts, const RequestJson& message, const std::string& param) {
     if (last_ != Last::kAnswer && last_ != Last::kResult) {
       throw RequestError(400, "A tool message must follow an assistant's calls.", param + ".role");
     }
-    const std::string shown = form_.syntax.show_result(name_of_tool(message), text);
+    std::vector<ChatPart> shown = show_result(std::move(parts), name_of_tool(message), param + ".content");
     if (form_.syntax.keeps_turn) {
       begin_shown();
-      ChatTurn& turn = request_->turns.back();
-      if (turn.parts.empty()) turn.parts.push_back({.param = param + ".content"});
-      turn.parts.back().text += shown;
     } else if (last_ == Last::kResult) {
-      request_->turns.back().parts.back().text += "\n" + shown;
+      shown.front().text.insert(0, "\n");
     } else {
-      add_user({{.text = shown, .is_quoted = true, .param = param + ".content"}}, param);
+      add_user({}, param);
     }
+    for (ChatPart& part : shown) add_part(std::move(part), &request_->turns.back().parts);
     last_ = Last::kResult;
+  }
+
+  // A result with its pictures where the chat template has them.
+  std::vector<ChatPart> show_result(std::vector<ChatPart> parts, const std::string& tool, const std::string& param) {
+    const ToolSyntax& syntax = form_.syntax;
+    const auto quoted = [&param](std::string text) {
+      return ChatPart{.text = std::move(text), .is_quoted = true, .param = param};
+    };
+    const bool is_text = std::none_of(parts.begin(), parts.end(), [](const ChatPart& part) { return part.is_image; });
+    const bool stand_inside = !is_text && !syntax.result_begin.empty();
+    std::vector<ChatPart> shown;
+    shown.push_back(
+        quoted(stand_inside ? std::string(syntax.result_begin) : syntax.show_result(tool, join_texts(parts))));
+    for (ChatPart& part : parts) {
+      if (!part.is_image && !stand_inside) continue;
+      add_part(part.is_image ? std::move(part) : quoted(std::move(part.text)), &shown);
+    }
+    if (stand_inside) add_part(quoted(std::string(syntax.result_end)), &shown);
+    return shown;
   }
 
   // The tool whose result a message is, by the call's identifier, or by the name that the message states.

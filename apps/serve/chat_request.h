@@ -57,6 +57,7 @@ struct ChatRequest {
   std::string model;  // empty: the only one
   std::vector<ChatTurn> turns;
   bool opens_answer = true;        // after the last turn, unless it goes on
+  bool continues = false;          // the answer is the rest of the last message's
   bool numbers_several = false;    // pictures have numbers in a turn with several
   bool numbers_images = false;     // the pictures have numbers, see OCELLUS_IMAGE_NUMBERED
   std::vector<RawPrompt> prompts;  // in place of the turns
