@@ -45,9 +45,10 @@ struct ServeCommand {
 
 constexpr char kGroup[] = "Server";
 constexpr char kServeHelp[] =
-    "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), "
-    "/v1/completions "
-    "texts or tokens that go on, /v1/embeddings texts and pictures, /tokenize and /detokenize texts and tokens (the "
+    "POST /v1/chat/completions and /v1/responses take messages with text and pictures (JPEG, PNG or WebP, as data "
+    "URLs), "
+    "/v1/completions texts or tokens that go on, /v1/embeddings texts and pictures, /tokenize and /detokenize texts "
+    "and tokens (the "
     "last two as in llama.cpp's server). GET /v1/models lists the model, GET /healthz and /metrics (Prometheus) report "
     "its state. Paths are also found without /v1. Ctrl-C ends it.\n"
     "An answer ends where its conversation has no more room (--text-tokens), with finish_reason length: max_tokens -1, "

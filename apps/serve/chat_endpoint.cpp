@@ -113,6 +113,8 @@ void check_videos(const ServeContext& context, const ChatRequest& request) {
                      "messages", "context_length_exceeded");
 }
 
+}  // namespace
+
 PromptForm prompt_form(const ServeOptions& options) {
   PromptForm form(tool_syntax(options.calls_tools));
   form.is_plain = options.image_numbers == OCELLUS_NUMBERS_PLAIN;
@@ -121,11 +123,13 @@ PromptForm prompt_form(const ServeOptions& options) {
   return form;
 }
 
-}  // namespace
-
 void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
+  job->request = parse_chat_request(&job->body.bytes, context.options.params, prompt_form(context.options));
+  begin_chat(context, ReplyForm::kChat, job);
+}
+
+void begin_chat(const ServeContext& context, ReplyForm form, ChatJob* job) {
   ChatRequest& request = job->request;
-  request = parse_chat_request(&job->body.bytes, context.options.params, prompt_form(context.options));
   request.numbers_several = context.options.image_numbers == OCELLUS_NUMBERS_SEVERAL;
   check_request(context, &request);
   context.files.fill_in(&request, job->user, context.options.images);
@@ -135,7 +139,7 @@ void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob
   check_images(context, request);
   if (context.options.image_numbers == OCELLUS_NUMBERS_PLAIN) arrange_turns(&request);
   job->reply.note_retrieved(request.retrieved);
-  job->begin_answers(context, ReplyForm::kChat);
+  job->begin_answers(context, form);
 }
 
 }  // namespace ocellus::app

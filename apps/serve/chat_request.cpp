@@ -128,6 +128,12 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"use_beam_search"},
                                       {"prompt_logprobs"},
                                       {"truncate_prompt_tokens"},
+                                      {"truncation", "", R"(["disabled"])"},
+                                      {"previous_response_id", "input, with the items of earlier turns"},
+                                      {"conversation", "input, with the items of earlier turns"},
+                                      {"background"},
+                                      {"context_management"},
+                                      {"moderation"},
                                       {"n_probs", "top_logprobs"},
                                       {"chat_template"},
                                       {"add_generation_prompt", "", "[true]"},
@@ -199,12 +205,27 @@ void read_thinking(const RequestJson& thinking, const std::string& at, ChatReque
   read_thinks(name != "disabled", request);
 }
 
+}  // namespace
+
 void read_effort(const RequestJson& value, const std::string& at, ChatRequest* request) {
   const std::string effort = expect_string(value, at);
   if (effort == "none") return read_thinks(false, request);
   if (effort == "medium" || effort == "default" || effort == "auto") return;  // as the server was started
   throw unsupported_field(at, "thinking_token_budget");
 }
+
+std::optional<int64_t> parse_limit(const RequestJson& body, const std::string& name, int64_t least) {
+  const RequestJson* value = find_field(body, name);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<int64_t> limit = whole_number(*value);
+  if (!limit || (*limit < least && *limit != -1)) {
+    throw RequestError(400, name + " must be a whole number from " + std::to_string(least) + ", or -1 for no limit.",
+                       name);
+  }
+  return *limit == -1 ? kMaxTokens : std::min(*limit, kMaxTokens);
+}
+
+namespace {
 
 // If, and how long, the model thinks before its answer, in the words of other servers.
 void parse_thinking(const RequestJson& object, const std::string& before, ChatRequest* request) {
@@ -228,18 +249,6 @@ void parse_template_options(const RequestJson& body, ChatRequest* request) {
   check_fields(*options, at, {.known = kTemplateFields, .refused = kUnservedTemplate}, &request->unknown_fields);
   parse_thinking(*options, at + ".", request);
   request->numbers_images = bool_field(*options, "add_vision_id", at + ".");
-}
-
-// The limit of an answer; -1 and more than a conversation has room for: no other limit than that.
-std::optional<int64_t> parse_limit(const RequestJson& body, const std::string& name, int64_t least) {
-  const RequestJson* value = find_field(body, name);
-  if (value == nullptr) return std::nullopt;
-  const std::optional<int64_t> limit = whole_number(*value);
-  if (!limit || (*limit < least && *limit != -1)) {
-    throw RequestError(400, name + " must be a whole number from " + std::to_string(least) + ", or -1 for no limit.",
-                       name);
-  }
-  return *limit == -1 ? kMaxTokens : std::min(*limit, kMaxTokens);
 }
 
 void parse_sampling(const RequestJson& body, int64_t least_tokens, ocellus_generate_params* params) {
@@ -335,7 +344,7 @@ int64_t ChatRequest::frame_count() const {
 }
 
 int64_t ChatRequest::text_bytes() const {
-  int64_t bytes = form ? std::ssize(form->text) : 0;
+  int64_t bytes = std::ssize(echoed) + (form ? std::ssize(form->text) : 0);
   for (const std::string& text : scored) bytes += std::ssize(text);
   for (const ChatTurn& turn : turns) {
     for (const ChatPart& part : turn.parts) bytes += std::ssize(part.text);
@@ -346,19 +355,17 @@ int64_t ChatRequest::text_bytes() const {
   return bytes;
 }
 
-void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, int64_t least_tokens,
-                         ChatRequest* request) {
+void parse_answer_fields(const RequestJson& body, const AnswerFields& fields, ChatRequest* request) {
   check_fields(body, "",
                {.known = kAnswerFields,
-                .also = own,
+                .also = fields.own,
                 .refused = kUnserved,
                 .media = "parts of the type image_url in messages[].content"},
                &request->unknown_fields);
   if (const RequestJson* model = find_field(body, "model")) request->model = expect_string(*model, "model");
-  const RequestJson* user = find_field(body, "user");
-  if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
+  if (const RequestJson* user = find_field(body, "user"); user != nullptr && user->is_string()) request->user = *user;
   if (const auto choices = integer_field(body, "n", 1, kMaxChoices)) request->choices = static_cast<int32_t>(*choices);
-  parse_sampling(body, least_tokens, &request->params);
+  parse_sampling(body, fields.least_tokens, &request->params);
   read_thought_budget(body, "thinking_token_budget", request);  // as in vLLM
   parse_thinking(body, "", request);
   parse_template_options(body, request);
@@ -366,7 +373,7 @@ void parse_answer_fields(const RequestJson& body, std::span<const std::string_vi
   parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);
-  request->form = parse_answer_form(body, &request->unknown_fields);
+  request->form = parse_answer_form(body, &request->unknown_fields, fields.is_flat);
 }
 
 namespace {
@@ -381,8 +388,10 @@ ChatPart& system_text(const PromptForm& form, ChatRequest* request) {
   return turns.front().parts.back();
 }
 
-void parse_called_tools(const RequestJson& body, const PromptForm& form, ChatRequest* request) {
-  request->tools = parse_tools(body, form.syntax, &request->unknown_fields);
+}  // namespace
+
+void parse_called_tools(const RequestJson& body, const PromptForm& form, bool is_flat, ChatRequest* request) {
+  request->tools = parse_tools(body, form.syntax, &request->unknown_fields, is_flat);
   if (request->tools.choice == ToolChoice::kNone) return;
   std::string& system = system_text(form, request).text;
   if (!system.empty()) system += form.syntax.system_gap;
@@ -397,6 +406,8 @@ void parse_called_tools(const RequestJson& body, const PromptForm& form, ChatReq
   }
   request->form = std::move(calls);
 }
+
+namespace {
 
 void parse_top_logprobs(const RequestJson& body, ChatRequest* request) {
   const auto top = integer_field(body, "top_logprobs", 0, OCELLUS_MOST_TOP_LOGPROBS);
@@ -424,7 +435,8 @@ void parse_scored(const RequestJson& body, ChatRequest* request) {
 
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form) {
   constexpr std::string_view kParts[] = {"messages", "content"};
-  CutText cut = cut_picture_urls(body, kParts);
+  const PicturePlace places[] = {kParts};
+  CutText cut = cut_picture_urls(body, places);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
@@ -436,9 +448,9 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
                                        "score_choices",
                                        "continue_final_message",
                                        "add_generation_prompt"};
-  parse_answer_fields(json, kOwn, /*least_tokens=*/1, &request);
+  parse_answer_fields(json, {.own = kOwn}, &request);
   parse_messages(json, form, &cut, &request);
-  parse_called_tools(json, form, &request);
+  parse_called_tools(json, form, /*is_flat=*/false, &request);
   parse_top_logprobs(json, &request);
   parse_scored(json, &request);
   return request;

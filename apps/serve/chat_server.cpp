@@ -28,6 +28,9 @@ Json model_json(const std::string& name, std::time_t created) {
 
 const Endpoint kEndpoints[] = {
     {"POST", "/v1/chat/completions", read_chat, /*is_counted=*/true},
+    {"POST", "/v1/responses", read_response, true},
+    {"GET", "/v1/responses/*", read_kept_response, false},
+    {"DELETE", "/v1/responses/*", read_kept_response, false},
     {"POST", "/v1/completions", read_completion, true},
     {"POST", "/v1/embeddings", read_embeddings, true},
     {"POST", "/tokenize", read_tokenize, false},

@@ -19,6 +19,7 @@ RawPrompt parse_prompt(const ocellus_model* model, const RequestJson& value, uin
     prompt.tokens = tokenize(model, prompt.text, flags, param);
   }
   if (prompt.tokens.empty()) throw RequestError(400, param + " is empty.", param);
+  prompt.first = token_text(model, prompt.tokens.front());
   return prompt;
 }
 
@@ -34,6 +35,30 @@ std::vector<RawPrompt> parse_prompts(const ocellus_model* model, const RequestJs
     prompts.push_back(parse_prompt(model, one, flags, "prompt[" + std::to_string(prompts.size()) + "]"));
   }
   return prompts;
+}
+
+// Tokens of a scored prompt are said one by one, so there is room for all before the first.
+void check_scored(const ServeContext& context, const ChatRequest& request) {
+  if (!request.scores_prompt()) return;
+  if (request.stream)
+    throw RequestError(400, "echo with logprobs does not go with stream.", "echo", "unsupported_value");
+  int64_t most = 0;
+  for (const RawPrompt& prompt : request.prompts) {
+    const int64_t tokens = std::ssize(prompt.tokens);
+    most += tokens;
+    if (tokens <= context.options.text_tokens) continue;
+    throw RequestError(400,
+                       "A prompt has " + std::to_string(tokens) + " tokens, and memory is planned for " +
+                           std::to_string(context.options.text_tokens) + ": start the server with --text-tokens " +
+                           std::to_string(tokens) + ".",
+                       "prompt", "context_length_exceeded");
+  }
+  if (most * request.choices * (1 + *request.top_logprobs) > kMaxLogprobs) {
+    throw RequestError(400,
+                       "The prompts have " + std::to_string(most) + " tokens; the answer can have " +
+                           std::to_string(kMaxLogprobs) + " log-probabilities: send fewer prompts at once.",
+                       "prompt", "unsupported_value");
+  }
 }
 
 void check_best_of(const RequestJson& body, const ChatRequest& request) {
@@ -52,7 +77,7 @@ void read_completion(const ServeContext& context, const HttpRequest& /*head*/, C
   request.params = context.options.params;
   request.params.max_thought_tokens = 0;
   constexpr std::string_view kOwn[] = {"prompt", "echo", "best_of", "add_special_tokens"};
-  parse_answer_fields(body, kOwn, /*least_tokens=*/0, &request);
+  parse_answer_fields(body, {.own = kOwn, .least_tokens = 0}, &request);
   check_model(context, request.model);
   bound_answer(context, &request);
   check_choices(context, request);
@@ -69,6 +94,9 @@ void read_completion(const ServeContext& context, const HttpRequest& /*head*/, C
     request.top_logprobs = static_cast<int32_t>(*top);
   }
   check_logprobs(request);
+  check_scored(context, request);
+  // Evaluations leave the last log-probability out: there is one also where the model would end.
+  if (request.scores_prompt() && request.params.max_tokens == 1) request.params.ignore_end = 1;
   if (!job->body.recount(request.text_bytes())) throw overloaded_error();
   job->begin_answers(context, ReplyForm::kCompletion);
 }

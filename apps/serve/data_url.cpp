@@ -115,7 +115,7 @@ class JsonPlace {
   }
   // True in `where`, in its member image_url or video_url, or in the url of one of these; lists between them do not
   // count.
-  bool is_picture(std::span<const std::string_view> where) const {
+  bool is_picture(PicturePlace where) const {
     std::vector<std::string_view> names;
     for (const Open& one : open_) {
       if (one.is_object) names.push_back(one.name);
@@ -136,7 +136,7 @@ class JsonPlace {
 
 }  // namespace
 
-CutText cut_picture_urls(std::string* text, std::span<const std::string_view> where) {
+CutText cut_picture_urls(std::string* text, std::span<const PicturePlace> places) {
   check_json_size(*text);
   CutText cut;
   const std::string_view all = *text;
@@ -155,7 +155,9 @@ CutText cut_picture_urls(std::string* text, std::span<const std::string_view> wh
     const size_t begin = ++i;
     for (; i < all.size() && all[i] != '"'; ++i) i += all[i] == '\\' ? 1 : 0;
     if (i >= all.size()) break;
-    if (!place.pass_string(all.substr(begin, i - begin)) || !place.is_picture(where)) continue;
+    const bool is_value = place.pass_string(all.substr(begin, i - begin));
+    const auto is_here = [&place](PicturePlace where) { return place.is_picture(where); };
+    if (!is_value || std::none_of(places.begin(), places.end(), is_here)) continue;
     keep_until(begin);
     cut.json += cut_mark(cut.strings.size());
     cut.strings.emplace_back(text->data() + begin, i - begin);

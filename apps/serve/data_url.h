@@ -22,10 +22,11 @@ struct CutText {
   std::string json;                      // with a mark in place of every string cut out
   std::vector<std::span<char>> strings;  // these, in the whole text
 };
+using PicturePlace = std::span<const std::string_view>;
 // Cuts strings where parts of messages have pictures and nowhere else: no mark gets into a text, a schema or a tool.
-// `where`: the members in which parts stand, as {"messages", "content"}. Throws a RequestError for what
+// `places`: the members in which parts stand, as {"messages", "content"}. Throws a RequestError for what
 // parse_request_json would refuse by its size.
-CutText cut_picture_urls(std::string* text, std::span<const std::string_view> where);
+CutText cut_picture_urls(std::string* text, std::span<const PicturePlace> places);
 
 // Returns the string that `mark` stands for; nullopt if it is no mark. Each can be taken once; it is empty afterwards.
 std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view mark);

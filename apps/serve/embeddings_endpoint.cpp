@@ -179,7 +179,8 @@ void read_embeddings(const ServeContext& context, const HttpRequest& /*head*/, C
   const auto request = std::make_shared<EmbeddingRequest>();
   request->body = std::move(job->body);
   constexpr std::string_view kParts[] = {"input"};
-  CutText cut = cut_picture_urls(&request->body.bytes, kParts);
+  const PicturePlace places[] = {kParts};
+  CutText cut = cut_picture_urls(&request->body.bytes, places);
   const RequestJson body = parse_request_json(std::exchange(cut.json, {}));
   const RequestJson* model = find_field(body, "model");
   if (model != nullptr) request->model = expect_string(*model, "model");
