@@ -40,8 +40,6 @@ std::vector<RawPrompt> parse_prompts(const ocellus_model* model, const RequestJs
 // Tokens of a scored prompt are said one by one, so there is room for all before the first.
 void check_scored(const ServeContext& context, const ChatRequest& request) {
   if (!request.scores_prompt()) return;
-  if (request.stream)
-    throw RequestError(400, "echo with logprobs does not go with stream.", "echo", "unsupported_value");
   int64_t most = 0;
   for (const RawPrompt& prompt : request.prompts) {
     const int64_t tokens = std::ssize(prompt.tokens);
