@@ -8,6 +8,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
@@ -29,6 +30,8 @@ struct ServeCommand {
   std::string token_file;
   std::string key_file;
   std::vector<std::string> cors_origins;
+  std::vector<std::string> aliases;
+  bool any_model = false;
   bool strict = false;
   bool forgets = false;
   int32_t retrievals = 0;
@@ -42,11 +45,14 @@ struct ServeCommand {
 
 constexpr char kGroup[] = "Server";
 constexpr char kServeHelp[] =
-    "POST /v1/chat/completions takes messages with text and pictures (JPEG, PNG or WebP, as data URLs), "
-    "/v1/completions "
-    "texts or tokens that go on, /v1/embeddings texts and pictures, /tokenize and /detokenize texts and tokens (the "
+    "POST /v1/chat/completions and /v1/responses take messages with text and pictures (JPEG, PNG or WebP, as data "
+    "URLs), "
+    "/v1/completions texts or tokens that go on, /v1/embeddings texts and pictures, /tokenize and /detokenize texts "
+    "and tokens (the "
     "last two as in llama.cpp's server). GET /v1/models lists the model, GET /healthz and /metrics (Prometheus) report "
-    "its state. Ctrl-C ends it.\n"
+    "its state. Paths are also found without /v1. Ctrl-C ends it.\n"
+    "An answer ends where its conversation has no more room (--text-tokens), with finish_reason length: max_tokens -1, "
+    "or above that, is no other limit.\n"
     "A session goes on from what it has read where a user's next prompt begins in the same way, up to its last picture "
     "or the beginning of its last turn; cached_tokens counts that. With --batch-invariant answers are the same, bit by "
     "bit, as if it had read all of it, and prompts are read picture by picture and turn by turn. Not with --kv-bits "
@@ -84,14 +90,25 @@ constexpr int64_t kAllBodyBytes = int64_t{64} << 20;
 constexpr int64_t kStreamBytes = int64_t{256} << 10;
 constexpr int32_t kConnections = 128;
 
-// Names of the model: its own, restricted to characters of a path and a header, then a generic one.
-std::vector<std::string> model_names(const Model& model) {
+// Names of the model: those of --alias, else its own, restricted to characters of a path and a header; both and a
+// generic one are taken.
+ServedNames served_names(const ServeCommand& command, const Model& model) {
   std::string name = model.facts.name;
   std::replace_if(
       name.begin(), name.end(),
       [](unsigned char c) { return c >= 128 || (std::isalnum(c) == 0 && c != '-' && c != '_' && c != '.'); }, '-');
   if (name.empty()) name = "model";
-  return {name, "ocellus"};
+  if (command.aliases.empty()) return {.listed = {name}, .others = {"ocellus"}, .any = command.any_model};
+  return {.listed = command.aliases, .others = {name, "ocellus"}, .any = command.any_model};
+}
+
+void check_aliases(const std::vector<std::string>& aliases) {
+  constexpr size_t kMaxBytes = 200;
+  for (const std::string& name : aliases) {
+    const bool is_plain = std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 127; });
+    if (name.empty() || name.size() > kMaxBytes || !is_plain)
+      throw Failure(kExitUsage, "--alias " + shorten(name) + ": give 1 to 200 ASCII characters without spaces.");
+  }
 }
 
 // With keys every request has an owner of its own.
@@ -152,8 +169,10 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.deadline_s = command.deadline_s;
   options.cache_bytes = std::max<int64_t>(
       running.plan.kv_bytes_per_session * running.limits.max_sessions + running.plan.kv_bytes_shared, 1);
-  options.names = model_names(model);
+  options.names = served_names(command, model);
   options.fingerprint = make_fingerprint(model, running.limits);
+  options.sees = model.facts.has_vision != 0;
+  options.text_tokens = running.limits.max_text_tokens;
   options.images = running.limits.max_images - command.retrievals;
   options.retrievals = command.retrievals;
   options.form = find_retrieval_form(model.facts.chat_template, command.retrieve_pattern);
@@ -180,6 +199,8 @@ int run_serve(ServeCommand command) {
   http.token = command.token_file.empty() ? command.token : read_token_file(command.token_file);
   if (!command.key_file.empty()) http.keys = read_key_file(command.key_file);
   http.cors_origins = command.cors_origins;
+  http.prefix = "/v1";
+  check_aliases(command.aliases);
   http.body_bytes = kBodyBytes;
   http.all_body_bytes = kAllBodyBytes;
   http.stream_bytes = kStreamBytes;
@@ -264,6 +285,21 @@ void add_access_options(CLI::App* command, ServeCommand* options) {
       ->group(group);
 }
 
+// Adds the flags that say how strictly names are read.
+void add_name_options(CLI::App* command, ServeCommand* options) {
+  const std::string group = kGroup;
+  command
+      ->add_option("--alias", options->aliases,
+                   "Name of the model in requests and lists, in place of its own, which stays valid; may be repeated")
+      ->option_text("NAME")
+      ->allow_extra_args(false)
+      ->group(group);
+  command->add_flag("--any-model", options->any_model, "Take requests for a model of any name (default: 404)")
+      ->group(group);
+  command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_serve_command(CLI::App* program, Action* action) {
@@ -277,8 +313,7 @@ void add_serve_command(CLI::App* program, Action* action) {
       ->option_text("ADDRESS:PORT")
       ->group(group);
   add_access_options(command, options.get());
-  command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
-      ->group(group);
+  add_name_options(command, options.get());
   command
       ->add_option("--retrievals", options->retrievals,
                    "Maximum pictures of the user's that the model may ask for during an answer; planned (default: 0)")

@@ -141,6 +141,8 @@ struct HttpServer::State {
   Pending* begin(MHD_Connection* connection, const char* url, const char* method, const char* version);
   std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpConnection& connection, const Route** route);
   std::optional<HttpResponse> find_handler(const HttpRequest& request, const Route** route) const;
+  bool has_route(const std::string& path) const;
+  std::string find_path(std::string path) const;
   bool is_open(const std::string& path) const;
   MHD_Result take_body(MHD_Connection* connection, Pending* pending, std::string_view data);
   MHD_Result dispatch(MHD_Connection* connection, Pending* pending);
@@ -172,6 +174,16 @@ bool matches(const std::string& pattern, const std::string& path) {
 }
 
 }  // namespace
+
+bool HttpServer::State::has_route(const std::string& path) const {
+  return std::any_of(routes.begin(), routes.end(), [&path](const auto& route) { return matches(route.first, path); });
+}
+
+// The path that a client means: one that has a route, perhaps without the slash at its end, or with the prefix.
+std::string HttpServer::State::find_path(std::string path) const {
+  if (routes.count(path) == 0 && path.size() > 1 && path.back() == '/') path.pop_back();
+  return !has_route(path) && has_route(options.prefix + path) ? options.prefix + path : path;
+}
 
 bool HttpServer::State::is_open(const std::string& path) const {
   return std::any_of(open_paths.begin(), open_paths.end(),
@@ -228,7 +240,7 @@ Pending* HttpServer::State::begin(MHD_Connection* connection, const char* url, c
   (void)MHD_get_connection_values_n(connection, MHD_HEADER_KIND, add_field, &head.fields);
   HttpRequest& request = pending->request;
   request.method = method;
-  request.path = url;
+  request.path = find_path(url);
   request.address = client_address(connection);
   request.client =
       is_loopback_address(request.address) ? "connection " + std::to_string(client->number) : request.address;

@@ -76,6 +76,7 @@ struct HttpOptions {
                                       // which then sets a cookie, or as that cookie
   std::vector<HttpKey> keys;          // in place of a token: one or more for each user
   std::vector<std::string> cors_origins;  // other origins whose pages are allowed
+  std::string prefix;                     // paths are also found without it, as /models for /v1/models; may be empty
   int64_t body_bytes = 1 << 20;           // maximum size of a body; larger ones get 413 and are not kept
   int64_t stream_bytes = 1 << 20;         // maximum that waits for one client
   int64_t all_body_bytes = 64 << 20;      // maximum of all bodies that are being received or held by exchanges, and of
@@ -117,10 +118,11 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Registers a handler before start(). `path` is matched as a whole; one that ends in "/*" matches all below it. Other
-  // paths get 404, other methods of a known path 405; HEAD is answered as GET. Handlers run on the server's thread and
-  // must not block. With a token, requests without it get 401 before their handler runs, except under `open_path`.
-  // `body_bytes`: maximum body size of this path; 0: HttpOptions::body_bytes.
+  // Registers a handler before start(). `path` is matched as a whole, a slash at its end aside; one that ends in "/*"
+  // matches all below it. HttpRequest::path is then as it was registered. Other paths get 404, other methods of a known
+  // path 405; HEAD is answered as GET. Handlers run on the server's thread and must not block. With a token, requests
+  // without it get 401 before their handler runs, except under `open_path`. `body_bytes`: maximum body size of this
+  // path; 0: HttpOptions::body_bytes.
   void handle(const std::string& method, const std::string& path, HttpHandler handler, int64_t body_bytes = 0);
   void open_path(const std::string& path);
   // Throws a Failure if the address cannot be listened on.

@@ -1,4 +1,4 @@
-// AnswerFilter: the part of the model's text that the client sees: cut before a stop string, and usually without white
+// AnswerFilter: the part of the model's text that the client sees: cut at a stop string, and usually without white
 // space at both ends.
 #pragma once
 
@@ -10,8 +10,11 @@ namespace ocellus::app {
 
 class AnswerFilter {
  public:
-  // `trims`: removes white space at both ends.
-  explicit AnswerFilter(std::vector<std::string> stops, bool trims = true) : stops_(std::move(stops)), trims_(trims) {}
+  enum class Trims : char { kNothing, kEnd, kEnds };
+
+  // `trims`: where it removes white space. `shows_stop`: the text ends with the stop string.
+  explicit AnswerFilter(std::vector<std::string> stops, Trims trims = Trims::kEnds, bool shows_stop = false)
+      : stops_(std::move(stops)), trims_(trims), shows_stop_(shows_stop) {}
 
   // Returns the text that can be shown now; a possible beginning of a stop string and trailing white space are held
   // back.
@@ -23,11 +26,12 @@ class AnswerFilter {
 
  private:
   std::string trim(std::string text);
-  size_t find_stop() const;
+  size_t find_stop(std::string_view* stop) const;
   size_t stop_beginning() const;
 
   std::vector<std::string> stops_;
-  bool trims_;
+  Trims trims_;
+  bool shows_stop_;
   std::string unmatched_;  // possible beginning of a stop string
   std::string spaces_;     // possibly trailing
   bool is_stopped_ = false;

@@ -36,9 +36,20 @@ AnswerForm parse_wrapped_schema(const RequestJson& format, const std::string& at
   return schema_form(*schema, param);
 }
 
-std::optional<AnswerForm> parse_response_format(const RequestJson& format, FieldNames* unknown) {
-  const std::string at = "response_format";
+constexpr std::string_view kFlatSchemaFields[] = {"type", "schema", "name", "description", "strict"};
+
+// A schema in the format itself, as in /v1/responses.
+AnswerForm parse_flat_schema(const RequestJson& format, const std::string& at, FieldNames* unknown) {
+  check_fields(format, at, {.known = kFlatSchemaFields, .refused = kOtherTypes}, unknown);
+  const RequestJson* schema = find_field(format, "schema");
+  if (schema == nullptr) throw RequestError(400, at + ".schema is missing.", at + ".schema");
+  return schema_form(*schema, at + ".schema");
+}
+
+std::optional<AnswerForm> parse_response_format(const RequestJson& format, const std::string& at, bool is_flat,
+                                                FieldNames* unknown) {
   expect_object(format, at);
+  if (format.empty()) return std::nullopt;
   const RequestJson* type = find_field(format, "type");
   const std::string name = type == nullptr ? "" : expect_string(*type, at + ".type");
   const auto check = [&](std::span<const std::string_view> known) {
@@ -57,8 +68,20 @@ std::optional<AnswerForm> parse_response_format(const RequestJson& format, Field
   if (name != "json_schema") {
     throw RequestError(400, at + ".type must be text, json_object or json_schema.", at + ".type");
   }
+  if (is_flat) return parse_flat_schema(format, at, unknown);
   check(kSchemaFields);
   return parse_wrapped_schema(format, at + ".json_schema", unknown);
+}
+
+// The field of /v1/responses.
+std::optional<AnswerForm> parse_text_options(const RequestJson& text, FieldNames* unknown) {
+  constexpr std::string_view kKnown[] = {"format"};
+  constexpr RefusedField kRefused[] = {{"verbosity", "", R"(["medium"])"}, {"type", "@format.type"}};
+  expect_object(text, "text");
+  check_fields(text, "text", {.known = kKnown, .refused = kRefused}, unknown);
+  const RequestJson* format = find_field(text, "format");
+  if (format == nullptr) return std::nullopt;
+  return parse_response_format(*format, "text.format", /*is_flat=*/true, unknown);
 }
 
 // One of the given texts, as it is.
@@ -99,7 +122,7 @@ std::optional<AnswerForm> parse_structured_outputs(const RequestJson& outputs) {
 
 }  // namespace
 
-std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames* unknown) {
+std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames* unknown, bool is_flat) {
   std::optional<AnswerForm> form;
   const auto demand = [&](const char* name, auto parse) {
     const RequestJson* field = find_field(body, name);
@@ -112,7 +135,10 @@ std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames*
     }
     form = std::move(found);
   };
-  demand("response_format", [unknown](const RequestJson& format) { return parse_response_format(format, unknown); });
+  demand("response_format", [unknown](const RequestJson& format) {
+    return parse_response_format(format, "response_format", /*is_flat=*/false, unknown);
+  });
+  if (is_flat) demand("text", [unknown](const RequestJson& text) { return parse_text_options(text, unknown); });
   demand("structured_outputs", parse_structured_outputs);
   demand("grammar", [](const RequestJson& text) -> std::optional<AnswerForm> {
     const std::string grammar = expect_string(text, "grammar");

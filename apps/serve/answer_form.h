@@ -20,8 +20,9 @@ struct AnswerForm {
   std::vector<std::string> tools = {};
 };
 
-// Reads response_format, structured_outputs and grammar; nullopt: any text will do. Throws a RequestError, also where
-// two of them demand something. `unknown` takes the places of fields that they should not have.
-std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames* unknown);
+// Reads response_format (text, in /v1/responses), structured_outputs and grammar; nullopt: any text will do. Throws a
+// RequestError, also where two of them demand something. `unknown` takes the places of fields that they should not
+// have. `is_flat`: as in /v1/responses.
+std::optional<AnswerForm> parse_answer_form(const RequestJson& body, FieldNames* unknown, bool is_flat = false);
 
 }  // namespace ocellus::app

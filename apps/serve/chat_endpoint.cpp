@@ -10,8 +10,10 @@ namespace ocellus::app {
 namespace {
 
 // Checks limits that no single field shows.
-void check_request(const ServeContext& context, const ChatRequest& request) {
+void check_request(const ServeContext& context, ChatRequest* given) {
+  const ChatRequest& request = *given;
   check_model(context, request.model);
+  bound_answer(context, given);
   if (request.params.max_thought_tokens > 0 && !context.options.thinks) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
@@ -29,11 +31,22 @@ void check_request(const ServeContext& context, const ChatRequest& request) {
 
 }  // namespace
 
+RequestError no_such_model(const std::string& name, const ServedNames& names) {
+  return RequestError(404,
+                      "There is no model " + shorten(name) + "; this server has " + names.listed.front() +
+                          " (ocellus serve --any-model takes every name).",
+                      "model", "model_not_found");
+}
+
 void check_model(const ServeContext& context, const std::string& name) {
-  const std::vector<std::string>& names = context.options.names;
-  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
-  throw RequestError(404, "There is no model " + shorten(name) + "; this server has " + names[0] + ".", "model",
-                     "model_not_found");
+  if (!name.empty() && !context.options.names.has(name)) throw no_such_model(name, context.options.names);
+}
+
+void bound_answer(const ServeContext& context, ChatRequest* request) {
+  ocellus_generate_params& params = request->params;
+  params.max_tokens = std::min(params.max_tokens, context.options.text_tokens);
+  if (params.max_thought_tokens != kMaxTokens) return;
+  params.max_thought_tokens = context.options.thinks ? context.options.text_tokens : 0;
 }
 
 void check_choices(const ServeContext& context, const ChatRequest& request) {
@@ -65,12 +78,20 @@ void check_logprobs(const ChatRequest& request) {
                      "logprobs", "unsupported_value");
 }
 
+void check_sees(const ServeContext& context, const std::string& param) {
+  if (context.options.sees) return;
+  throw RequestError(400, "This model reads no pictures: it has no vision part (--mmproj).", param,
+                     "unsupported_value");
+}
+
 void check_images(const ServeContext& context, const ChatRequest& request) {
   const int32_t most = context.options.images;
   int64_t images = 0;
   for (const ChatTurn& turn : request.turns) {
     for (const ChatPart& part : turn.parts) {
-      if (!part.is_picture() || ++images <= most || most == 0) continue;
+      if (!part.is_image) continue;
+      check_sees(context, part.param);
+      if (!part.is_picture() || ++images <= most) continue;
       const std::string needed = std::to_string(request.image_count());
       throw RequestError(400,
                          "The request has " + needed + " pictures, and memory is planned for " + std::to_string(most) +
@@ -92,6 +113,8 @@ void check_videos(const ServeContext& context, const ChatRequest& request) {
                      "messages", "context_length_exceeded");
 }
 
+}  // namespace
+
 PromptForm prompt_form(const ServeOptions& options) {
   PromptForm form(tool_syntax(options.calls_tools));
   form.is_plain = options.image_numbers == OCELLUS_NUMBERS_PLAIN;
@@ -100,13 +123,15 @@ PromptForm prompt_form(const ServeOptions& options) {
   return form;
 }
 
-}  // namespace
-
 void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
+  job->request = parse_chat_request(&job->body.bytes, context.options.params, prompt_form(context.options));
+  begin_chat(context, ReplyForm::kChat, job);
+}
+
+void begin_chat(const ServeContext& context, ReplyForm form, ChatJob* job) {
   ChatRequest& request = job->request;
-  request = parse_chat_request(&job->body.bytes, context.options.params, prompt_form(context.options));
   request.numbers_several = context.options.image_numbers == OCELLUS_NUMBERS_SEVERAL;
-  check_request(context, request);
+  check_request(context, &request);
   context.files.fill_in(&request, job->user, context.options.images);
   check_videos(context, request);
   if (request.image_count() + request.frame_count() == 0) job->body.bytes = {};
@@ -114,7 +139,7 @@ void read_chat(const ServeContext& context, const HttpRequest& /*head*/, ChatJob
   check_images(context, request);
   if (context.options.image_numbers == OCELLUS_NUMBERS_PLAIN) arrange_turns(&request);
   job->reply.note_retrieved(request.retrieved);
-  job->begin_answers(context, ReplyForm::kChat);
+  job->begin_answers(context, form);
 }
 
 }  // namespace ocellus::app

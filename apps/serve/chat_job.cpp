@@ -20,26 +20,38 @@ ChatJob::ChatJob(std::shared_ptr<HttpExchange> given, const Endpoint& at, int64_
 void ChatJob::begin_answers(const ServeContext& context, ReplyForm form) {
   if (!request.user.empty() && !has_key) client = "user " + request.user;
   reply.set_style({.form = form,
-                   .model = request.model.empty() ? context.options.names[0] : request.model,
+                   .model = request.model.empty() ? context.options.names.listed[0] : request.model,
                    .fingerprint = context.options.fingerprint,
                    .stream = request.stream,
                    .include_usage = request.include_usage,
-                   .has_logprobs = request.top_logprobs.has_value()});
+                   .has_logprobs = request.top_logprobs.has_value(),
+                   .echoed = std::move(request.echoed)});
 }
 
-// White space at the ends of a completion belongs to the text that goes on, that of a form to the form.
+// White space at the ends of a completion belongs to the text that goes on, that of a form to the form; that before the
+// rest of a message to the message.
 void ChatJob::begin_answer(const ServeOptions& options) {
   asked = AskedRetrieval(options.form, request.prompts.empty() ? options.retrievals : 0);
   calls = CallReader(&request.tools);
   const bool is_free = !request.form || !request.tools.tools.empty();  // calls are taken out of it
-  filter = AnswerFilter(request.stops, request.prompts.empty() && is_free);
+  using Trims = AnswerFilter::Trims;
+  const bool trims = request.prompts.empty() && is_free;
+  filter = AnswerFilter(request.stops,
+                        !trims              ? Trims::kNothing
+                        : request.continues ? Trims::kEnd
+                                            : Trims::kEnds,
+                        request.shows_stop);
   thought = AnswerFilter({});
   answer_tokens = written_tokens = 0;
   last_token_ns = 0;
   if (!request.echo) return;
-  const std::string& prompt = request.prompts[prompt_index()].text;
-  (void)reply.add(prompt);
-  reply.skip_text(count_characters(prompt));
+  const RawPrompt& prompt = request.prompts[prompt_index()];
+  (void)reply.add(prompt.text);
+  if (!request.scores_prompt()) return reply.skip_text(count_characters(prompt.text));
+  scored_tokens = 1;
+  // A token that begins all texts is none of this one's.
+  if (!prompt.text.starts_with(prompt.first)) reply.skip_text(-count_characters(prompt.first));
+  reply.add_token({.text = prompt.first, .logprob = std::nullopt, .top = {}});
 }
 
 bool ChatJob::end_answer(const char* reason) {
@@ -114,6 +126,26 @@ ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
     params.top_logprobs = *request.top_logprobs;
   }
   return params;
+}
+
+ocellus_generate_params ChatJob::prompt_params(const ocellus_logit_bias* bias) {
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = 1;
+  params.ignore_end = 1;
+  params.max_thought_tokens = 0;
+  params.deadline_ns = deadline_ns;
+  params.logit_bias = bias;
+  params.logit_bias_count = 1;
+  params.on_token = receive_token;
+  params.token_user = this;
+  params.top_logprobs = *request.top_logprobs;
+  return params;
+}
+
+std::span<const int32_t> ChatJob::unscored() const {
+  if (!request.scores_prompt()) return {};
+  return std::span(request.prompts[prompt_index()].tokens).subspan(scored_tokens);
 }
 
 double ChatJob::age_s() const { return static_cast<double>(monotonic_ns() - arrived_ns) / 1e9; }

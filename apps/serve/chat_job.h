@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "apps/serve/answer_filter.h"
@@ -41,6 +42,10 @@ struct ChatJob {
                            int32_t top_count) noexcept;
   // Returns the parameters of a call; `slice_tokens`: its maximum.
   ocellus_generate_params params(int32_t slice_tokens);
+  // Returns the parameters with which the model says one token of the prompt, which `bias` chooses.
+  ocellus_generate_params prompt_params(const ocellus_logit_bias* bias);
+  // Returns the tokens of the prompt that are still to be said.
+  std::span<const int32_t> unscored() const;
   // True if the answer, not counting its thought, has the maximum of tokens.
   bool has_all_tokens() const { return tokens_left() <= 0; }
   double age_s() const;
@@ -68,6 +73,7 @@ struct ChatJob {
   int32_t answer_tokens = 0;   // in usage, without thought and marks
   int32_t written_tokens = 0;  // all tokens of this answer
   bool is_answering = false;   // the prompt of this answer was read
+  size_t scored_tokens = 0;    // tokens of the prompt whose log-probabilities are known
   ServeMetrics* metrics = nullptr;
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;

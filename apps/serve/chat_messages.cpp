@@ -1,10 +1,9 @@
 #include "apps/serve/chat_messages.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "apps/base/plain_text.h"
+#include "apps/serve/conversation_reader.h"
 #include "apps/serve/data_url.h"
 #include "apps/serve/request_error.h"
 #include "apps/serve/tools.h"
@@ -15,7 +14,9 @@ namespace {
 
 constexpr std::string_view kInContent = "parts of the type image_url in @content";
 constexpr std::string_view kAsPart = "a part of the type image_url for it";
-constexpr std::string_view kTextPart[] = {"type", "text", "cache_control", "annotations"};
+constexpr std::string_view kTextPart[] = {"type", "text", "cache_control", "annotations", "logprobs"};
+constexpr std::string_view kRefusalPart[] = {"type", "refusal"};
+constexpr std::string_view kInputPicture[] = {"type", "image_url", "file_id", "detail"};
 constexpr std::string_view kPicturePart[] = {"type", "image_url", "cache_control", "uuid"};
 constexpr std::string_view kVideoPart[] = {"type", "video_url", "cache_control", "uuid"};
 constexpr std::string_view kPicture[] = {"url", "detail", "format"};
@@ -66,6 +67,20 @@ bool wants_overview(const RequestJson& image, const std::string& param) {
   throw RequestError(400, param + " must be low, high, original or auto, not " + shorten(name) + ".", param);
 }
 
+// An entry of the library. An empty key would be none; a key of another length is one of no entry.
+ChatPart kept_picture(std::string_view key, const std::string& at) {
+  return {.is_image = true, .key = key.empty() ? "-" : std::string(key), .param = at};
+}
+
+// A picture by its URL.
+ChatPart take_picture(const RequestJson& url, bool is_overview, const std::string& at, CutText* cut) {
+  const std::span<char> given = take_cut_string(cut, expect_string(url, at)).value_or(std::span<char>());
+  constexpr std::string_view kLibrary = "library:";
+  const std::string_view text(given.data(), given.size());
+  if (text.substr(0, kLibrary.size()) == kLibrary) return kept_picture(text.substr(kLibrary.size()), at);
+  return {.is_image = true, .picture = decode_picture_url(given, at), .is_overview = is_overview, .param = at};
+}
+
 ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut, FieldNames* unknown) {
   const RequestJson* url = &image;
   bool is_overview = false;
@@ -77,16 +92,19 @@ ChatPart parse_picture(const RequestJson& image, std::string at, CutText* cut, F
     at += ".url";
     if (url == nullptr) throw RequestError(400, at + " is missing.", at);
   }
-  const std::span<char> given = take_cut_string(cut, expect_string(*url, at)).value_or(std::span<char>());
-  constexpr std::string_view kLibrary = "library:";
-  const std::string_view text(given.data(), given.size());
-  if (text.substr(0, kLibrary.size()) == kLibrary) {
-    // An empty key would be none; a key of another length is one of no entry.
-    return {.is_image = true,
-            .key = std::string(text.substr(kLibrary.size())) + (text == kLibrary ? "-" : ""),
-            .param = at};
+  return take_picture(*url, is_overview, at, cut);
+}
+
+// A picture as /v1/responses has it.
+ChatPart parse_input_picture(const RequestJson& part, const std::string& param, CutText* cut) {
+  const bool is_overview = wants_overview(part, param + ".detail");
+  const RequestJson* file = find_field(part, "file_id");
+  const RequestJson* url = find_field(part, "image_url");
+  if ((file == nullptr) == (url == nullptr)) {
+    throw RequestError(400, param + " must have one of image_url and file_id.", param);
   }
-  return {.is_image = true, .picture = decode_picture_url(given, at), .is_overview = is_overview, .param = at};
+  if (url != nullptr) return take_picture(*url, is_overview, param + ".image_url", cut);
+  return kept_picture(expect_string(*file, param + ".file_id"), param + ".file_id");
 }
 
 // A video in the form of vLLM: frames as JPEG or PNG in one URL, and how many of them are a second.
@@ -113,11 +131,16 @@ ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* 
   const auto check = [&](std::span<const std::string_view> known) {
     check_fields(part, param, {.known = known, .refused = kNotInPart, .media = kAsPart}, unknown);
   };
-  if (name == "text") {
-    check(kTextPart);
-    const RequestJson* text = find_field(part, "text");
-    if (text == nullptr) throw RequestError(400, param + ".text is missing.", param + ".text");
-    return {.text = expect_string(*text, param + ".text"), .param = param};
+  if (name == "text" || name == "input_text" || name == "output_text" || name == "refusal") {
+    const std::string field = name == "refusal" ? name : "text";
+    check(name == "refusal" ? std::span<const std::string_view>(kRefusalPart) : kTextPart);
+    const RequestJson* text = find_field(part, field);
+    if (text == nullptr) throw RequestError(400, param + "." + field + " is missing.", param + "." + field);
+    return {.text = expect_string(*text, param + "." + field), .param = param};
+  }
+  if (name == "input_image" && cut != nullptr) {
+    check(kInputPicture);
+    return parse_input_picture(part, param, cut);
   }
   if ((name != "image_url" && name != "video_url") || cut == nullptr) {
     const std::string allowed = cut != nullptr ? "text, image_url or video_url" : "text";
@@ -130,12 +153,10 @@ ChatPart parse_part(const RequestJson& part, const std::string& param, CutText* 
   return name == "image_url" ? parse_picture(*media, at, cut, unknown) : parse_video(*media, at, cut, unknown);
 }
 
-namespace {
-
 std::vector<ChatPart> parse_content(const RequestJson& message, const std::string& param, CutText* cut,
-                                    FieldNames* unknown) {
-  const RequestJson* content = find_field(message, "content");
-  const std::string at = param + ".content";
+                                    FieldNames* unknown, const std::string& field) {
+  const RequestJson* content = find_field(message, field);
+  const std::string at = param + "." + field;
   if (content == nullptr) throw RequestError(400, at + " is missing.", at);
   if (content->is_string()) return {{.text = content->get<std::string>(), .param = at}};
   if (!content->is_array()) throw RequestError(400, at + " must be a string or an array of parts.", at);
@@ -146,187 +167,45 @@ std::vector<ChatPart> parse_content(const RequestJson& message, const std::strin
   return parts;
 }
 
-std::string join_texts(const std::vector<ChatPart>& parts) {
-  std::string text;
-  for (const ChatPart& part : parts) text += (text.empty() ? "" : "\n") + part.text;
-  return text;
+namespace {
+
+std::string text_of(const RequestJson& message, const char* name) {
+  const RequestJson* value = find_field(message, name);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : "";
 }
 
-// Thoughts of earlier answers, which chat templates leave out.
-std::string without_thoughts(std::string text) {
-  constexpr std::string_view kEnd = "</think>", kChannel = "<|channel>", kChannelEnd = "<channel|>";
-  if (const size_t end = text.rfind(kEnd); end != text.npos) {
-    text.erase(0, end + kEnd.size());
-    text.erase(0, std::min(text.find_first_not_of('\n'), text.size()));
-  }
-  for (size_t begin = text.find(kChannel); begin != text.npos; begin = text.find(kChannel)) {
-    const size_t end = text.find(kChannelEnd, begin);
-    text.erase(begin, end == text.npos ? end : end + kChannelEnd.size() - begin);
-  }
-  return text;
+void read_answer(const RequestJson& message, const std::string& param, ConversationReader* reader,
+                 FieldNames* unknown) {
+  // One that called a tool, or refused, has no content.
+  const bool is_silent = find_field(message, "content") == nullptr;
+  reader->add_answer(is_silent ? std::vector<ChatPart>() : parse_content(message, param, /*cut=*/nullptr, unknown),
+                     param);
+  const std::string at = param + ".tool_calls";
+  const RequestJson* calls = find_field(message, "tool_calls");
+  if (calls != nullptr) reader->add_calls(parse_calls(*calls, at, unknown), at);
 }
 
-class ConversationReader {
- public:
-  ConversationReader(CutText* cut, const PromptForm& form, ChatRequest* request)
-      : cut_(cut), form_(form), request_(request) {}
-
-  void read(const RequestJson& message, const std::string& param) {
-    expect_object(message, param);
-    const RequestJson* field = find_field(message, "role");
-    if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
-    const std::string role = expect_string(*field, param + ".role");
-    FieldNames* const unknown = &request_->unknown_fields;
-    check_fields(message, param, message_rules(role), unknown);
-    if (role == "user") return add_user(parse_content(message, param, cut_, unknown), param);
-    // An assistant message that called a tool, or refused, has no content.
-    const bool is_silent = role == "assistant" && find_field(message, "content") == nullptr;
-    std::vector<ChatPart> parts;
-    if (!is_silent) parts = parse_content(message, param, /*cut=*/nullptr, unknown);
-    if (role == "assistant") return add_answer(std::move(parts), message, param);
-    if (role == "tool") return add_result(join_texts(parts), message, param);
-    if (role != "system" && role != "developer") {
-      throw RequestError(400, param + ".role must be system, developer, user, assistant or tool.", param + ".role");
-    }
-    add_system(std::move(parts), param);
+void read_message(const RequestJson& message, const std::string& param, CutText* cut, ConversationReader* reader,
+                  FieldNames* unknown) {
+  expect_object(message, param);
+  const RequestJson* field = find_field(message, "role");
+  if (field == nullptr) throw RequestError(400, param + ".role is missing.", param + ".role");
+  const std::string role = expect_string(*field, param + ".role");
+  check_fields(message, param, message_rules(role), unknown);
+  if (role == "user") return reader->add_user(parse_content(message, param, cut, unknown), param);
+  if (role == "assistant") return read_answer(message, param, reader, unknown);
+  if (role == "system" || role == "developer") {
+    return reader->add_system(parse_content(message, param, /*cut=*/nullptr, unknown), param);
   }
-
-  // Reads how the answer begins: after the last message, or as its end.
-  void finish(const RequestJson& body) {
-    const bool is_answer = last_ == Last::kAnswer, is_open = last_ == Last::kResult && form_.syntax.keeps_turn;
-    const RequestJson* goes_on = find_field(body, "continue_final_message");
-    const RequestJson* opens = find_field(body, "add_generation_prompt");
-    if (last_ == Last::kNothing) {
-      throw RequestError(400, "There must be a message of the user or the assistant.", "messages");
-    }
-    const bool continues = goes_on == nullptr
-                               ? is_answer && (opens == nullptr || !expect_bool(*opens, "add_generation_prompt"))
-                               : expect_bool(*goes_on, "continue_final_message");
-    request_->turns.back().goes_on = continues || is_open;
-    request_->opens_answer = opens == nullptr || expect_bool(*opens, "add_generation_prompt");
-    if (goes_on != nullptr && opens != nullptr && continues && request_->opens_answer) {
-      throw RequestError(400, "continue_final_message and add_generation_prompt exclude each other.",
-                         "continue_final_message");
-    }
-    if (is_answer && continues) return;
-    cut_last_thought();
+  if (role != "tool") {
+    throw RequestError(400, param + ".role must be system, developer, user, assistant or tool.", param + ".role");
   }
-
- private:
-  enum class Last : char { kNothing, kUser, kAnswer, kResult };
-
-  // Messages of one role in a row are one in a plain form, else they are several.
-  ChatTurn& begin_turn(int32_t role, const std::string& param) {
-    std::vector<ChatTurn>& turns = request_->turns;
-    if (form_.is_plain && !turns.empty() && turns.back().role == role) return turns.back();
-    if (!turns.empty() && turns.back().role == OCELLUS_ROLE_ASSISTANT) cut_last_thought();
-    has_shown_ = false;
-    turns.push_back({.role = role, .param = param});
-    return turns.back();
+  if (!reader->takes_result()) {
+    throw RequestError(400, "A tool message must follow an assistant's calls.", param + ".role");
   }
-
-  // Calls and results have no thoughts, whatever they say: they follow an answer whose thought is cut.
-  void begin_shown() {
-    cut_last_thought();
-    has_shown_ = true;
-  }
-
-  void cut_last_thought() {
-    if (has_shown_ || !form_.cuts_thoughts || request_->turns.back().role != OCELLUS_ROLE_ASSISTANT) return;
-    for (ChatPart& part : request_->turns.back().parts) part.text = without_thoughts(std::move(part.text));
-  }
-
-  // Texts of a plain form are one, with line breaks between them.
-  void add_texts(std::vector<ChatPart> parts, ChatTurn* turn) {
-    for (ChatPart& part : parts) {
-      if (form_.is_plain && !turn->parts.empty()) {
-        std::string& text = turn->parts.back().text;
-        text += (text.empty() ? "" : "\n") + part.text;
-      } else {
-        turn->parts.push_back(std::move(part));
-      }
-    }
-  }
-
-  void add_system(std::vector<ChatPart> parts, const std::string& param) {
-    if (form_.is_plain && last_ != Last::kNothing) {
-      throw RequestError(400, "A system message must come before all others.", param + ".role");
-    }
-    add_texts(std::move(parts), &begin_turn(OCELLUS_ROLE_SYSTEM, param));
-    if (last_ != Last::kNothing) last_ = Last::kUser;
-  }
-
-  void add_user(std::vector<ChatPart> parts, const std::string& param) {
-    ChatTurn& turn = begin_turn(OCELLUS_ROLE_USER, param);
-    last_ = Last::kUser;
-    turn.parts.insert(turn.parts.end(), std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
-  }
-
-  // An answer after results in the model's own turn goes on in it, and calls follow the text of their message.
-  void add_answer(std::vector<ChatPart> parts, const RequestJson& message, const std::string& param) {
-    if (form_.is_plain && last_ == Last::kNothing) {
-      throw RequestError(400, "An assistant message must follow one of the user.", param + ".role");
-    }
-    const bool stays = last_ == Last::kResult && form_.syntax.keeps_turn;
-    ChatTurn& turn = stays ? request_->turns.back() : begin_turn(OCELLUS_ROLE_ASSISTANT, param);
-    if (stays) {
-      std::string more = join_texts(parts);
-      turn.parts.back().text += form_.cuts_thoughts ? without_thoughts(std::move(more)) : more;
-    } else {
-      add_texts(std::move(parts), &turn);
-    }
-    last_ = Last::kAnswer;
-    const RequestJson* calls = find_field(message, "tool_calls");
-    if (calls == nullptr) return;
-    calls_ = parse_calls(*calls, param + ".tool_calls", &request_->unknown_fields);
-    if (!calls_.empty()) begin_shown();
-    if (turn.parts.empty()) turn.parts.push_back({.param = param + ".tool_calls"});
-    std::string& text = turn.parts.back().text;
-    for (const EarlierCall& one : calls_) {
-      if (!text.empty()) text += form_.syntax.call_gap;
-      text += form_.syntax.show_call(one.call);
-    }
-  }
-
-  // Consecutive results are one message of the user, or stand in the model's own.
-  void add_result(const std::string& text, const RequestJson& message, const std::string& param) {
-    if (last_ != Last::kAnswer && last_ != Last::kResult) {
-      throw RequestError(400, "A tool message must follow an assistant's calls.", param + ".role");
-    }
-    const std::string shown = form_.syntax.show_result(name_of_tool(message), text);
-    if (form_.syntax.keeps_turn) {
-      begin_shown();
-      ChatTurn& turn = request_->turns.back();
-      if (turn.parts.empty()) turn.parts.push_back({.param = param + ".content"});
-      turn.parts.back().text += shown;
-    } else if (last_ == Last::kResult) {
-      request_->turns.back().parts.back().text += "\n" + shown;
-    } else {
-      add_user({{.text = shown, .is_quoted = true, .param = param + ".content"}}, param);
-    }
-    last_ = Last::kResult;
-  }
-
-  // The tool whose result a message is, by the call's identifier, or by the name that the message states.
-  std::string name_of_tool(const RequestJson& message) const {
-    const auto field = [&](const char* name) {
-      const RequestJson* value = find_field(message, name);
-      return value != nullptr && value->is_string() ? value->get<std::string>() : "";
-    };
-    for (const EarlierCall& one : calls_) {
-      if (!one.id.empty() && one.id == field("tool_call_id")) return one.call.name;
-    }
-    const std::string name = field("name");
-    return name.empty() ? "unknown" : name;
-  }
-
-  CutText* cut_;
-  const PromptForm& form_;
-  ChatRequest* request_;
-  Last last_ = Last::kNothing;
-  bool has_shown_ = false;          // the last turn has calls or results
-  std::vector<EarlierCall> calls_;  // the newest answer's
-};
+  reader->add_result(parse_content(message, param, cut, unknown), text_of(message, "tool_call_id"),
+                     text_of(message, "name"), param + ".content");
+}
 
 }  // namespace
 
@@ -336,9 +215,11 @@ void parse_messages(const RequestJson& body, const PromptForm& form, CutText* cu
   if (!messages->is_array() || messages->empty()) {
     throw RequestError(400, "messages must be an array of one message or more.", "messages");
   }
-  ConversationReader reader(cut, form, request);
-  for (size_t i = 0; i < messages->size(); ++i) reader.read((*messages)[i], "messages[" + std::to_string(i) + "]");
-  reader.finish(body);
+  ConversationReader reader(form, request);
+  for (size_t i = 0; i < messages->size(); ++i) {
+    read_message((*messages)[i], "messages[" + std::to_string(i) + "]", cut, &reader, &request->unknown_fields);
+  }
+  reader.finish(body, "messages");
 }
 
 }  // namespace ocellus::app

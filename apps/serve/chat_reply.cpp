@@ -49,6 +49,31 @@ ChatReply::ChatReply(std::shared_ptr<HttpExchange> exchange, std::string request
       created_s_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                      .count()) {}
 
+void ChatReply::set_style(Style style) {
+  style_ = std::move(style);
+  if (style_.form != ReplyForm::kResponse) return;
+  response_.emplace(ResponseEvents::Facts{
+      .identifier = identifier_, .model = style_.model, .created_s = created_s_, .echoed = std::move(style_.echoed)});
+}
+
+// Writes those that were noted, if this is a stream.
+bool ChatReply::write_events() {
+  const std::string events = response_->take();
+  if (!style_.stream) return exchange_->is_open();
+  if (has_begun_) return events.empty() ? exchange_->is_open() : exchange_->write(events);
+  has_begun_ = true;
+  exchange_->begin_stream(
+      {.content_type = "text/event-stream", .body = events, .headers = {{"x-request-id", request_id_}}});
+  return exchange_->is_open();
+}
+
+// Members that are no one else's.
+Json ChatReply::further() const {
+  Json json = Json::object();
+  if (!retrieved_.empty()) json["retrieved"] = retrieved_json(retrieved_);
+  return json;
+}
+
 // An object without usage: of a whole answer or, in a stream, of one event.
 Json ChatReply::object(Json choices) const {
   Json json = {{"id", id_prefix(style_.form) + identifier_},
@@ -78,12 +103,21 @@ void ChatReply::begin_choice() {
 }
 
 bool ChatReply::add(const std::string& text) {
+  if (response_) {
+    if (text.empty()) return exchange_->is_open();
+    response_->add_text(text, std::exchange(choice_.tokens, {}));
+    return write_events();
+  }
   if (style_.stream) return write_piece({.field = "content", .text = text});
   choice_.text += text;
   return exchange_->is_open();
 }
 
 bool ChatReply::add_thought(const std::string& text) {
+  if (response_) {
+    response_->add_thought(text);
+    return write_events();
+  }
   if (style_.stream) return write_piece({.field = "reasoning_content", .text = text});
   choice_.thought += text;
   return exchange_->is_open();
@@ -91,6 +125,10 @@ bool ChatReply::add_thought(const std::string& text) {
 
 void ChatReply::add_calls(const std::vector<ToolCall>& calls) {
   choice_.calls = calls;
+  if (response_) {
+    response_->add_calls(calls);
+    return (void)write_events();
+  }
   if (style_.stream && !calls.empty()) (void)write_piece({.calls = calls});
 }
 
@@ -116,6 +154,11 @@ bool ChatReply::write_piece(const ReplyPiece& piece) {
 }
 
 void ChatReply::end_choice(const char* reason) {
+  if (response_) {
+    response_->add_text("", std::exchange(choice_.tokens, {}));
+    response_->end_items(std::string_view(reason) == "length");
+    return (void)write_events();
+  }
   if (!choice_.calls.empty() && std::string_view(reason) == "stop") reason = "tool_calls";
   if (style_.stream) (void)write_piece({.reason = reason});
   choice_.reason = reason;
@@ -124,6 +167,12 @@ void ChatReply::end_choice(const char* reason) {
 }
 
 void ChatReply::finish(const ChatUsage& usage) {
+  if (response_ && style_.stream) {
+    response_->end(usage, further());
+    (void)write_events();
+    return exchange_->end();
+  }
+  if (response_) return send(ReadyAnswer(response_->whole(usage, further())));
   if (style_.stream) return end_stream(usage);
   Json choices = Json::array();
   for (const ReplyChoice& choice : ended_) {
@@ -131,7 +180,7 @@ void ChatReply::finish(const ChatUsage& usage) {
   }
   Json json = object(std::move(choices));
   json["usage"] = usage_json(usage);
-  if (!retrieved_.empty()) json["retrieved"] = retrieved_json(retrieved_);
+  json.update(further());
   send(json);
 }
 
@@ -148,7 +197,7 @@ void ChatReply::end_stream(const ChatUsage& usage) {
 
 void ChatReply::send(ReadyAnswer answer) {
   exchange_->respond({.content_type = "application/json",
-                      .body = answer.pieces ? "" : dump(answer.json) + "\n",
+                      .body = answer.pieces ? "" : (answer.text.empty() ? dump(answer.json) : answer.text) + "\n",
                       .headers = {{"x-request-id", request_id_}},
                       .more = std::move(answer.pieces)});
 }
@@ -159,7 +208,8 @@ void ChatReply::note_retrieved(const std::vector<RetrievedPicture>& pictures) {
 
 void ChatReply::fail(const RequestError& error) {
   if (has_begun_) {
-    (void)exchange_->write("data: " + error_json(error) + "\n\n");
+    if (response_) response_->fail(error.what());
+    (void)exchange_->write(response_ ? response_->take() : "data: " + error_json(error) + "\n\n");
     return exchange_->end();
   }
   HttpResponse response = error_reply(error);

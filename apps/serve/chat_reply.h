@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "apps/serve/chat_usage.h"
 #include "apps/serve/reply_form.h"
 #include "apps/serve/request_error.h"
+#include "apps/serve/response_events.h"
 
 namespace ocellus::app {
 
@@ -20,8 +22,10 @@ namespace ocellus::app {
 struct ReadyAnswer {
   ReadyAnswer(nlohmann::ordered_json object) : json(std::move(object)) {}
   explicit ReadyAnswer(std::function<std::string()> more) : pieces(std::move(more)) {}
+  explicit ReadyAnswer(std::string whole) : text(std::move(whole)) {}
 
   nlohmann::ordered_json json;
+  std::string text = {};                // in place of `json`
   std::function<std::string()> pieces;  // as HttpResponse::more; empty: it is `json`
 };
 
@@ -34,10 +38,11 @@ class ChatReply {
     bool stream = false;
     bool include_usage = false;
     bool has_logprobs = false;
+    std::string echoed = {};  // see ResponseEvents::Facts
   };
   ChatReply(std::shared_ptr<HttpExchange> exchange, std::string request_id);
 
-  void set_style(Style style) { style_ = std::move(style); }
+  void set_style(Style style);
   bool is_open() const { return exchange_->is_open(); }
   // These add to the current answer. They return false if the client has left.
   bool add(const std::string& text);
@@ -65,6 +70,8 @@ class ChatReply {
  private:
   void begin_choice();
   bool write_piece(const ReplyPiece& piece);
+  bool write_events();
+  nlohmann::ordered_json further() const;
   nlohmann::ordered_json object(nlohmann::ordered_json choices) const;
   void end_stream(const ChatUsage& usage);
 
@@ -73,6 +80,7 @@ class ChatReply {
   std::string identifier_;
   int64_t created_s_;
   Style style_;
+  std::optional<ResponseEvents> response_;  // in this form
   std::vector<ReplyChoice> ended_;
   ReplyChoice choice_;  // the current one
   std::vector<RetrievedPicture> retrieved_;

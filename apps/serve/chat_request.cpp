@@ -15,7 +15,6 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kMaxTokens = 1 << 20;
 constexpr int64_t kMaxChoices = 128;
 constexpr size_t kMaxStops = 16, kMaxScored = 64;
 constexpr size_t kMaxStopBytes = 256;
@@ -51,13 +50,23 @@ constexpr std::string_view kAnswerFields[] = {"model",
                                               "logprobs",
                                               "thinking_token_budget",
                                               "chat_template_kwargs",
+                                              "enable_thinking",
+                                              "thinking",
+                                              "reasoning_effort",
+                                              "include_stop_str_in_output",
                                               "user",
                                               "metadata",
                                               "safety_identifier",
                                               "prompt_cache_key",
+                                              "prompt_cache_retention",
                                               "service_tier",
+                                              "priority",
                                               "store"};
 
+// llama.cpp's own order, in which its clients send it.
+constexpr std::string_view kUsualSamplers =
+    R"([[], "edskypmxt", "dkypmxt", ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc",
+        "temperature"]])";
 // Fields of OpenAI's API, of vLLM, SGLang, Ollama and llama.cpp's server.
 constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"prompt", "/v1/completions"},
@@ -72,12 +81,12 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"audio"},
                                       {"modalities", "", R"([["text"], []])"},
                                       {"prediction"},
-                                      {"enable_thinking", "chat_template_kwargs.enable_thinking", "[true]"},
-                                      {"thinking", "chat_template_kwargs.enable_thinking"},
-                                      {"reasoning_effort", "thinking_token_budget"},
                                       {"reasoning", "thinking_token_budget"},
+                                      {"reasoning_format", "", R"(["auto", "deepseek"])"},
+                                      {"include_reasoning", "", "[true]"},
+                                      {"separate_reasoning", "", "[true]"},
                                       {"verbosity", "", R"(["medium"])"},
-                                      {"web_search_options"},
+                                      {"web_search_options", "", "[false]"},
                                       {"guided_json", "structured_outputs"},
                                       {"guided_regex", "structured_outputs"},
                                       {"guided_choice", "structured_outputs"},
@@ -94,21 +103,37 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
                                       {"stop_sequences", "stop"},
                                       {"repeat_penalty", "repetition_penalty", "[1]"},
                                       {"repeat_last_n", "", "[64]"},
-                                      {"dry_penalty_last_n"},
-                                      {"dry_sequence_breakers"},
+                                      {"dry_penalty_last_n", "", "[-1, 64]"},
+                                      {"dry_sequence_breakers", "", R"([[], ["\n", ":", "\"", "*"]])"},
                                       {"dynatemp_range"},
                                       {"mirostat"},
                                       {"xtc_probability"},
-                                      {"samplers"},
+                                      {"tfs_z", "", "[1]"},
+                                      {"top_a"},
+                                      {"samplers", "", kUsualSamplers},
                                       {"min_tokens"},
                                       {"stop_token_ids", "stop"},
-                                      {"include_stop_str_in_output"},
+                                      {"no_stop_trim", "include_stop_str_in_output"},
+                                      {"skip_special_tokens", "", "[true]"},
+                                      {"add_special_tokens", "", "[false]"},
+                                      {"return_tokens_as_token_ids"},
+                                      {"return_token_ids"},
+                                      {"logits_processors"},
+                                      {"mm_processor_kwargs"},
+                                      {"lora"},
+                                      {"echo"},
                                       {"bad_words", "logit_bias"},
                                       {"allowed_token_ids", "logit_bias"},
                                       {"length_penalty", "", "[1, 0]"},
                                       {"use_beam_search"},
                                       {"prompt_logprobs"},
                                       {"truncate_prompt_tokens"},
+                                      {"truncation", "", R"(["disabled"])"},
+                                      {"previous_response_id", "input, with the items of earlier turns"},
+                                      {"conversation", "input, with the items of earlier turns"},
+                                      {"background"},
+                                      {"context_management"},
+                                      {"moderation"},
                                       {"n_probs", "top_logprobs"},
                                       {"chat_template"},
                                       {"add_generation_prompt", "", "[true]"},
@@ -117,10 +142,10 @@ constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
 
 constexpr std::string_view kStreamFields[] = {"include_usage", "include_obfuscation"};
 constexpr RefusedField kUnservedStream[] = {{"continuous_usage_stats"}};
-constexpr std::string_view kTemplateFields[] = {"enable_thinking", "add_vision_id"};
-constexpr RefusedField kUnservedTemplate[] = {{"thinking", "@enable_thinking", "[true]"},
-                                              {"thinking_budget", "thinking_token_budget"},
-                                              {"reasoning_effort", "thinking_token_budget"},
+constexpr std::string_view kTemplateFields[] = {"enable_thinking", "thinking", "reasoning_effort", "add_vision_id"};
+constexpr std::string_view kThinkingFields[] = {"type", "budget_tokens"};
+constexpr RefusedField kUnservedThinking[] = {{"budget", "@budget_tokens"}, {"display"}, {"include_thoughts"}};
+constexpr RefusedField kUnservedTemplate[] = {{"thinking_budget", "thinking_token_budget"},
                                               {"add_generation_prompt", "", "[true]"},
                                               {"continue_final_message"},
                                               {"tools", "tools"},
@@ -135,10 +160,10 @@ void parse_stops(const RequestJson& body, ChatRequest* request) {
   }
   for (const RequestJson& one : stops) {
     const std::string text = expect_string(one, "stop");
-    if (text.empty() || text.size() > kMaxStopBytes) {
-      throw RequestError(400, "stop must have 1 to " + std::to_string(kMaxStopBytes) + " bytes each.", "stop");
+    if (text.size() > kMaxStopBytes) {
+      throw RequestError(400, "stop must have at most " + std::to_string(kMaxStopBytes) + " bytes each.", "stop");
     }
-    request->stops.push_back(text);
+    if (!text.empty()) request->stops.push_back(text);
   }
 }
 
@@ -147,10 +172,72 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
   const RequestJson* options = find_field(body, "stream_options");
   if (options == nullptr) return;
   expect_object(*options, "stream_options");
-  if (!request->stream) throw RequestError(400, "stream_options goes with stream.", "stream_options");
+  if (!request->stream && bool_field(*options, "include_usage", "stream_options.")) {
+    throw RequestError(400, "stream_options goes with stream.", "stream_options");
+  }
   check_fields(*options, "stream_options", {.known = kStreamFields, .refused = kUnservedStream},
                &request->unknown_fields);
   request->include_usage = bool_field(*options, "include_usage", "stream_options.");
+}
+
+void read_thinks(bool thinks, ChatRequest* request) {
+  if (!thinks) request->params.max_thought_tokens = 0;
+}
+
+// A budget of -1 has no limit but the planned text, which bound_answer knows.
+void read_thought_budget(const RequestJson& object, const std::string& name, ChatRequest* request) {
+  if (const auto budget = integer_field(object, name, -1, kMaxTokens)) {
+    request->params.max_thought_tokens = static_cast<int32_t>(*budget == -1 ? kMaxTokens : *budget);
+  }
+}
+
+// DeepSeek's true or false, or Anthropic's {"type": "enabled", "budget_tokens": 1024}.
+void read_thinking(const RequestJson& thinking, const std::string& at, ChatRequest* request) {
+  if (thinking.is_boolean()) return read_thinks(thinking.get<bool>(), request);
+  expect_object(thinking, at);
+  check_fields(thinking, at, {.known = kThinkingFields, .refused = kUnservedThinking}, &request->unknown_fields);
+  const RequestJson* type = find_field(thinking, "type");
+  const std::string name = type == nullptr ? "enabled" : expect_string(*type, at + ".type");
+  if (name != "enabled" && name != "disabled" && name != "auto" && name != "adaptive") {
+    throw RequestError(400, at + ".type must be enabled, disabled, auto or adaptive.", at + ".type");
+  }
+  read_thought_budget(thinking, "budget_tokens", request);
+  read_thinks(name != "disabled", request);
+}
+
+}  // namespace
+
+void read_effort(const RequestJson& value, const std::string& at, ChatRequest* request) {
+  const std::string effort = expect_string(value, at);
+  if (effort == "none") return read_thinks(false, request);
+  if (effort == "medium" || effort == "default" || effort == "auto") return;  // as the server was started
+  throw unsupported_field(at, "thinking_token_budget");
+}
+
+std::optional<int64_t> parse_limit(const RequestJson& body, const std::string& name, int64_t least) {
+  const RequestJson* value = find_field(body, name);
+  if (value == nullptr) return std::nullopt;
+  const std::optional<int64_t> limit = whole_number(*value);
+  if (!limit || (*limit < least && *limit != -1)) {
+    throw RequestError(400, name + " must be a whole number from " + std::to_string(least) + ", or -1 for no limit.",
+                       name);
+  }
+  return *limit == -1 ? kMaxTokens : std::min(*limit, kMaxTokens);
+}
+
+namespace {
+
+// If, and how long, the model thinks before its answer, in the words of other servers.
+void parse_thinking(const RequestJson& object, const std::string& before, ChatRequest* request) {
+  if (find_field(object, "enable_thinking") != nullptr) {
+    read_thinks(bool_field(object, "enable_thinking", before), request);
+  }
+  if (const RequestJson* thinking = find_field(object, "thinking")) {
+    read_thinking(*thinking, before + "thinking", request);
+  }
+  if (const RequestJson* effort = find_field(object, "reasoning_effort")) {
+    read_effort(*effort, before + "reasoning_effort", request);
+  }
 }
 
 // Options of chat templates, as in vLLM and llama.cpp's server: one that Qwen's and Gemma's know turns thoughts off.
@@ -160,15 +247,13 @@ void parse_template_options(const RequestJson& body, ChatRequest* request) {
   if (options == nullptr) return;
   expect_object(*options, at);
   check_fields(*options, at, {.known = kTemplateFields, .refused = kUnservedTemplate}, &request->unknown_fields);
-  const bool thinks =
-      find_field(*options, "enable_thinking") == nullptr || bool_field(*options, "enable_thinking", at + ".");
-  if (!thinks) request->params.max_thought_tokens = 0;
+  parse_thinking(*options, at + ".", request);
   request->numbers_images = bool_field(*options, "add_vision_id", at + ".");
 }
 
-void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
-  const auto most = integer_field(body, "max_completion_tokens", 1, kMaxTokens);
-  const auto older = integer_field(body, "max_tokens", 1, kMaxTokens);
+void parse_sampling(const RequestJson& body, int64_t least_tokens, ocellus_generate_params* params) {
+  const auto most = parse_limit(body, "max_completion_tokens", least_tokens);
+  const auto older = parse_limit(body, "max_tokens", least_tokens);
   if (most && older && *most != *older) {
     throw RequestError(400, "max_tokens and max_completion_tokens differ: give one of them.", "max_tokens");
   }
@@ -196,9 +281,6 @@ void parse_sampling(const RequestJson& body, ocellus_generate_params* params) {
   if (const auto top_k = integer_field(body, "top_k", -1, std::numeric_limits<int32_t>::max())) {
     params->top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));  // -1: off, as in other servers
   }
-  if (const auto budget = integer_field(body, "thinking_token_budget", 0, kMaxTokens)) {  // as in vLLM
-    params->max_thought_tokens = static_cast<int32_t>(*budget);
-  }
   params->ignore_end = bool_field(body, "ignore_eos") ? 1 : 0;  // as in vLLM
   if (const auto seed = integer_field(body, "seed", -kAny, kAny)) params->seed = static_cast<uint64_t>(*seed);
 }
@@ -209,6 +291,7 @@ void parse_logit_bias(const RequestJson& body, ChatRequest* request) {
   request->logit_bias.assign(request->params.logit_bias, request->params.logit_bias + request->params.logit_bias_count);
   const RequestJson* biases = find_field(body, "logit_bias");
   if (biases == nullptr) return;
+  if (biases->is_array() && biases->empty()) return;
   expect_object(*biases, "logit_bias");
   if (biases->size() > OCELLUS_MOST_LOGIT_BIASES) {
     throw RequestError(400, "logit_bias can have at most " + std::to_string(OCELLUS_MOST_LOGIT_BIASES) + " tokens.",
@@ -261,7 +344,7 @@ int64_t ChatRequest::frame_count() const {
 }
 
 int64_t ChatRequest::text_bytes() const {
-  int64_t bytes = form ? std::ssize(form->text) : 0;
+  int64_t bytes = std::ssize(echoed) + (form ? std::ssize(form->text) : 0);
   for (const std::string& text : scored) bytes += std::ssize(text);
   for (const ChatTurn& turn : turns) {
     for (const ChatPart& part : turn.parts) bytes += std::ssize(part.text);
@@ -272,23 +355,25 @@ int64_t ChatRequest::text_bytes() const {
   return bytes;
 }
 
-void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, ChatRequest* request) {
+void parse_answer_fields(const RequestJson& body, const AnswerFields& fields, ChatRequest* request) {
   check_fields(body, "",
                {.known = kAnswerFields,
-                .also = own,
+                .also = fields.own,
                 .refused = kUnserved,
                 .media = "parts of the type image_url in messages[].content"},
                &request->unknown_fields);
   if (const RequestJson* model = find_field(body, "model")) request->model = expect_string(*model, "model");
-  const RequestJson* user = find_field(body, "user");
-  if (user != nullptr && user->is_string()) request->user = user->get<std::string>();
+  if (const RequestJson* user = find_field(body, "user"); user != nullptr && user->is_string()) request->user = *user;
   if (const auto choices = integer_field(body, "n", 1, kMaxChoices)) request->choices = static_cast<int32_t>(*choices);
-  parse_sampling(body, &request->params);
+  parse_sampling(body, fields.least_tokens, &request->params);
+  read_thought_budget(body, "thinking_token_budget", request);  // as in vLLM
+  parse_thinking(body, "", request);
   parse_template_options(body, request);
+  request->shows_stop = bool_field(body, "include_stop_str_in_output");
   parse_logit_bias(body, request);
   parse_stops(body, request);
   parse_stream(body, request);
-  request->form = parse_answer_form(body, &request->unknown_fields);
+  request->form = parse_answer_form(body, &request->unknown_fields, fields.is_flat);
 }
 
 namespace {
@@ -303,8 +388,10 @@ ChatPart& system_text(const PromptForm& form, ChatRequest* request) {
   return turns.front().parts.back();
 }
 
-void parse_called_tools(const RequestJson& body, const PromptForm& form, ChatRequest* request) {
-  request->tools = parse_tools(body, form.syntax, &request->unknown_fields);
+}  // namespace
+
+void parse_called_tools(const RequestJson& body, const PromptForm& form, bool is_flat, ChatRequest* request) {
+  request->tools = parse_tools(body, form.syntax, &request->unknown_fields, is_flat);
   if (request->tools.choice == ToolChoice::kNone) return;
   std::string& system = system_text(form, request).text;
   if (!system.empty()) system += form.syntax.system_gap;
@@ -319,6 +406,8 @@ void parse_called_tools(const RequestJson& body, const PromptForm& form, ChatReq
   }
   request->form = std::move(calls);
 }
+
+namespace {
 
 void parse_top_logprobs(const RequestJson& body, ChatRequest* request) {
   const auto top = integer_field(body, "top_logprobs", 0, OCELLUS_MOST_TOP_LOGPROBS);
@@ -346,7 +435,8 @@ void parse_scored(const RequestJson& body, ChatRequest* request) {
 
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form) {
   constexpr std::string_view kParts[] = {"messages", "content"};
-  CutText cut = cut_picture_urls(body, kParts);
+  const PicturePlace places[] = {kParts};
+  CutText cut = cut_picture_urls(body, places);
   const RequestJson json = parse_request_json(std::exchange(cut.json, {}));
   ChatRequest request;
   request.params = defaults;
@@ -358,9 +448,9 @@ ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params&
                                        "score_choices",
                                        "continue_final_message",
                                        "add_generation_prompt"};
-  parse_answer_fields(json, kOwn, &request);
+  parse_answer_fields(json, {.own = kOwn}, &request);
   parse_messages(json, form, &cut, &request);
-  parse_called_tools(json, form, &request);
+  parse_called_tools(json, form, /*is_flat=*/false, &request);
   parse_top_logprobs(json, &request);
   parse_scored(json, &request);
   return request;

@@ -50,6 +50,7 @@ struct RetrievedPicture {
 // A prompt without a chat template.
 struct RawPrompt {
   std::string text;             // shown before the answer with `echo`
+  std::string first;            // the first token's text
   std::vector<int32_t> tokens;  // one or more
 };
 
@@ -57,6 +58,7 @@ struct ChatRequest {
   std::string model;  // empty: the only one
   std::vector<ChatTurn> turns;
   bool opens_answer = true;        // after the last turn, unless it goes on
+  bool continues = false;          // the answer is the rest of the last message's
   bool numbers_several = false;    // pictures have numbers in a turn with several
   bool numbers_images = false;     // the pictures have numbers, see OCELLUS_IMAGE_NUMBERED
   std::vector<RawPrompt> prompts;  // in place of the turns
@@ -65,6 +67,7 @@ struct ChatRequest {
   ocellus_generate_params params;
   std::vector<ocellus_logit_bias> logit_bias;  // in place of that of `params`
   std::vector<std::string> stops;
+  bool shows_stop = false;  // the answer ends with the stop string that ended it
   std::optional<AnswerForm> form;
   Tools tools;                          // only with turns
   std::optional<int32_t> top_logprobs;  // nullopt: no log-probabilities of the answer's tokens
@@ -74,12 +77,17 @@ struct ChatRequest {
   std::string user;            // the request's user, if stated
   FieldNames unknown_fields;
   std::vector<RetrievedPicture> retrieved;  // instead of marks in the messages
+  std::string echoed = {};                  // only of /v1/responses, see ResponseEvents::Facts
+  // The answer has log-probabilities of the prompt's tokens, too.
+  bool scores_prompt() const { return echo && top_logprobs.has_value(); }
   int32_t answer_count() const { return choices * std::max(static_cast<int32_t>(prompts.size()), 1); }
   int64_t image_count() const;
   int64_t frame_count() const;  // all videos' frames
   int64_t text_bytes() const;
 };
 
+// Maximum tokens of an answer or a thought that a request may ask for; with that many it has no limit of its own.
+inline constexpr int64_t kMaxTokens = 1 << 20;
 // Maximum memory for reading one request, besides its body, and for finding the tokens of its longest text.
 inline constexpr int64_t kMaxReadingBytes = int64_t{16} << 20;
 inline constexpr int64_t kMaxTokenizingBytes = int64_t{64} << 20;
@@ -101,9 +109,22 @@ struct PromptForm {
 // outlive them. Throws a RequestError.
 ChatRequest parse_chat_request(std::string* body, const ocellus_generate_params& defaults, const PromptForm& form);
 
+// The fields that requests for answers share, as an endpoint has them.
+struct AnswerFields {
+  std::span<const std::string_view> own;  // others that it reads
+  int64_t least_tokens = 1;               // least value of max_tokens
+  bool is_flat = false;                   // as in /v1/responses
+};
+
 // Reads the fields that requests for answers share: model, user, n, sampling, stop strings, stream. Fields besides
-// these and `own` are unknown or refused.
-void parse_answer_fields(const RequestJson& body, std::span<const std::string_view> own, ChatRequest* request);
+// these and `fields.own` are unknown or refused.
+void parse_answer_fields(const RequestJson& body, const AnswerFields& fields, ChatRequest* request);
+// Reads the tools, and shows them to the model.
+void parse_called_tools(const RequestJson& body, const PromptForm& form, bool is_flat, ChatRequest* request);
+// Reads the limit of an answer; -1 and more than a conversation has room for: no other limit than that.
+std::optional<int64_t> parse_limit(const RequestJson& body, const std::string& name, int64_t least);
+// Reads OpenAI's name of how long the model thinks.
+void read_effort(const RequestJson& value, const std::string& at, ChatRequest* request);
 
 // Brings the parts of the users' turns into the order of a model with OCELLUS_NUMBERS_PLAIN, as arrange_parts does.
 void arrange_turns(ChatRequest* request);

@@ -38,6 +38,15 @@ void take_out(Jobs* jobs, const Job& job) {
   jobs->erase(std::remove(jobs->begin(), jobs->end(), job), jobs->end());
 }
 
+// The last place where the session may be marked; all of them, so that a prompt is read in the same pieces whatever the
+// session has read before, if answers are to have the same bits.
+std::vector<size_t> marks_of(const std::vector<PromptStep>& steps, const ServeOptions& options) {
+  if (!options.keeps_beginnings) return {};
+  std::vector<size_t> marks = list_marks(steps);
+  if (!options.same_bits && marks.size() > 1) marks.erase(marks.begin(), marks.end() - 1);
+  return marks;
+}
+
 }  // namespace
 
 ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_session*> sessions, ocellus_engine* engine,
@@ -240,6 +249,7 @@ void ChatScheduler::advance(const Job& job) {
     }
     if (must_stop(job)) return drop(job);
     job->is_answering = true;
+    if (!job->unscored().empty()) return;
     job->request.scored.empty() ? generate_first(job) : answer_by_choice(job);
   } catch (const RequestError& error) {
     if (was_cancelled || must_stop(job)) return drop(job);
@@ -260,7 +270,7 @@ void ChatScheduler::read_prompt(const Job& job, bool* was_cancelled) {
     job->usage.cached_tokens += cached;
     job->usage.prompt_tokens += cached;
   }
-  for (const size_t mark : marks_of(steps)) {
+  for (const size_t mark : marks_of(steps, options_)) {
     if (mark <= known) continue;
     job->beginning = {};
     add_steps(job->session, model_, all.subspan(known, mark - known), was_cancelled);
@@ -270,15 +280,6 @@ void ChatScheduler::read_prompt(const Job& job, bool* was_cancelled) {
     known = mark;
   }
   add_steps(job->session, model_, all.subspan(known), was_cancelled);
-}
-
-// The last place where the session may be marked; all of them, so that a prompt is read in the same pieces whatever the
-// session has read before, if answers are to have the same bits.
-std::vector<size_t> ChatScheduler::marks_of(const std::vector<PromptStep>& steps) const {
-  if (!options_.keeps_beginnings) return {};
-  std::vector<size_t> marks = list_marks(steps);
-  if (!options_.same_bits && marks.size() > 1) marks.erase(marks.begin(), marks.end() - 1);
-  return marks;
 }
 
 // Makes the session one that has read the first steps, and returns their number; else it is empty.
@@ -304,23 +305,6 @@ void ChatScheduler::generate_first(const Job& job) {
   if (job->is_prompts_first() || job->written_tokens > 0) job->usage.prompt_tokens += stats.prompt_tokens;
   if (is_answers_first && written_tokens(stats) > 0) metrics_->observe_first_token(job->age_s());
   judge(job, status, stats);
-}
-
-// Answers with the most probable of the given texts, and with the probability of each.
-void ChatScheduler::answer_by_choice(const Job& job) {
-  std::vector<Choice> scores;
-  if (const ocellus_status status = score_choices(job->session, job->request.scored, &scores); status != OCELLUS_OK) {
-    throw library_error(status, "score_choices");
-  }
-  ocellus_generate_params params = job->params(0);
-  params.max_tokens = 0;  // only the statistics count
-  ocellus_generate_stats stats = {};
-  if (ocellus_session_generate(job->session, &params, &stats) == OCELLUS_OK) {
-    job->usage.prompt_tokens += stats.prompt_tokens;
-  }
-  for (const Choice& one : scores) job->usage.completion_tokens += one.tokens;
-  job->reply.add_scores(std::move(scores));
-  finish(job, "stop");
 }
 
 // Puts the picture that the model asked for into its answer, which then goes on.
@@ -359,11 +343,15 @@ bool ChatScheduler::must_stop(const Job& job) {
 
 void ChatScheduler::continue_answers() {
   for (const Job& job : std::vector<Job>(running_)) {
-    if (!job->is_answering) advance(job);
+    if (!job->is_answering) {
+      advance(job);
+    } else if (!job->unscored().empty()) {
+      score_prompt(job);
+    }
   }
   std::vector<Job> jobs;
   std::copy_if(running_.begin(), running_.end(), std::back_inserter(jobs),
-               [](const Job& job) { return job->is_answering; });
+               [](const Job& job) { return job->is_answering && job->unscored().empty(); });
   if (jobs.empty()) return;
   const auto owes = [](const Job& job) { return job->owed_ms > 0; };
   if (!std::all_of(jobs.begin(), jobs.end(), owes)) std::erase_if(jobs, owes);

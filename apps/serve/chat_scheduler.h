@@ -51,8 +51,8 @@ class ChatScheduler {
   void take_session(const Job& job);
   void advance(const Job& job);
   void read_prompt(const Job& job, bool* was_cancelled);
-  std::vector<size_t> marks_of(const std::vector<PromptStep>& steps) const;
   size_t go_to_beginning(const Job& job, const std::vector<PromptStep>& steps);
+  void score_prompt(const Job& job);
   void generate_first(const Job& job);
   void answer_by_choice(const Job& job);
   void do_work(const Job& job);

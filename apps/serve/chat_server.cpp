@@ -28,6 +28,9 @@ Json model_json(const std::string& name, std::time_t created) {
 
 const Endpoint kEndpoints[] = {
     {"POST", "/v1/chat/completions", read_chat, /*is_counted=*/true},
+    {"POST", "/v1/responses", read_response, true},
+    {"GET", "/v1/responses/*", read_kept_response, false},
+    {"DELETE", "/v1/responses/*", read_kept_response, false},
     {"POST", "/v1/completions", read_completion, true},
     {"POST", "/v1/embeddings", read_embeddings, true},
     {"POST", "/tokenize", read_tokenize, false},
@@ -41,7 +44,7 @@ const Endpoint kEndpoints[] = {
 }  // namespace
 
 void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
-                        const std::vector<std::string>& names) {
+                        const ServedNames& names) {
   const std::time_t created = std::time(nullptr);
   for (const Endpoint& endpoint : kEndpoints) {
     server->handle(endpoint.method, endpoint.path, [scheduler, &endpoint](std::shared_ptr<HttpExchange> exchange) {
@@ -49,15 +52,13 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
     });
   }
   server->handle("GET", "/v1/models", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
-    exchange->respond(json_response({{"object", "list"}, {"data", Json::array({model_json(names.front(), created)})}}));
+    Json models = Json::array();
+    for (const std::string& name : names.listed) models.push_back(model_json(name, created));
+    exchange->respond(json_response({{"object", "list"}, {"data", std::move(models)}}));
   });
   server->handle("GET", std::string(kModels) + "*", [names, created](const std::shared_ptr<HttpExchange>& exchange) {
     const std::string name = exchange->request().path.substr(kModels.size());
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      return exchange->respond(error_reply(
-          RequestError(404, "There is no model " + shorten(name) + "; this server has " + names.front() + ".", "model",
-                       "model_not_found")));
-    }
+    if (!names.has(name)) return exchange->respond(error_reply(no_such_model(name, names)));
     exchange->respond(json_response(model_json(name, created)));
   });
   for (const char* path : {"/healthz", "/health"}) {

@@ -12,6 +12,6 @@ namespace ocellus::app {
 // Adds all endpoints before the server starts; the scheduler and the metrics must outlive it. /healthz and /health are
 // open to all.
 void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const ServeMetrics* metrics,
-                        const std::vector<std::string>& names);
+                        const ServedNames& names);
 
 }  // namespace ocellus::app

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "apps/base/plain_text.h"
 #include "apps/serve/json_fields.h"
 #include "apps/serve/request_error.h"
 
@@ -20,11 +21,15 @@ constexpr std::array<int8_t, 256> make_values() {
   for (int8_t& value : values) value = kNone;
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (size_t i = 0; i < kDigits.size(); ++i) values[static_cast<uint8_t>(kDigits[i])] = static_cast<int8_t>(i);
+  values['-'] = 62;  // as in URLs
+  values['_'] = 63;
   return values;
 }
 constexpr std::array<int8_t, 256> kValues = make_values();
 
 bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r'; }
 
 // A random text, so that no client's text can contain a mark.
 const std::string& mark_begin() {
@@ -35,14 +40,17 @@ const std::string& mark_begin() {
 
 std::string cut_mark(size_t index) { return mark_begin() + std::to_string(index); }
 
-// Unescapes "\/" and "\u002b", as some JSON writers emit them; returns the number of bytes. Other escapes do not occur
-// in pictures' URLs and stay.
+// Unescapes "\/", "\n" and "\u002b", as some JSON writers emit them; returns the number of bytes. Other escapes do not
+// occur in pictures' URLs and stay.
 size_t unescape(std::span<char> text) {
   size_t out = 0;
   for (size_t i = 0; i < text.size(); ++i) {
+    constexpr std::string_view kEscapes = "/ntrf", kMeant = "/\n\t\r\f";
     char c = text[i];
-    if (c == '\\' && i + 1 < text.size() && text[i + 1] == '/') {
-      c = text[++i];
+    const size_t escape = c == '\\' && i + 1 < text.size() ? kEscapes.find(text[i + 1]) : std::string_view::npos;
+    if (escape != std::string_view::npos) {
+      c = kMeant[escape];
+      ++i;
     } else if (c == '\\' && i + 5 < text.size() && text[i + 1] == 'u' && text[i + 2] == '0' && text[i + 3] == '0') {
       unsigned code = 0;
       const char* const end = text.data() + i + 6;
@@ -59,9 +67,9 @@ size_t unescape(std::span<char> text) {
 }  // namespace
 
 std::optional<size_t> decode_base64(char* text, size_t text_bytes) {
-  if (text_bytes % 4 != 0) return std::nullopt;
+  text_bytes = static_cast<size_t>(std::remove_if(text, text + text_bytes, is_blank) - text);
   size_t padding = 0;
-  while (padding < 2 && padding < text_bytes && text[text_bytes - 1 - padding] == '=') ++padding;
+  while (text_bytes % 4 == 0 && padding < 2 && padding < text_bytes && text[text_bytes - 1 - padding] == '=') ++padding;
   uint32_t bits = 0;
   int bit_count = 0;
   size_t bytes = 0;
@@ -73,7 +81,7 @@ std::optional<size_t> decode_base64(char* text, size_t text_bytes) {
     bit_count -= 8;
     text[bytes++] = static_cast<char>(bits >> bit_count & 0xff);
   }
-  if ((bits & ((1u << bit_count) - 1)) != 0) return std::nullopt;
+  if (bit_count == 6 || (bits & ((1u << bit_count) - 1)) != 0) return std::nullopt;
   return bytes;
 }
 
@@ -107,7 +115,7 @@ class JsonPlace {
   }
   // True in `where`, in its member image_url or video_url, or in the url of one of these; lists between them do not
   // count.
-  bool is_picture(std::span<const std::string_view> where) const {
+  bool is_picture(PicturePlace where) const {
     std::vector<std::string_view> names;
     for (const Open& one : open_) {
       if (one.is_object) names.push_back(one.name);
@@ -128,7 +136,7 @@ class JsonPlace {
 
 }  // namespace
 
-CutText cut_picture_urls(std::string* text, std::span<const std::string_view> where) {
+CutText cut_picture_urls(std::string* text, std::span<const PicturePlace> places) {
   check_json_size(*text);
   CutText cut;
   const std::string_view all = *text;
@@ -147,7 +155,9 @@ CutText cut_picture_urls(std::string* text, std::span<const std::string_view> wh
     const size_t begin = ++i;
     for (; i < all.size() && all[i] != '"'; ++i) i += all[i] == '\\' ? 1 : 0;
     if (i >= all.size()) break;
-    if (!place.pass_string(all.substr(begin, i - begin)) || !place.is_picture(where)) continue;
+    const bool is_value = place.pass_string(all.substr(begin, i - begin));
+    const auto is_here = [&place](PicturePlace where) { return place.is_picture(where); };
+    if (!is_value || std::none_of(places.begin(), places.end(), is_here)) continue;
     keep_until(begin);
     cut.json += cut_mark(cut.strings.size());
     cut.strings.emplace_back(text->data() + begin, i - begin);
@@ -172,55 +182,96 @@ RequestError bad_picture(const std::string& sentence, const std::string& param) 
   return RequestError(400, sentence, param, "invalid_image");
 }
 
-// Decodes a picture in place, and checks its header.
-std::string_view decode_picture(char* data, size_t text_bytes, const std::string& param) {
-  const std::optional<size_t> bytes = decode_base64(data, text_bytes);
-  if (!bytes) throw bad_picture("The data URL does not hold valid base64.", param);
-  if (*bytes == 0) throw bad_picture("The picture is empty.", param);
+// A data URL that was taken apart.
+struct DataUrl {
+  std::string type;  // in lower case, without parameters; may be empty
+  bool is_base64 = false;
+  std::span<char> body;
+};
+
+// Decodes "%2B" in place; returns the number of bytes.
+size_t decode_percent(std::span<char> text) {
+  size_t out = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    unsigned code = 0;
+    const char* const at = text.data() + i;
+    if (c == '%' && i + 2 < text.size() && std::from_chars(at + 1, at + 3, code, 16).ptr == at + 3) {
+      c = static_cast<char>(code);
+      i += 2;
+    }
+    text[out++] = c;
+  }
+  return out;
+}
+
+// Takes a data URL apart as browsers do (the Data URL standard of WHATWG); nullopt if it is none. `given`: as in JSON.
+std::optional<DataUrl> read_data_url(std::span<char> given) {
+  constexpr std::string_view kScheme = "data:", kBase64 = "base64";
+  constexpr size_t kMaxHeadBytes = 1024;
+  given = given.first(unescape(given));
+  while (!given.empty() && is_blank(given.front())) given = given.subspan(1);
+  const std::string_view url(given.data(), given.size());
+  const size_t comma = url.find(',');
+  if (comma > kMaxHeadBytes || to_lower(url.substr(0, kScheme.size())) != kScheme) return std::nullopt;
+  const std::string head = to_lower(trim(url.substr(kScheme.size(), comma - kScheme.size())));
+  const size_t last = head.rfind(';');
+  given = given.subspan(comma + 1);
+  return DataUrl{.type = trim(head.substr(0, head.find(';'))),
+                 .is_base64 = last != std::string::npos && trim(head.substr(last + 1)) == kBase64,
+                 .body = given.first(decode_percent(given))};
+}
+
+// Checks the header of a picture.
+std::string_view check_picture(std::string_view bytes, const std::string& param) {
+  if (bytes.empty()) throw bad_picture("The picture is empty.", param);
   ocellus_image_facts facts;
-  const ocellus_status status = ocellus_image_probe(data, static_cast<int64_t>(*bytes), &facts);
+  const ocellus_status status = ocellus_image_probe(bytes.data(), std::ssize(bytes), &facts);
   if (status != OCELLUS_OK) throw bad_picture(library_error(status).what(), param);
-  return {data, *bytes};
+  return bytes;
+}
+
+// Decodes a picture in place.
+std::string_view decode_picture(std::span<char> text, const std::string& param) {
+  const std::optional<size_t> bytes = decode_base64(text.data(), text.size());
+  if (!bytes) throw bad_picture("The data URL does not hold valid base64.", param);
+  return check_picture({text.data(), *bytes}, param);
+}
+
+bool may_be_picture(std::string_view type) {
+  return type.empty() || begins_with(type, "image/") || type == "application/octet-stream" ||
+         type == "binary/octet-stream";
 }
 
 }  // namespace
 
 std::vector<std::string_view> decode_video_url(std::span<char> given, const std::string& param) {
-  constexpr std::string_view kBegin = "data:video/jpeg;base64,";
-  given = given.first(unescape(given));
-  std::string_view url(given.data(), given.size());
-  if (!begins_with(url, kBegin)) {
+  const std::optional<DataUrl> url = read_data_url(given);
+  if (!url || !url->is_base64 || url->type != "video/jpeg") {
     throw bad_picture("A video is its frames in one data URL: data:video/jpeg;base64,FRAME,FRAME,....", param);
   }
+  const std::string_view text(url->body.data(), url->body.size());
   std::vector<std::string_view> frames;
-  for (size_t at = kBegin.size(); at <= url.size();) {
-    const size_t end = std::min(url.find(',', at), url.size());
-    frames.push_back(decode_picture(given.data() + at, end - at, param));
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    frames.push_back(decode_picture(url->body.subspan(at, end - at), param));
     at = end + 1;
   }
   return frames;
 }
 
 std::string_view decode_picture_url(std::span<char> given, const std::string& param) {
-  const auto refuse = [&param](const std::string& sentence) { return bad_picture(sentence, param); };
-  given = given.first(unescape(given));
-  const std::string_view url(given.data(), given.size());
-  if (begins_with(url, "http://") || begins_with(url, "https://")) {
-    throw refuse("Pictures are not fetched: send the picture itself, as data:image/png;base64,....");
+  const std::string begin = to_lower(std::string_view(given.data(), std::min<size_t>(given.size(), 8)));
+  if (begins_with(begin, "http:") || begins_with(begin, "https:")) {
+    throw bad_picture("Pictures are not fetched: send the picture itself, as data:image/png;base64,....", param);
   }
-  const size_t comma = url.find(',');
-  const std::string_view head = url.substr(0, comma);
-  if (!begins_with(url, "data:") || comma == std::string_view::npos) {
-    throw refuse("A picture is a data URL: data:image/png;base64,....");
+  const std::optional<DataUrl> url = read_data_url(given);
+  if (!url) throw bad_picture("A picture is a data URL: data:image/png;base64,....", param);
+  if (!may_be_picture(url->type)) {
+    throw bad_picture("The data URL is not one of a picture: data:image/png;base64,....", param);
   }
-  constexpr std::string_view kEnd = ";base64";
-  if (head.size() < kEnd.size() || head.substr(head.size() - kEnd.size()) != kEnd) {
-    throw refuse("The data URL of a picture must be in base64: data:image/png;base64,....");
-  }
-  if (!begins_with(head, "data:image/") && head != "data:application/octet-stream;base64") {
-    throw refuse("The data URL is not one of a picture: data:image/png;base64,....");
-  }
-  return decode_picture(given.data() + comma + 1, url.size() - comma - 1, param);
+  if (url->is_base64) return decode_picture(url->body, param);
+  return check_picture({url->body.data(), url->body.size()}, param);
 }
 
 }  // namespace ocellus::app

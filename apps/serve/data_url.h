@@ -1,4 +1,4 @@
-// Pictures in chat requests: "data:image/png;base64,...".
+// Pictures in requests: "data:image/png;base64,...", in every spelling that browsers read.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace ocellus::app {
 
-// Decodes strict RFC 4648, section 4 (padded, no other bytes, unused bits zero) in place and returns the number of
-// bytes; nullopt for anything else, which also destroys the text.
+// Decodes base64 in place and returns the number of bytes: RFC 4648 in the alphabet of section 4 or 5, with or without
+// padding, white space anywhere, unused bits zero; nullopt for anything else, which also destroys the text.
 std::optional<size_t> decode_base64(char* text, size_t text_bytes);
 
 std::string encode_base64(std::span<const uint8_t> bytes);
@@ -22,16 +22,18 @@ struct CutText {
   std::string json;                      // with a mark in place of every string cut out
   std::vector<std::span<char>> strings;  // these, in the whole text
 };
+using PicturePlace = std::span<const std::string_view>;
 // Cuts strings where parts of messages have pictures and nowhere else: no mark gets into a text, a schema or a tool.
-// `where`: the members in which parts stand, as {"messages", "content"}. Throws a RequestError for what
+// `places`: the members in which parts stand, as {"messages", "content"}. Throws a RequestError for what
 // parse_request_json would refuse by its size.
-CutText cut_picture_urls(std::string* text, std::span<const std::string_view> where);
+CutText cut_picture_urls(std::string* text, std::span<const PicturePlace> places);
 
 // Returns the string that `mark` stands for; nullopt if it is no mark. Each can be taken once; it is empty afterwards.
 std::optional<std::span<char>> take_cut_string(CutText* cut, std::string_view mark);
 
-// Returns the bytes of a JPEG, PNG or WebP whose header was checked; they are decoded in place of the URL. `url` is
-// escaped as in JSON. Throws a RequestError that names `param`.
+// Returns the bytes of a JPEG, PNG or WebP whose header was checked; they are decoded in place of the URL, from base64
+// or
+// "%89PNG". `url` is escaped as in JSON. Throws a RequestError that names `param`.
 std::string_view decode_picture_url(std::span<char> url, const std::string& param);
 
 // Returns the frames of a video, each as decode_picture_url does: "data:video/jpeg;base64,FRAME,FRAME,...".

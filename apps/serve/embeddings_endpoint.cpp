@@ -71,8 +71,10 @@ EmbeddingInput parse_input(const ServeContext& context, const RequestJson& value
         value.is_object() ? parse_part(value, param, cut, unknown) : ChatPart{.text = expect_string(value, param)};
     if (!part.frames.empty()) throw RequestError(400, part.param + ": a video has no embedding.", part.param);
     if (!part.key.empty()) throw RequestError(400, part.param + " must be a data URL.", part.param);
+    if (part.is_image) check_sees(context, part.param);
     if (part.is_image && context.options.images == 0) {
-      throw RequestError(400, "This server takes no pictures.", part.param, "unsupported_value");
+      throw RequestError(400, "This server takes no pictures: start it with --images 1.", part.param,
+                         "unsupported_value");
     }
     input.picture = part.picture;
     if (!part.is_image) input.tokens = tokenize(context.model, part.text, OCELLUS_TEXT_START, param);
@@ -177,12 +179,13 @@ void read_embeddings(const ServeContext& context, const HttpRequest& /*head*/, C
   const auto request = std::make_shared<EmbeddingRequest>();
   request->body = std::move(job->body);
   constexpr std::string_view kParts[] = {"input"};
-  CutText cut = cut_picture_urls(&request->body.bytes, kParts);
+  const PicturePlace places[] = {kParts};
+  CutText cut = cut_picture_urls(&request->body.bytes, places);
   const RequestJson body = parse_request_json(std::exchange(cut.json, {}));
   const RequestJson* model = find_field(body, "model");
   if (model != nullptr) request->model = expect_string(*model, "model");
   check_model(context, request->model);
-  if (request->model.empty()) request->model = context.options.names[0];
+  if (request->model.empty()) request->model = context.options.names.listed[0];
   FieldNames unknown;
   check_fields(
       body, "",

@@ -1,5 +1,6 @@
 #include "apps/serve/json_fields.h"
 
+#include <cmath>
 #include <limits>
 
 #include "apps/base/plain_text.h"
@@ -60,6 +61,19 @@ void expect_object(const RequestJson& value, const std::string& param) {
   if (!value.is_object()) throw RequestError(400, param + " must be an object.", param);
 }
 
+std::optional<int64_t> whole_number(const RequestJson& value) {
+  constexpr double kMostExact = 9007199254740992;  // larger ones may have been rounded
+  if (value.is_number_float()) {
+    const double number = value.get<double>();
+    if (!(std::abs(number) <= kMostExact) || number != std::trunc(number)) return std::nullopt;
+    return static_cast<int64_t>(number);
+  }
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
+}
+
 std::optional<double> number_field(const RequestJson& object, const std::string& name, double low, double high) {
   const RequestJson* value = find_field(object, name);
   if (value == nullptr) return std::nullopt;
@@ -74,11 +88,8 @@ std::optional<double> number_field(const RequestJson& object, const std::string&
 std::optional<int64_t> integer_field(const RequestJson& object, const std::string& name, int64_t low, int64_t high) {
   const RequestJson* value = find_field(object, name);
   if (value == nullptr) return std::nullopt;
-  const bool fits = value->is_number_integer() &&
-                    (!value->is_number_unsigned() ||
-                     value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
-  const int64_t number = fits ? value->get<int64_t>() : 0;
-  if (!fits || number < low || number > high) {
+  const std::optional<int64_t> number = whole_number(*value);
+  if (!number || *number < low || *number > high) {
     throw RequestError(
         400, name + " must be a whole number between " + std::to_string(low) + " and " + std::to_string(high) + ".",
         name);

@@ -31,6 +31,9 @@ std::string expect_string(const RequestJson& value, const std::string& param);
 bool expect_bool(const RequestJson& value, const std::string& param);
 void expect_object(const RequestJson& value, const std::string& param);
 
+// Returns a whole number, also one that is written as 150.0; nullopt for anything else.
+std::optional<int64_t> whole_number(const RequestJson& value);
+
 // Returns nullopt if the field is missing or null.
 std::optional<double> number_field(const RequestJson& object, const std::string& name, double low, double high);
 std::optional<int64_t> integer_field(const RequestJson& object, const std::string& name, int64_t low, int64_t high);

@@ -8,6 +8,7 @@ namespace ocellus::app::json_tools {
 namespace {
 
 constexpr std::string_view kCall = "<tool_call>", kCallEnd = "</tool_call>";
+constexpr std::string_view kResult = "<tool_response>\n", kResultEnd = "\n</tool_response>";
 
 // As Python's json.dumps writes it, and with it chat templates.
 std::string spaced_text(const RequestJson& value) {
@@ -38,7 +39,7 @@ std::string show_call(const ToolCall& call) {
 }
 
 std::string show_result(const std::string& /*tool*/, const std::string& result) {
-  return "<tool_response>\n" + result + "\n</tool_response>";
+  return std::string(kResult) + result + std::string(kResultEnd);
 }
 
 std::optional<ToolCall> take_call(std::string_view* text) {
@@ -59,6 +60,8 @@ namespace ocellus::app {
 constexpr ToolSyntax kJsonTools = {.call_begin = json_tools::kCall,
                                    .system_gap = "\n\n",
                                    .call_gap = "\n",
+                                   .result_begin = json_tools::kResult,
+                                   .result_end = json_tools::kResultEnd,
                                    .keeps_turn = false,
                                    .describe = json_tools::describe,
                                    .show_call = json_tools::show_call,

@@ -40,11 +40,11 @@ std::vector<int32_t> expect_tokens(const ocellus_model* model, const RequestJson
   const int64_t most = vocabulary_size(model) - 1;
   std::vector<int32_t> tokens;
   for (const RequestJson& one : value) {
-    const bool is_token = one.is_number_integer() && one.get<int64_t>() >= 0 && one.get<int64_t>() <= most;
-    if (!is_token) {
+    const std::optional<int64_t> token = whole_number(one);
+    if (!token || *token < 0 || *token > most) {
       throw RequestError(400, param + " must hold whole numbers between 0 and " + std::to_string(most) + ".", param);
     }
-    tokens.push_back(one.get<int32_t>());
+    tokens.push_back(static_cast<int32_t>(*token));
   }
   return tokens;
 }

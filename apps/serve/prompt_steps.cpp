@@ -21,11 +21,15 @@ std::string_view bytes_of(std::span<const int32_t> tokens) {
   return {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()};
 }
 
-std::vector<PromptStep> list_tokens(const RawPrompt& prompt) {
-  const std::span<const int32_t> tokens(prompt.tokens);
+// `is_scored`: only the first one is read before the answer.
+std::vector<PromptStep> list_tokens(const RawPrompt& prompt, bool is_scored) {
+  std::span<const int32_t> tokens(prompt.tokens);
+  if (is_scored) tokens = tokens.first(1);
   std::vector<PromptStep> steps;
   if (tokens.size() > 1) steps.push_back({StepKind::kTokens, bytes_of(tokens.first(tokens.size() - 1)), "prompt"});
-  steps.push_back({StepKind::kTokens, bytes_of(tokens.last(1)), "prompt"});
+  // A session that has read it as the beginning of another prompt has nothing to answer.
+  const uint32_t flags = is_scored ? 1 : 0;
+  steps.push_back({StepKind::kTokens, bytes_of(tokens.last(1)), "prompt", nullptr, flags});
   return steps;
 }
 
@@ -44,7 +48,7 @@ PromptStep part_step(const ChatPart& part, uint32_t flags) {
 }  // namespace
 
 std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
-  if (!request.prompts.empty()) return list_tokens(request.prompts[index]);
+  if (!request.prompts.empty()) return list_tokens(request.prompts[index], request.scores_prompt());
   std::vector<PromptStep> steps;
   for (const ChatTurn& turn : request.turns) {
     const bool is_last = &turn == &request.turns.back();

@@ -12,7 +12,7 @@
 
 namespace ocellus::app {
 
-enum class ReplyForm { kChat, kCompletion };
+enum class ReplyForm { kChat, kCompletion, kResponse };  // the last one: see response_events.h
 
 // One answer of a request.
 struct ReplyChoice {

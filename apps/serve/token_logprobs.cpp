@@ -8,7 +8,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // JSON has no infinity.
-double finite(float logprob) { return std::max(static_cast<double>(logprob), -9999.0); }
+Json finite(const std::optional<float>& logprob) {
+  return logprob ? Json(std::max(static_cast<double>(*logprob), -9999.0)) : Json(nullptr);
+}
 
 Json token_json(const TokenLogprob& token) {
   Json bytes = Json::array();
@@ -50,8 +52,8 @@ Json completion_logprobs(const std::vector<TokenLogprob>& tokens, int64_t* offse
     json["token_logprobs"].push_back(finite(token.logprob));
     Json top = Json::object();
     for (const TokenLogprob& one : token.top) top[one.text] = finite(one.logprob);
-    json["top_logprobs"].push_back(std::move(top));
-    json["text_offset"].push_back(*offset);
+    json["top_logprobs"].push_back(token.logprob ? std::move(top) : Json(nullptr));
+    json["text_offset"].push_back(std::max<int64_t>(*offset, 0));
     *offset += count_characters(token.text);
   }
   return json;

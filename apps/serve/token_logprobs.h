@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@
 namespace ocellus::app {
 
 struct TokenLogprob {
-  std::string text;  // possibly part of a character
-  float logprob = 0;
+  std::string text;               // possibly part of a character
+  std::optional<float> logprob;   // nullopt: nothing comes before it
   std::vector<TokenLogprob> top;  // the most probable tokens in its place
 
   // Copies what ocellus_generate_params.on_token receives.

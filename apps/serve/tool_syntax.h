@@ -26,9 +26,10 @@ struct ToolCall {
 };
 
 struct ToolSyntax {
-  std::string_view call_begin;  // begins each call in an answer
-  std::string_view system_gap;  // stands between a system prompt and the description of tools
-  std::string_view call_gap;    // stands before calls that follow a text or other calls
+  std::string_view call_begin;                          // begins each call in an answer
+  std::string_view system_gap;                          // stands between a system prompt and the description of tools
+  std::string_view call_gap;                            // stands before calls that follow a text or other calls
+  std::string_view result_begin = {}, result_end = {};  // around a result with pictures; empty: these follow it
   bool keeps_turn;  // results stand in the model's turn, which goes on after them; else in a turn of the user
   std::string (*describe)(std::span<const Tool> tools);
   std::string (*show_call)(const ToolCall& call);

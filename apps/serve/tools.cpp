@@ -43,6 +43,13 @@ constexpr RefusedField kNotInCall[] = {{"name", "@function.name"},
                                        {"arguments", "@function.arguments"},
                                        {"input", "@function.arguments"},
                                        {"parameters", "@arguments"}};
+// The same in /v1/responses, where the function is the object itself.
+constexpr std::string_view kFlatTool[] = {"type", "name", "description", "parameters", "strict"},
+                           kFlatChoice[] = {"type", "name"},
+                           kFlatCall[] = {"type", "name", "arguments", "call_id", "id", "status"};
+constexpr RefusedField kNotInFlatChoice[] = {{"function", "@name"}, {"mode"}, {"tools"}};
+constexpr RefusedField kNotInFlatCall[] = {
+    {"function", "@name"}, {"input", "@arguments"}, {"parameters", "@arguments"}};
 constexpr FunctionRules kToolRules = {{.known = kAround, .refused = kNotAroundTool},
                                       {.known = kTool, .refused = kNotInTool}};
 constexpr FunctionRules kChoiceRules = {{.known = kAroundChoice, .refused = kNotInChoice},
@@ -87,9 +94,21 @@ RequestJson object_schema(const RequestJson* parameters, const std::string& at) 
   return schema;
 }
 
-Tool parse_tool(const RequestJson& value, const std::string& at, FieldNames* unknown) {
+// A tool as /v1/responses has it, in the form of /v1/chat/completions.
+RequestJson nest_function(const RequestJson& flat, const std::string& at, FieldNames* unknown) {
+  expect_object(flat, at);
+  if (expect_field(flat, "type", at) != "function") {
+    refuse(at + ".type", "must be function: this server has no tools of its own.");
+  }
+  check_fields(flat, at, {.known = kFlatTool, .refused = kNotInTool}, unknown);
+  RequestJson function = flat;
+  function.erase("type");
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+// `param`: the function in the request.
+Tool parse_tool(const RequestJson& value, const std::string& at, const std::string& param, FieldNames* unknown) {
   const RequestJson& function = expect_function(value, at, kToolRules, unknown);
-  const std::string param = at + ".function";
   Tool tool;
   tool.name = expect_name(function, param);
   tool.at = param;
@@ -100,17 +119,20 @@ Tool parse_tool(const RequestJson& value, const std::string& at, FieldNames* unk
 }
 
 // Puts the tool that is named first.
-void choose_tool(const RequestJson& choice, Tools* tools, FieldNames* unknown) {
+void choose_tool(const RequestJson& choice, bool is_flat, Tools* tools, FieldNames* unknown) {
   const std::string at = "tool_choice";
   if (choice == "none" || choice == "auto" || choice == "required") {
     tools->choice = choice == "none" ? ToolChoice::kNone : choice == "auto" ? ToolChoice::kAuto : ToolChoice::kAny;
     return;
   }
   if (choice.is_string()) refuse(at, "must be none, auto, required or a function.");
-  const std::string name = expect_name(expect_function(choice, at, kChoiceRules, unknown), at + ".function");
+  const std::string place = is_flat ? at : at + ".function";
+  if (is_flat && expect_field(choice, "type", at) != "function") refuse(at + ".type", "must be function.");
+  if (is_flat) check_fields(choice, at, {.known = kFlatChoice, .refused = kNotInFlatChoice}, unknown);
+  const std::string name = expect_name(is_flat ? choice : expect_function(choice, at, kChoiceRules, unknown), place);
   const auto found =
       std::find_if(tools->tools.begin(), tools->tools.end(), [&](const Tool& t) { return t.name == name; });
-  if (found == tools->tools.end()) refuse(at + ".function.name", "is none of the tools.");
+  if (found == tools->tools.end()) refuse(place + ".name", "is none of the tools.");
   std::iter_swap(tools->tools.begin(), found);
   tools->choice = ToolChoice::kNamed;
 }
@@ -149,7 +171,7 @@ RequestJson call_schema(const Tool& tool, const std::string& place) {
 
 }  // namespace
 
-Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames* unknown) {
+Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames* unknown, bool is_flat) {
   Tools tools;
   tools.syntax = &syntax;
   if (const RequestJson* list = find_field(body, "tools")) {
@@ -157,7 +179,9 @@ Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames*
       refuse("tools", "must be an array of at most " + std::to_string(kMaxTools) + ".");
     }
     for (size_t i = 0; i < list->size(); ++i) {
-      tools.tools.push_back(parse_tool((*list)[i], "tools[" + std::to_string(i) + "]", unknown));
+      const std::string at = "tools[" + std::to_string(i) + "]";
+      tools.tools.push_back(is_flat ? parse_tool(nest_function((*list)[i], at, unknown), at, at, unknown)
+                                    : parse_tool((*list)[i], at, at + ".function", unknown));
     }
   }
   const RequestJson* parallel = find_field(body, "parallel_tool_calls");
@@ -165,7 +189,7 @@ Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames*
   const RequestJson* choice = find_field(body, "tool_choice");
   if (!tools.tools.empty()) tools.choice = ToolChoice::kAuto;
   if (choice != nullptr && !tools.tools.empty()) {
-    choose_tool(*choice, &tools, unknown);
+    choose_tool(*choice, is_flat, &tools, unknown);
   } else if (choice != nullptr && *choice != "none" && *choice != "auto") {
     refuse("tool_choice", "goes with tools.");
   }
@@ -199,6 +223,14 @@ RequestError name_tool(const AnswerForm& form, const RequestError& failure) {
   if (tool >= form.tools.size()) return failure;
   sentence.replace(begin, end + kArgumentsPlace.size() - begin, "#");
   return RequestError(failure.status(), form.tools[tool] + ": " + sentence, form.tools[tool], failure.code());
+}
+
+EarlierCall parse_flat_call(const RequestJson& item, const std::string& at, FieldNames* unknown) {
+  check_fields(item, at, {.known = kFlatCall, .refused = kNotInFlatCall}, unknown);
+  std::string arguments = expect_string(expect_field(item, "arguments", at), at + ".arguments");
+  if (const auto excess = find_json_excess(arguments, kRequestJson)) refuse(at + ".arguments", *excess + ".");
+  return {expect_string(expect_field(item, "call_id", at), at + ".call_id"),
+          {expect_name(item, at), std::move(arguments)}};
 }
 
 std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param, FieldNames* unknown) {

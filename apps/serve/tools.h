@@ -27,9 +27,9 @@ struct Tools {
   const ToolSyntax* syntax = &kJsonTools;
 };
 
-// Reads the fields tools and tool_choice. `unknown` takes the places of fields that nothing reads. Throws a
-// RequestError, as parse_calls.
-Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames* unknown);
+// Reads the fields tools and tool_choice. `unknown` takes the places of fields that nothing reads. `is_flat`: in the
+// form of /v1/responses. Throws a RequestError, as parse_calls.
+Tools parse_tools(const RequestJson& body, const ToolSyntax& syntax, FieldNames* unknown, bool is_flat = false);
 
 // Returns the form of an answer that must be a call; nullopt: any text will do.
 std::optional<AnswerForm> call_form(const Tools& tools);
@@ -40,6 +40,8 @@ struct EarlierCall {
   std::string id;
   ToolCall call;
 };
+// Reads a call that is an item of /v1/responses.
+EarlierCall parse_flat_call(const RequestJson& item, const std::string& at, FieldNames* unknown);
 // Reads the calls of an earlier answer.
 std::vector<EarlierCall> parse_calls(const RequestJson& calls, const std::string& param, FieldNames* unknown);
 

@@ -12,7 +12,8 @@ bool trims(const PromptLayout& layout, Role role) { return (layout.trims >> stat
 }  // namespace
 
 const MessageText& MessageWriter::text_of(Role role) const {
-  return role == Role::kSystem ? layout_.system : role == Role::kUser ? layout_.user : layout_.answer;
+  if (role != Role::kSystem) return role == Role::kUser ? layout_.user : layout_.answer;
+  return state_.is_first || layout_.later_system.before[0] == '\0' ? layout_.system : layout_.later_system;
 }
 
 Status MessageWriter::check(Role role) const {
@@ -36,6 +37,7 @@ Status MessageWriter::begin(Role role, std::string_view usual_system) {
     return begin(role);
   }
   if (state_.is_open) OCELLUS_TRY(end());
+  state_.is_first = is_first;
   if (is_first) OCELLUS_TRY(write(layout_.start));
   const Role last = state_.role;
   const bool goes_on = !is_first && ((layout_.joins_system && last == Role::kSystem && role == Role::kUser) ||

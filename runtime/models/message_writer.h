@@ -26,6 +26,7 @@ class PromptSink {
 struct MessageState {
   Role role = Role::kUser;  // the newest message's
   bool any = false;         // a message was begun
+  bool is_first = false;    // the newest one is the first
   bool is_open = false;     // it was not ended
   bool needs_lead = false;  // it has no parts yet
   bool thinks = false;      // the model is told to think
@@ -37,7 +38,7 @@ struct MessageState {
   void open_answer() {
     role = Role::kAnswer;
     any = is_open = needs_end = true;
-    needs_lead = false;
+    is_first = needs_lead = false;
   }
 };
 

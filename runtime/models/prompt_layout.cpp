@@ -122,9 +122,9 @@ constexpr PromptLayout kPlain = {.start = "<|im_start|>",
                                  .system = {"", "\n\n"},
                                  .user = {"User: ", "<end_of_utterance>\n"},
                                  .answer = {"Assistant:", "<end_of_utterance>\n", " "},
+                                 .later_system = {"System: ", "<end_of_utterance>\n"},
                                  .opens_answer = "Assistant:",
                                  .picture_number = "Image %d:",
-                                 .refuses_later_system = true,
                                  .is_plain = true};
 
 /// The first row that fits is a model's. Sources: the chat templates of the published files, and for trained forms the

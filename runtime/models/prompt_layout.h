@@ -35,6 +35,7 @@ inline constexpr uint8_t kTrimsSystem = 1, kTrimsUser = 2, kTrimsAnswer = 4;
 struct PromptLayout {
   const char* start = "";
   MessageText system = {}, user = {}, answer = {};
+  MessageText later_system = {};  // stands around a system message after others; empty: the same
   const char* opens_answer = "";
   const char* after_text = "";  // after each text part
   PictureText picture = {};

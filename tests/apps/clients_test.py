@@ -164,6 +164,14 @@ class LiteLlm(ClientsTest):
         vectors = self.litellm.embedding(model="openai/ocellus", input=["one", "two"], **self.fields)
         self.assertEqual(len(vectors.data), 2)
 
+    def test_responses_whole_and_as_a_stream(self):
+        fields = {"model": "openai/ocellus", "input": "A large green", "max_output_tokens": 40, "temperature": 0, **self.fields}
+        whole = self.litellm.responses(**fields)
+        said = "".join(part.text for item in whole.output if item.type == "message" for part in item.content)
+        self.assertTrue(said)
+        pieces = [event.delta for event in self.litellm.responses(**fields, stream=True) if event.type == "response.output_text.delta"]
+        self.assertEqual("".join(pieces), said)
+
     def test_errors_are_the_clients_own(self):
         fields = {"model": "openai/ocellus", "messages": [user("x")], **self.fields}
         with self.assertRaises(self.litellm.BadRequestError):
@@ -190,6 +198,19 @@ class LangChain(ClientsTest):
                 HumanMessage(content=user(image_part(board("115")), "What is on the left?")["content"]),
                 AIMessage("A large cyan star."), HumanMessage("What color is it?")]
         self.assertTrue(model.invoke(talk).content)
+
+    def test_responses_with_pictures_and_earlier_turns(self):
+        from langchain_core.messages import HumanMessage
+        from langchain_openai import ChatOpenAI
+        model = ChatOpenAI(base_url=self.base_url, api_key="secret", model="ocellus", temperature=0, max_retries=0,
+                           max_tokens=60, use_responses_api=True)
+        seen = HumanMessage(content=caption_of("113")[0]["content"])
+        answer = model.invoke([seen])
+        self.assertEqual(answer.text, GREEN_STAR)
+        self.assertEqual("".join(piece.text for piece in model.stream([seen])), GREEN_STAR)
+        self.assertTrue(model.invoke([seen, answer, HumanMessage("What color is it?")]).text)
+        wanted = thing()
+        self.assertIsInstance(model.with_structured_output(wanted, method="json_schema").invoke("How many stars?"), wanted)
 
     def test_embeddings_of_documents(self):
         from langchain_openai import OpenAIEmbeddings

@@ -71,6 +71,52 @@ class ClientTest(unittest.TestCase):
                                                extra_body={"top_k": 1, "min_p": 0.1, "repetition_penalty": 1.0})
         self.assertEqual(extra.choices[0].message.content, GREEN_STAR)
 
+    def test_responses_with_pictures_streams_and_items_given_back(self):
+        _, client = self.start()
+        url = image_part(board("113"))["image_url"]["url"]
+        asked = [{"role": "user", "content": [{"type": "input_text", "text": "Caption this image."},
+                                              {"type": "input_image", "image_url": url, "detail": "auto"}]}]
+        answer = client.responses.create(model="ocellus", input=asked, temperature=0, store=False)
+        self.assertEqual((answer.output_text, answer.status), (GREEN_STAR, "completed"))
+        self.assertEqual(answer.usage.total_tokens, answer.usage.input_tokens + answer.usage.output_tokens)
+        with client.responses.stream(model="ocellus", input=asked, temperature=0) as stream:
+            said = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+            final = stream.get_final_response()
+        self.assertEqual((said, final.output_text, final.usage.output_tokens), (GREEN_STAR, GREEN_STAR, answer.usage.output_tokens))
+        events = list(client.responses.create(model="ocellus", input=asked, temperature=0, stream=True))
+        self.assertEqual((events[0].type, events[-1].response.output_text), ("response.created", GREEN_STAR))
+        more = client.responses.create(model="ocellus", instructions="Be brief.",
+                                       input=[*asked, *answer.output, {"role": "user", "content": "And what color?"}])
+        self.assertTrue(more.output_text)
+        with self.assertRaises(openai.BadRequestError) as caught:
+            client.responses.create(model="ocellus", input="And?", previous_response_id=answer.id)
+        self.assertEqual(caught.exception.param, "previous_response_id")
+        with self.assertRaises(openai.NotFoundError):
+            client.responses.retrieve(answer.id)
+
+    def test_responses_are_parsed_and_call_functions(self):
+        from pydantic import BaseModel, Field
+
+        class Thing(BaseModel):
+            color: str = Field(max_length=20)
+            count: int = Field(ge=0, le=9)
+        _, client = self.start()
+        fields = {"model": "ocellus", "input": "What is there?", "max_output_tokens": 200}
+        self.assertIsInstance(client.responses.parse(**fields, text_format=Thing).output_parsed, Thing)
+        with client.responses.stream(**fields, text_format=Thing) as stream:
+            self.assertIsInstance(stream.get_final_response().output_parsed, Thing)
+        tool = openai.pydantic_function_tool(Thing)["function"]
+        tools = [{"type": "function", "name": tool["name"], "parameters": tool["parameters"], "strict": True}]
+        called = client.responses.parse(**fields, tools=tools, tool_choice="required")
+        (call,) = called.output
+        Thing.model_validate_json(call.arguments)
+        with client.responses.stream(**fields, tools=tools, tool_choice="required") as stream:
+            said = "".join(event.delta for event in stream if event.type == "response.function_call_arguments.delta")
+            self.assertEqual(stream.get_final_response().output[0].arguments, said)
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": "Done."}
+        told = client.responses.create(model="ocellus", input=[{"role": "user", "content": "What is there?"}, *called.output, result])
+        self.assertEqual(told.status, "completed")
+
     def test_files_are_kept_named_and_deleted(self):
         with tempfile.TemporaryDirectory() as folder:
             _, client = self.start("--library", folder, "--owner", "ann")

@@ -1,14 +1,16 @@
 """Fields of requests at every level: what would change the answer is read or refused by its place, other unknown ones are
 ignored with a note or refused; nothing in any field ends the server or takes more memory than it has printed."""
 
+import base64
 import http.client
 import json
 import os
 import pathlib
 import re
 import unittest
+import urllib.parse
 
-from program import FolderTest, board, long, memory_kb
+from program import GREEN_STAR, SOURCE, USAGE, FolderTest, board, long, memory_kb
 from server import Server, ServerTest, image_part, picture_url, text_part, user
 
 HELLO = [{"role": "user", "content": "Hello."}]
@@ -80,7 +82,12 @@ class Places(FieldTest):
                 ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "g", "function": {"name": "f"}}}, "tool_choice.name"),
                 ({"stream": True, "stream_options": {"continuous_usage_stats": True}}, "stream_options.continuous_usage_stats"),
                 ({"chat_template_kwargs": {"reasoning_effort": "high"}}, "chat_template_kwargs.reasoning_effort"),
-                ({"enable_thinking": False}, "enable_thinking"), ({"include_stop_str_in_output": True}, "include_stop_str_in_output"),
+                ({"chat_template_kwargs": {"thinking": 5}}, "chat_template_kwargs.thinking"),
+                ({"enable_thinking": 1}, "enable_thinking"), ({"thinking": {"type": "deep"}}, "thinking.type"),
+                ({"thinking": {"budget": 5}}, "thinking.budget"), ({"reasoning_effort": "high"}, "reasoning_effort"),
+                ({"reasoning": {"effort": "high"}}, "reasoning"), ({"reasoning_format": "none"}, "reasoning_format"),
+                ({"skip_special_tokens": False}, "skip_special_tokens"), ({"echo": True}, "echo"), ({"repeat_last_n": 8}, "repeat_last_n"),
+                ({"samplers": ["top_p", "top_k"]}, "samplers"), ({"xtc_probability": 0.5}, "xtc_probability"),
                 ({"prompt": "x"}, "prompt"), ({"system": "Be brief."}, "system"), ({"max_new_tokens": 5}, "max_new_tokens")]:
             with self.subTest(param=param):
                 self.assert_refused_field(CHAT, {"messages": HELLO, **SHORT, **fields}, param)
@@ -89,6 +96,25 @@ class Places(FieldTest):
         status, answer = self.send(CHAT, {"messages": [{**HELLO[0], "images": [], "tool_calls": None}], "repeat_penalty": 1.0,
                                           "repeat_last_n": 64, "store": True, "verbosity": "medium", "files": None, **SHORT})
         self.assertEqual(status, 200, answer)
+
+    def test_the_values_that_other_servers_have_by_default_are_fine(self):
+        """llama.cpp's web page, Open WebUI and clients that write out every field."""
+        for fields in [{"repeat_last_n": 64, "dry_penalty_last_n": -1, "dry_sequence_breakers": ["\n", ":", "\"", "*"], "mirostat": 0,
+                        "dynatemp_range": 0, "xtc_probability": 0, "typical_p": 1, "samplers": "edskypmxt", "tfs_z": 1.0},
+                       {"samplers": ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"]},
+                       {"reasoning_effort": "none"}, {"reasoning_effort": "medium"}, {"reasoning_format": "auto"},
+                       {"enable_thinking": False}, {"enable_thinking": True}, {"thinking": False}, {"thinking": {"type": "disabled"}},
+                       {"thinking": {"type": "enabled"}}, {"thinking_token_budget": -1}, {"chat_template_kwargs": {"thinking": False}},
+                       {"skip_special_tokens": True, "spaces_between_special_tokens": True, "add_special_tokens": False, "echo": False,
+                        "include_reasoning": True, "return_token_ids": False, "mm_processor_kwargs": {}, "logits_processors": []},
+                       {"include_stop_str_in_output": False, "stop": ""}, {"stop": ["", "never said"]}, {"logit_bias": []},
+                       {"stream_options": {}}, {"stream_options": {"include_usage": False}}, {"priority": 0, "service_tier": "auto",
+                        "prompt_cache_key": "x", "prompt_cache_retention": "24h", "safety_identifier": "y", "store": False},
+                       {"web_search_options": None, "prediction": None, "audio": None, "modalities": ["text"], "tools": [],
+                        "functions": [], "function_call": "none", "tool_choice": "none", "logprobs": False, "top_logprobs": 0}]:
+            with self.subTest(fields=fields):
+                status, answer = self.send(CHAT, {"messages": HELLO, **SHORT, **fields})
+                self.assertEqual(status, 200, answer)
 
     def test_the_schema_of_a_json_object_holds(self):
         for schema in [SCHEMA, {**SCHEMA, "properties": {"a": {"const": "x"}}}]:
@@ -158,6 +184,146 @@ class Places(FieldTest):
             status, answer = self.send(path, body)
             self.assertGreaterEqual(status, 400)
             self.assertLess(len(json.dumps(answer)), 5000, str(answer)[:200])
+
+
+class Spellings(FieldTest):
+    """Values in every spelling that clients have for them."""
+
+    def test_whole_numbers_may_be_written_with_a_fraction(self):
+        plain = {"max_tokens": 5, "n": 1, "top_k": 3, "seed": 7, "temperature": 1, "ignore_eos": True}
+        dotted = json.dumps({"messages": HELLO, **plain}).replace("5,", "5.0,").replace("1,", "1.0,").replace("3,", "3.0,").replace("7,", "7e0,")
+        self.assertIn("5.0", dotted)
+        status, answer = self.server.post(dotted.encode())
+        self.assertEqual((status, answer["usage"]["completion_tokens"]), (200, 5), answer)
+        self.assertEqual(answer["choices"][0]["message"]["content"], self.server.ask(HELLO, **plain))
+        for path, body in [("/v1/completions", b'{"prompt": [1.0, 2.0], "max_tokens": 2.0, "logprobs": 1.0}'),
+                           ("/v1/embeddings", b'{"input": [1.0, 2]}'), ("/detokenize", b'{"tokens": [5.0]}')]:
+            status, _, answer = self.server.request("POST", path, body)
+            self.assertEqual(status, 200, answer)
+        for value in ["1.5", "1e300", "-1.5", "1e-3", "true", '"5"', "[5]", "-2", "-1e99"]:
+            status, answer = self.server.post(b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": ' + value.encode() + b"}")
+            self.assertEqual((status, answer["error"]["param"]), (400, "max_tokens"), answer)
+
+    def test_more_tokens_than_there_is_room_for_are_no_limit(self):
+        """As llama.cpp and vLLM clamp it: the answer ends by itself, or where the planned text does."""
+        texts = 300
+        small = Server("--text-tokens", texts)
+        self.addCleanup(small.process.kill)
+        for name in ["max_tokens", "max_completion_tokens"]:
+            for value in [-1, -1.0, 2000, 2**31, 2**62]:
+                with self.subTest(name=name, value=value):
+                    status, answer = small.post({"messages": HELLO, "ignore_eos": True, name: value})
+                    self.assertEqual((status, answer["choices"][0]["finish_reason"]), (200, "length"), answer)
+                    self.assertTrue(texts <= answer["usage"]["total_tokens"] < texts + 20, answer)  # whole pages of them
+        status, answer = small.post({"messages": HELLO, "max_tokens": -1, "logprobs": True, "top_logprobs": 20, "ignore_eos": True})
+        self.assertEqual(status, 200, answer)
+        status, _, answer = small.request("POST", "/v1/completions", json.dumps({"prompt": "A", "max_tokens": -1}))
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(small.stop()[0], 0)
+
+    def test_a_data_url_is_read_in_every_spelling(self):
+        data = pathlib.Path(board("113")).read_bytes()
+        text = base64.b64encode(data).decode()
+        self.assertTrue("+" in text and "/" in text)
+        bare = text.rstrip("=")
+        bodies = [text, bare, text[:40] + "\n" + text[40:], "\r\n".join(text[i:i + 76] for i in range(0, len(text), 76)), " " + text + "\t\f",
+                  text.replace("+", "-").replace("/", "_"), text.replace("+", "%2B").replace("/", "%2f").replace("=", "%3D"),
+                  text[:8] + "%0A" + text[8:], base64.urlsafe_b64encode(data).decode().rstrip("=")]
+        urls = ["data:image/png;base64," + body for body in bodies]
+        urls += [head + text for head in ["data:image/png;BASE64,", "DATA:IMAGE/PNG;Base64,", "data:;base64,", "data:image/png;charset=utf-8;base64,",
+                                          "data:image/png;name=\"a.png\"; base64 ,", " \ndata:image/png;base64,", "data:image/jpg;base64,",
+                                          "data:image/x-png;base64,", "data:application/octet-stream;base64,", "data:binary/octet-stream;base64,"]]
+        urls += ["data:image/png," + urllib.parse.quote(data), "data:," + urllib.parse.quote(data, safe="/+=,;:")]
+        for url in urls:
+            for given in [{"url": url}, url]:
+                part = {"type": "image_url", "image_url": given}
+                with self.subTest(url=url[:60]):
+                    self.assertEqual(self.server.ask([user("Caption this image.", part)]), GREEN_STAR)
+        same = [self.send("/v1/embeddings", {"input": [{"type": "image_url", "image_url": {"url": url}}]})[1]["data"] for url in urls]
+        self.assertEqual(same, same[:1] * len(urls))
+
+    def test_what_is_no_data_url_is_refused(self):
+        text = URL.partition(",")[2]
+        for url in ["data:image/png;base64", "data:image/png;base64,A", "data:image/png;base64," + text + "A", "data:image/png;base64,*" + text,
+                    "data:image/png;base64,=" + text, "data:image/png;base64," + text.rstrip("=") + "=" * 3, "data:audio/wav;base64," + text,
+                    "data:video/mp4;base64," + text, "data:" + "x" * 2000 + ";base64," + text, "date:image/png;base64," + text, text, "%64ata:," + text,
+                    "data:image/png;base64,%" + text, "HTTP://127.0.0.1/a.png", "https:a"]:
+            with self.subTest(url=url[:60]):
+                self.assert_refused_field(CHAT, {"messages": [user({"type": "image_url", "image_url": {"url": url}})]},
+                                          "messages[0].content[0].image_url.url")
+
+    def test_paths_are_found_without_v1_and_with_a_slash_at_the_end(self):
+        for path, body in [("/chat/completions", {"messages": HELLO, **SHORT}), ("/completions", {"prompt": "x", **SHORT}),
+                           ("/embeddings", {"input": "x"})]:
+            for spelling in [path, path + "/", "/v1" + path + "/", "/v1" + path]:
+                status, answer = self.send(spelling, body)
+                self.assertEqual(status, 200, (spelling, answer))
+        for path in ["/models", "/models/", "/v1/models/", "/v1/models/ocellus/", "/models/ocellus", "/health/", "/metrics/"]:
+            self.assertEqual(self.server.request("GET", path)[0], 200, path)
+        for path in ["/chat", "//", "/v1", "/v1/", "/v1/v1/models", "/v1/health", "/models//", "/v2/models"]:
+            self.assertEqual(self.server.request("GET", path)[0], 404, path)
+
+    def test_an_answer_may_show_the_stop_string_that_ended_it(self):
+        messages = [user("Caption this image.", PICTURE)]
+        for stop in ["green", "en st", ["never said", "star"], "\n"]:
+            plain, shown = [self.server.ask(messages, stop=stop, include_stop_str_in_output=shows) for shows in (False, True)]
+            found = [one for one in ([stop] if isinstance(stop, str) else stop) if one in GREEN_STAR]
+            end = GREEN_STAR.index(found[0]) + len(found[0]) if found else None
+            self.assertEqual((shown, len(plain) < len(shown)), (GREEN_STAR[:end], bool(found)))
+            chunks = [json.loads(event) for event in self.server.events(messages, stop=stop, include_stop_str_in_output=True)[:-1]]
+            self.assertEqual("".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks), shown)
+
+
+class Names(FieldTest):
+    @classmethod
+    def setUpClass(cls):
+        pass
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+    def start(self, *flags):
+        self.server = Server(*flags)
+        self.addCleanup(self.server.process.kill)
+
+    def listed(self):
+        return [model["id"] for model in json.loads(self.server.request("GET", "/v1/models")[2])["data"]]
+
+    def answering(self, *fields):
+        status, answer = self.send(CHAT, {"messages": HELLO, **SHORT, **dict(fields)})
+        return answer["model"] if status == 200 else status
+
+    def test_a_model_has_the_names_that_it_is_given(self):
+        self.start("--alias", "gpt-4o", "--alias", "openai/eyes:1")
+        self.assertEqual(self.listed(), ["gpt-4o", "openai/eyes:1"])
+        for name in ["gpt-4o", "openai/eyes:1", "Shapeboard-34M", "ocellus"]:
+            self.assertEqual(self.answering(("model", name)), name)
+            self.assertEqual(self.server.request("GET", "/v1/models/" + name)[0], 200)
+        self.assertEqual((self.answering(), self.answering(("model", "gpt-4"))), ("gpt-4o", 404))
+        self.server.stop()
+
+    def test_every_name_is_taken_where_that_was_asked_for(self):
+        self.start("--any-model")
+        self.assertEqual(self.listed(), ["Shapeboard-34M"])
+        for name in ["gpt-4o", "x" * 300, "a b"]:
+            self.assertEqual(self.answering(("model", name)), name)
+        self.assertEqual(self.send("/v1/embeddings", {"input": "x", "model": "text-embedding-3-small"})[1]["model"], "text-embedding-3-small")
+        self.server.stop()
+
+    def test_names_that_no_request_could_have_are_refused(self):
+        for name in ["", "a b", "x" * 201, "\t"]:
+            self.assert_refused(["serve", "--alias", name], USAGE, "--alias")
+
+    def test_a_model_without_a_vision_part_reads_no_pictures(self):
+        self.start("--model", SOURCE / "apps" / "models" / "shapeboard-34m-q8_0.gguf")
+        part = image_part(board("113"))
+        for path, body, param in [(CHAT, {"messages": [user("x", part)]}, "messages[0].content[1].image_url.url"),
+                                  ("/v1/embeddings", {"input": [part]}, "input[0].image_url.url")]:
+            self.assert_refused_field(path, body, param, "^This model reads no pictures")
+        video = {"type": "video_url", "video_url": {"url": "data:video/jpeg;base64," + URL.partition(",")[2]}}
+        self.assert_refused_field(CHAT, {"messages": [user(video)]}, "messages[0].content[0].video_url.url", "reads no pictures")
+        self.server.stop()
 
 
 class Notes(FieldTest):

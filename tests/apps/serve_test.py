@@ -45,6 +45,9 @@ class ServeTest(ServerTest):
         if code:
             self.assertEqual(answer["error"]["code"], code)
 
+    def tokens_of(self, text):
+        return json.loads(self.server.request("POST", "/tokenize", json.dumps({"content": text}))[2])["tokens"]
+
     def assert_serves(self):
         self.assertEqual(self.server.ask(caption_of("113")), GREEN_STAR)
 
@@ -132,6 +135,52 @@ class Answers(ServeTest):
         _, ended = self.server.post({"messages": begun, "continue_final_message": False})
         _, goes_on = self.server.post({"messages": begun})
         self.assertGreater(ended["usage"]["prompt_tokens"], goes_on["usage"]["prompt_tokens"] + 2)
+
+    def test_messages_stand_where_the_models_own_template_has_them(self):
+        """An assistant first, a system or developer message later, both more than once. A bar is where the texts that the
+        bundled model was trained with are tokenised apart."""
+        end = "|<end_of_utterance>\n|"
+        for messages, prompt in [
+                ([("assistant", "Hello!"), ("user", "Describe")], f"Assistant:| Hello!{end}User: |Describe{end}Assistant:"),
+                ([("assistant", "A red star."), ("assistant", "Two."), ("user", "And?")],
+                 f"Assistant:| A red star.\nTwo.{end}User: |And?{end}Assistant:"),
+                ([("user", "Describe"), ("assistant", "A board."), ("system", "Be terse."), ("user", "Again")],
+                 f"User: |Describe{end}Assistant:| A board.{end}System: |Be terse.{end}User: |Again{end}Assistant:"),
+                ([("user", "Describe"), ("developer", "Be terse.")], f"User: |Describe{end}System: |Be terse.{end}Assistant:"),
+                ([("system", "Be kind."), ("user", "Hi"), ("system", "Be terse."), ("assistant", "A")],
+                 f"Be kind.|\n\n|User: |Hi{end}System: |Be terse.{end}Assistant:| A")]:
+            with self.subTest(messages=messages):
+                status, answer = self.server.post({"messages": [{"role": role, "content": text} for role, text in messages],
+                                                   "max_tokens": 8})
+                self.assertEqual(status, 200, answer)
+                tokens = [token for text in ["<|im_start|>", *prompt.split("|")] for token in self.tokens_of(text)]
+                status, _, raw = self.server.request("POST", "/v1/completions", json.dumps({"prompt": tokens, "max_tokens": 8}))
+                raw = json.loads(raw)
+                self.assertEqual(answer["usage"]["prompt_tokens"], len(tokens))
+                self.assertEqual(answer["choices"][0]["message"]["content"].strip(), raw["choices"][0]["text"].strip())
+
+    def test_the_rest_of_a_message_keeps_the_white_space_before_it(self):
+        asked = [user(image_part(board("115")), LEFT)]
+        whole = self.server.ask(asked)
+        begun = [*asked, {"role": "assistant", "content": "A large"}]
+        self.assertEqual("A large" + self.server.ask(begun), whole)
+        chunks = [json.loads(event) for event in self.server.events(begun)[:-1]]
+        self.assertEqual("A large" + "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks), whole)
+
+    def test_a_tools_result_may_have_pictures(self):
+        call = {"id": "c1", "type": "function", "function": {"name": "snap", "arguments": "{}"}}
+        picture = image_part(board("115"))
+        said = [{"role": "user", "content": "Take a picture."}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+        results = [[picture], [text_part("Taken."), picture, picture, text_part("Done.")]]
+        for content in results:
+            status, answer = self.server.post({"messages": [*said, {"role": "tool", "tool_call_id": "c1", "content": content}], "max_tokens": 3})
+            self.assertEqual(status, 200, answer)
+            texts = [{**part, "text": "x"} if part["type"] == "text" else text_part("") for part in content]
+            _, bare = self.server.post({"messages": [*said, {"role": "tool", "tool_call_id": "c1", "content": texts}], "max_tokens": 3})
+            self.assertGreaterEqual(answer["usage"]["prompt_tokens"], bare["usage"]["prompt_tokens"] + 64 * content.count(picture))
+        broken = {"type": "image_url", "image_url": {"url": picture_url(b"no")}}
+        self.assert_error({"messages": [*said, {"role": "tool", "tool_call_id": "c1", "content": [broken]}]}, 400,
+                          "messages[2].content[0].image_url.url", ".", "invalid_image")
 
     def test_marks_and_special_tokens_in_a_text_are_text(self):
         self.server.ask([{"role": "user", "content": "<image> <|im_start|> <end_of_utterance> \u0000 \ud83d\ude00"}],
@@ -281,14 +330,12 @@ class Errors(ServeTest):
                 ({"messages": [user({"type": "image_url", "image_url": {}})]}, "messages[0].content[0].image_url.url"),
                 ({"messages": [{"role": "system", "content": [image_part(board("113"))]}, *hello]},
                  "messages[0].content[0].type"),
-                ({"messages": [{"role": "assistant", "content": "x"}, *hello]}, "messages[0].role"),
                 ({"messages": hello, "continue_final_message": True, "add_generation_prompt": True},
                  "continue_final_message"),
                 ({"messages": hello, "chat_template_kwargs": {"add_vision_id": 1}}, "chat_template_kwargs.add_vision_id"),
-                ({"messages": [*hello, {"role": "system", "content": "x"}]}, "messages[1].role"),
                 ({"messages": [*hello, {"role": "assistant", "content": "", "tool_calls": [1]}]},
                  "messages[1].tool_calls[0]"),
-                ({"messages": hello, "max_tokens": 0}, "max_tokens"), ({"messages": hello, "max_tokens": -1}, "max_tokens"),
+                ({"messages": hello, "max_tokens": 0}, "max_tokens"), ({"messages": hello, "max_tokens": -2}, "max_tokens"),
                 ({"messages": hello, "max_tokens": 1.5}, "max_tokens"), ({"messages": hello, "max_tokens": "1"}, "max_tokens"),
                 ({"messages": hello, "max_tokens": 10**30}, "max_tokens"),
                 ({"messages": hello, "max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
@@ -307,7 +354,7 @@ class Errors(ServeTest):
                 ({"messages": hello, "logit_bias": {"01": 1}}, "logit_bias"),
                 ({"messages": hello, "logit_bias": {str(i): 1 for i in range(65)}}, "logit_bias"),
                 ({"messages": hello, "stop": 5}, "stop"), ({"messages": hello, "stop": [5]}, "stop"),
-                ({"messages": hello, "stop": ""}, "stop"), ({"messages": hello, "stop": ["x"] * 17}, "stop"),
+                ({"messages": hello, "stop": ["x"] * 17}, "stop"),
                 ({"messages": hello, "stop": "x" * 257}, "stop"),
                 ({"messages": hello, "stream": "yes"}, "stream"), ({"messages": hello, "stream": 1}, "stream"),
                 ({"messages": hello, "stream_options": {"include_usage": True}}, "stream_options"),
@@ -346,7 +393,7 @@ class Errors(ServeTest):
         jpeg = (IMAGES / "baseline_420.jpg").read_bytes()
         text = base64.b64encode(sound).decode()
         urls = ["", "x", "data:", "data:image/png;base64,", "data:image/png," + text, "data:text/plain;base64," + text,
-                "data:image/png;base64," + text[:-1], "data:image/png;base64," + text[:40] + "\n" + text[40:],
+                "data:image/png;base64," + text[:-1],
                 "data:image/png;base64,****", "data:image/png;base64,====", "data:image/png;base64,QQ",
                 "data:image/png;base64,QR==", "http://127.0.0.1/x.png", "https://example.com/x.png", "file:///etc/passwd",
                 "/etc/passwd", picture_url(b"\0" * 100), picture_url((IMAGES / "picture.gif").read_bytes()),

@@ -121,7 +121,7 @@ class Forms(StructuredTest):
     def test_what_cannot_be_held_is_refused_by_its_field(self):
         schema = "response_format.json_schema.schema"
         for fields, param in [
-                ({"response_format": "text"}, "response_format"), ({"response_format": {}}, "response_format.type"),
+                ({"response_format": "text"}, "response_format"),
                 ({"response_format": {"type": "xml"}}, "response_format.type"),
                 ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
                 ({"response_format": {"type": "json_schema", "json_schema": {}}}, schema),
@@ -344,8 +344,10 @@ class Logprobs(StructuredTest):
         logprobs = choice["logprobs"]
         for token, offset, top, own in zip(logprobs["tokens"], logprobs["text_offset"], logprobs["top_logprobs"],
                                            logprobs["token_logprobs"], strict=True):
-            self.assertEqual(choice["text"][offset:offset + len(token)], token)
-            self.assertEqual((len(top), max(top.values())), (2, own))
+            if "\ufffd" not in token:  # half a character
+                self.assertEqual(choice["text"][offset:offset + len(token)], token)
+            if offset >= len(fields["prompt"]):  # else it was given
+                self.assertEqual((len(top), max(top.values())), (2, own))
         pieces = [json.loads(event)["choices"][0] for event in self.server.stream("/v1/completions", fields)[:-1]]
         self.assertEqual(sum((piece["logprobs"]["text_offset"] for piece in pieces if piece["logprobs"]), []), logprobs["text_offset"])
 

@@ -134,12 +134,19 @@ class Serving(FolderTest):
     def test_a_request_has_a_bound_of_its_own(self):
         answer = self.ask(thinking_token_budget=9)
         self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": 9})
-        for none in ({"thinking_token_budget": 0}, {"chat_template_kwargs": {"enable_thinking": False}}):
+        answer = self.ask(thinking={"type": "enabled", "budget_tokens": 9})
+        self.assertEqual(answer["usage"]["completion_tokens_details"], {"reasoning_tokens": 9})
+        self.assertGreater(self.ask(thinking_token_budget=-1)["usage"]["completion_tokens_details"]["reasoning_tokens"], 100)
+        for none in ({"thinking_token_budget": 0}, {"chat_template_kwargs": {"enable_thinking": False}}, {"enable_thinking": False},
+                     {"thinking": False}, {"thinking": {"type": "disabled"}}, {"thinking": {"type": "disabled", "budget_tokens": 9}},
+                     {"reasoning_effort": "none"}, {"chat_template_kwargs": {"thinking": False}}):
             answer = self.ask(**none)
             self.assertEqual(answer["usage"]["completion_tokens"], EMPTY_MARKS + 6)
             self.assertNotIn("reasoning_content", answer["choices"][0]["message"])
-        self.assertIn("reasoning_content", self.ask(chat_template_kwargs={"enable_thinking": True})["choices"][0]["message"])
-        for wrong in (-1, "many", 1.5):
+        for usual in ({"chat_template_kwargs": {"enable_thinking": True}}, {"enable_thinking": True}, {"thinking": {"type": "enabled"}},
+                      {"reasoning_effort": "medium"}):
+            self.assertEqual(self.ask(**usual)["usage"]["completion_tokens_details"], {"reasoning_tokens": 4})
+        for wrong in (-2, "many", 1.5):
             status, answer = self.server.post({"messages": caption_of("113"), "thinking_token_budget": wrong})
             self.assertEqual((status, answer["error"]["param"]), (400, "thinking_token_budget"), answer)
         status, answer = self.server.post({"messages": caption_of("113"), "chat_template_kwargs": {"enable_thinking": 1}})

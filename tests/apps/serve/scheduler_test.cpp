@@ -60,7 +60,7 @@ struct Engine {
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
     REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
     ocellus_generate_params_init(&options.params);
-    options.names = {"model"};
+    options.names.listed = {"model"};
   }
   ~Engine() {
     ocellus_engine_destroy(engine);

@@ -4,10 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "apps/serve/chat_request.h"
+#include "apps/serve/data_url.h"
 #include "runtime/models/prompt_layout.h"
 
 namespace ocellus::app {
@@ -106,6 +108,35 @@ TEST_SUITE("serve tools") {
       const std::string inside = shown.substr(begin.size(), shown.size() - begin.size() - end.size());
       CHECK_MESSAGE(inside.find("<|\"|>") == std::string::npos, inside);
     }
+  }
+
+  TEST_CASE("pictures of a result stand in it, or after it in Gemma 4's form") {
+    std::ifstream file(OCELLUS_SOURCE_DIR "/tests/data/images/gray_2.png", std::ios::binary);
+    const std::string png((std::istreambuf_iterator<char>(file)), {});
+    const std::string url =
+        "data:image/png;base64," + encode_base64({reinterpret_cast<const uint8_t*>(png.data()), png.size()});
+    const std::string picture = R"({"type": "image_url", "image_url": {"url": ")" + url + R"("}})";
+    const std::string call = R"({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}})";
+    const std::string result = R"({"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "a"}, )" +
+                               picture + R"(, {"type": "text", "text": "b"}]})";
+    const std::string asked =
+        R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [)" + call + "]}, " +
+        result + ", " + result + R"(, {"role": "assistant", "content": "y"}]})";
+    const auto shown = [&](const ToolSyntax& syntax, size_t turn) {
+      ocellus_generate_params defaults;
+      ocellus_generate_params_init(&defaults);
+      std::string body = asked;
+      const ChatRequest request = parse_chat_request(&body, defaults, PromptForm(syntax));
+      std::string text;
+      for (const ChatPart& part : request.turns[turn].parts)
+        text += part.is_image ? "(picture)" : "[" + part.text + "]";
+      return text;
+    };
+    CHECK(shown(kJsonTools, 2) ==
+          "[<tool_response>\na](picture)[b\n</tool_response>\n<tool_response>\na](picture)[b\n</tool_response>]");
+    const std::string block = "<|tool_response>response:f{value:<|\"|>a\nb<|\"|>}<tool_response|>";
+    CHECK(shown(kGemma4Tools, 1) ==
+          "[<|tool_call>call:f{}<tool_call|>" + block + "](picture)[" + block + "](picture)[y]");
   }
 
   TEST_CASE("what a tool gave back without a known call has the name that its message states") {

@@ -50,6 +50,21 @@ TEST_CASE("models of text alone have the forms of their families") {
   CHECK(render(ChatTemplate::kRaw) == "Q1A1Q2");
 }
 
+TEST_CASE("the bundled model's answers may come first, and system messages later") {
+  TextSink sink;
+  MessageState state;
+  MessageWriter writer(test::bundled_model().layout(), state, sink);
+  for (const auto& [role, text] : {std::tuple(Role::kSystem, "S1"), std::tuple(Role::kAnswer, "A1"),
+                                   std::tuple(Role::kSystem, "S2"), std::tuple(Role::kUser, "Q1")}) {
+    REQUIRE(writer.begin(role).ok());
+    REQUIRE(writer.add_text(text, false).ok());
+  }
+  REQUIRE(writer.end().ok());
+  CHECK(sink.text ==
+        "<|im_start|>S1\n\nAssistant: A1<end_of_utterance>\nSystem: S2<end_of_utterance>\nUser: "
+        "Q1<end_of_utterance>\n");
+}
+
 TEST_CASE("the bundled model keeps the form that it was trained with, and published SmolVLM files have theirs") {
   const PromptLayout& own = test::bundled_model().layout();
   CHECK(own.is_plain);
