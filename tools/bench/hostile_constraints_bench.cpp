@@ -54,6 +54,12 @@ class Rows : public RowSink {
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
 };
 
+std::string escaped(const std::string& text) {
+  std::string all;
+  for (const char c : text) all += c == '\\' || c == '"' ? std::string{'\\', c} : std::string{c};
+  return all;
+}
+
 /// Texts as an attacker would write them: random ones that nest counts, choices and references, and shapes that are
 /// known to be slow somewhere.
 class HostileTexts {
@@ -113,13 +119,12 @@ class HostileTexts {
     return one_of({".", "[^x]", "[a-z]", "[a-y]", "\\w", "\\d", "\\s", "a", "ab", "é", "(?:a|ab|abc)", "(?:a|b)", " ",
                    "[^é]", "\\p{L}", "[^\\n]", "the", "(?: the| a|,)", "[\\x20-\\x7e]"});
   }
-  std::string quantifier() { return maybe(4) ? one_of({"*", "+", "?"}) : counts(); }
   std::string part(int depth) {
     if (depth == 0) return atom();
     std::string all;
     for (uint64_t items = 1 + pick(3); items > 0; --items) {
       std::string item = maybe(3) ? atom() : "(?:" + part(depth - 1) + ")";
-      if (!maybe(3)) item = "(?:" + item + ")" + quantifier();
+      if (!maybe(3)) item = "(?:" + item + ")" + (maybe(4) ? one_of({"*", "+", "?"}) : counts());
       all += item;
       if (items > 1 && maybe(3)) all += "|";
     }
@@ -201,11 +206,6 @@ class HostileTexts {
     return all;
   }
 
-  static std::string escaped(const std::string& text) {
-    std::string all;
-    for (const char c : text) all += c == '\\' || c == '"' ? std::string{'\\', c} : std::string{c};
-    return all;
-  }
   std::string bounds(const char* least, const char* most) {
     std::string all;
     const int64_t low = maybe(2) ? 0 : count();
