@@ -142,7 +142,10 @@ class Json(ProgramTest):
             self.assertEqual(planned["total_bytes"], eight["bytes"])
         self.assertEqual(models["LLaVA-1.5-7B"]["memory"]["F16"][1], None)  # 4,096 positions
         self.assertFalse(models["Qwen2.5-0.5B"]["vision"])
-        self.assertRegex(self.answer("models"), r"\nInternVL3-2B +InternVL +InternVL3-2B-\*\.gguf +\d")
+        table = self.answer("models")
+        self.assertRegex(table, r"\nInternVL3-2B +InternVL +ggml-org/InternVL3-2B-Instruct-GGUF +\d")
+        self.assertRegex(table, r"\nGemma4-E2B +Gemma4 +\(convert\) google/gemma-4-E2B-it +\d")
+        self.assertRegex(table, r"\n  hf download ggml-org/SmolVLM-256M-Instruct-GGUF .*mmproj-SmolVLM-256M-Instruct-Q8_0\.gguf")
 
     def test_a_file_that_cannot_be_read_says_which_is_nearest(self):
         with tempfile.TemporaryDirectory() as folder:
