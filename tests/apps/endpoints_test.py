@@ -279,7 +279,7 @@ class Responses(EndpointTest):
                                 ({"text": {"verbosity": "low"}}, "text.verbosity"), ({"instructions": [1]}, "instructions"),
                                 ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"pattern": 5}}}}, "text.format.schema"),
                                 ({"tools": [{"type": "web_search"}]}, "tools[0].type"), ({"tools": [{**self.tool, "name": "a b"}]}, "tools[0].name"),
-                                ({"tools": [{**self.tool, "parameters": {"type": 5}}], "tool_choice": {"type": "function", "name": "look"}}, "tools[0].parameters"),
+                                ({"tools": [{**self.tool, "parameters": {"type": 5}}], "tool_choice": {"type": "function", "name": "look"}}, "tools[0].parameters.type"),
                                 ({"tools": [self.tool], "tool_choice": {"type": "function", "name": "x"}}, "tool_choice.name"),
                                 ({"tools": [self.tool], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}}, "tool_choice.type"),
                                 ({"include": "x"}, "include"), ({"top_logprobs": 50}, "top_logprobs")]]]:
