@@ -8,6 +8,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/plain_text.h"
+#include "apps/base/retrieval_mark.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/ask_day.h"
@@ -103,7 +104,7 @@ bool is_about_watch(const AskOptions& options) {
   if (!options.day.since.empty()) return true;
   const CacheOptions& cache = options.common.cache;
   const bool shows_something = !options.image_paths.empty() || !options.clip.path.empty() || options.boxes ||
-                               options.prompt.find("<retrieve") != std::string::npos;
+                               options.prompt.find(kRetrievalBegin) != std::string::npos;
   return !cache.library_path.empty() && cache.owner.empty() && !shows_something;
 }
 

@@ -48,6 +48,18 @@ class FieldTest(ServerTest):
         self.assertRegex(answer["error"]["message"], sentence)
 
 
+class OwnServerTest(FieldTest):
+    """Each test starts its own server."""
+
+    @classmethod
+    def setUpClass(cls):
+        pass
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+
 class Places(FieldTest):
     flags = ["--images", 2]
 
@@ -274,15 +286,7 @@ class Spellings(FieldTest):
             self.assertEqual("".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks), shown)
 
 
-class Names(FieldTest):
-    @classmethod
-    def setUpClass(cls):
-        pass
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
-
+class Names(OwnServerTest):
     def start(self, *flags):
         self.server = Server(*flags)
         self.addCleanup(self.server.process.kill)
@@ -391,16 +395,8 @@ HOSTILE = {"lists in lists": b"[" * (MUCH // 2) + b"]" * (MUCH // 2),
 ALL = os.environ.get("OCELLUS_ALL_FIELDS") == "1"  # minutes; else each field has some of the shapes
 
 
-class Hostile(FieldTest, FolderTest):
+class Hostile(OwnServerTest, FolderTest):
     """Deep and huge values in every field, with a model that shows tools in Gemma 4's form."""
-
-    @classmethod
-    def setUpClass(cls):
-        pass
-
-    @classmethod
-    def tearDownClass(cls):
-        pass
 
     def start(self, *flags):
         old = b"{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
