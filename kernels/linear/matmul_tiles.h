@@ -21,8 +21,13 @@ constexpr bool has_tile_products() { return false; }
 /// Shapes the CPU's tiles, if it has any, which must be done in each thread.
 class TileUse {
  public:
+#if defined(__x86_64__)
   TileUse();
   ~TileUse();
+#else
+  TileUse() {}
+  ~TileUse() {}
+#endif
   TileUse(const TileUse&) = delete;
   TileUse& operator=(const TileUse&) = delete;
 };
