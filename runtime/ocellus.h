@@ -253,6 +253,8 @@ typedef struct ocellus_limits {
   int64_t max_whole_pixels;    /* pixels of the largest picture that must be decoded as a whole (progressive JPEG,
                                   interlaced PNG, WebP), at 4 bytes a pixel; see ocellus_image_facts; 0: 1920 * 1080, or
                                   enough for max_image_pixels if that is less */
+  int32_t max_image_side;      /* pixels of the longest side of a picture file, as long as whose rows some memory is; a
+                                  GPU resizes up to 8192, the host longer ones; 0: 8192; 65500 at most */
   int32_t planned_image_rows;  /* rows of a picture that memory is planned for, where sizes are known; one that takes
                                   more is refused, none is reduced. See ocellus_model_count_image_rows; 0: those of any
                                   picture. Only 0 with models whose views have one size */
@@ -779,8 +781,10 @@ typedef struct ocellus_image_facts {
   int32_t width; /* pixels, after the rotation of its EXIF */
   int32_t height;
   int64_t whole_pixels; /* required ocellus_limits.max_whole_pixels; 0: the file is decoded row by row */
-  int64_t decode_bytes; /* memory that ocellus_image_decode needs */
+  int64_t decode_bytes; /* memory that ocellus_image_decode and ocellus_image_next_frame need */
   int32_t is_gray16;    /* 1: grey of 16 bits, as pictures of depth are */
+  int32_t frame_count;  /* an animated GIF has more than 1; as a picture it is its first frame */
+  int32_t frame_ms;     /* milliseconds that a frame of it is shown, on average; 0: a still picture */
 } ocellus_image_facts;
 
 /* Reads the facts of a picture file in memory, to its end but without decoding it. */
@@ -795,6 +799,12 @@ OCELLUS_API ocellus_status ocellus_image_decode(const void* bytes, int64_t byte_
 /* The same, with grey of 16 bits as depth: see ocellus_limits.depth_near. */
 OCELLUS_API ocellus_status ocellus_image_decode_depth(const void* bytes, int64_t byte_count, int32_t depth_near,
                                                       int32_t depth_far, void* memory, int64_t memory_bytes);
+
+/* Draws the next frame of a GIF over the last one, which `memory` still holds, as ocellus_image_decode does the first.
+ * *place is 0 before the first frame and then kept for the next call; it is -1, and nothing was drawn, after the last
+ * one. Errors as above. */
+OCELLUS_API ocellus_status ocellus_image_next_frame(const void* bytes, int64_t byte_count, int64_t* place, void* memory,
+                                                    int64_t memory_bytes);
 
 /* ---- details: cache methods ------------------------------------------------------------------------------------ */
 

@@ -213,6 +213,11 @@ inline Status decode_depth_image(Bytes encoded, int32_t near, int32_t far, Span<
   return ocellus_image_decode_depth(encoded.data(), encoded.size(), near, far, memory.data(),
                                     static_cast<int64_t>(memory.size()));
 }
+/// Draws the next frame of a GIF: see ocellus_image_next_frame.
+inline Status next_image_frame(Bytes encoded, int64_t* place, Span<uint8_t> memory) {
+  return ocellus_image_next_frame(encoded.data(), encoded.size(), place, memory.data(),
+                                  static_cast<int64_t>(memory.size()));
+}
 /// Writes the frame as the model sees it: RGB8, 3 * width * height bytes.
 inline Status convert_frame(const ocellus_frame& frame, Span<uint8_t> rgb) {
   return ocellus_frame_convert(&frame, rgb.data(), static_cast<int64_t>(rgb.size()));

@@ -3,7 +3,7 @@
 # Arguments are further packages.
 set -eu
 packages="g++ cmake ninja-build pkg-config libstb-dev libhwy-dev libutf8proc-dev libxxhash-dev libsqlite3-dev
-  libjpeg-dev libwebp-dev zlib1g-dev
+  libjpeg-dev libwebp-dev libheif-dev zlib1g-dev
   libmicrohttpd-dev libmimalloc-dev libcli11-dev
   nlohmann-json3-dev doctest-dev python3 python3-venv clang-format-14 dpkg-dev file $*"
 

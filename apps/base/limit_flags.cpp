@@ -34,6 +34,7 @@ constexpr LimitFlag kFlags[] = {{"(lean)", "(--lean)"},
                                 {"plan more text tokens", "plan more text tokens (--text-tokens)"},
                                 {"(max_image_pixels)", "(--image-pixels)"},
                                 {"(max_whole_pixels)", "(--whole-pixels)"},
+                                {"(max_image_side)", "(--image-side)"},
                                 {"(max_prompt_rows)", "(--prompt-rows)"}};
 
 }  // namespace

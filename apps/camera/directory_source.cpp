@@ -1,17 +1,12 @@
 #include "apps/camera/directory_source.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "apps/base/failure.h"
 #include "apps/base/plain_text.h"
-#include "apps/base/sizes.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
 
@@ -25,7 +20,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_picture_name(const std::string& name) {
   if (name.empty() || name[0] == '.') return false;
   const std::string ending = to_lower(std::filesystem::path(name).extension().string());
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png" || ending == ".webp";
+  constexpr const char* kEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".heic", ".heif", ".avif"};
+  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
 }
 
 // Returns the number at *at without leading zeros and moves *at after it.
@@ -74,7 +70,8 @@ DirectorySource::DirectorySource(const SourceOptions& options)
     list();
   }
   if (names_.empty()) {
-    throw Failure(kExitBadInput, path_ + ": the directory holds no pictures (.jpg, .jpeg, .png or .webp).");
+    throw Failure(kExitBadInput,
+                  path_ + ": the directory holds no pictures (.jpg, .png, .webp, .gif, .bmp, .heic or .avif).");
   }
 }
 
@@ -133,27 +130,7 @@ SourceEvent DirectorySource::next(Frame* frame, std::chrono::milliseconds wait) 
 // Returns an empty text, or what is wrong with the file.
 std::string DirectorySource::read_picture(const std::string& name, Frame* frame) const {
   const std::string path = folder_.empty() ? name : (std::filesystem::path(folder_) / name).string();
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return std::string("The file cannot be opened: ") + std::strerror(errno) + ".";
-  struct stat facts;
-  std::string wrong;
-  if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    wrong = "This is not a regular file.";
-  } else if (facts.st_size > kMaxEncodedBytes) {
-    wrong = "The file has " + format_bytes(facts.st_size) + ", more than the 32 MiB that are read.";
-  }
-  if (wrong.empty()) {
-    frame->bytes.resize(static_cast<size_t>(facts.st_size));
-    size_t done = 0;
-    while (done < frame->bytes.size()) {
-      const ssize_t count = read(file, frame->bytes.data() + done, frame->bytes.size() - done);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      done += static_cast<size_t>(count);
-    }
-    frame->bytes.resize(done);
-  }
-  close(file);
+  const std::string wrong = read_picture_file(path, &frame->bytes);
   frame->truth.clear();
   frame->depth = depth_;
   return wrong.empty() ? finish_encoded(frame) : wrong;

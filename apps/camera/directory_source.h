@@ -13,10 +13,10 @@ namespace ocellus::app {
 // Natural order: "frame9.jpg" comes before "frame10.jpg".
 bool comes_before(const std::string& left, const std::string& right);
 
-// Reads files named .jpg, .jpeg, .png or .webp in natural order, 1 a second unless `frames_per_second` is set. After
-// the last one it lists the directory again and shows new pictures; if there are none it ends or, with `loop`, starts
-// again. Files that are no pictures are reported as broken and skipped. Pictures should be moved into the directory,
-// complete. `name` may be one picture, too.
+// Reads files named as pictures are, .jpg, .png and others, in natural order, 1 a second unless `frames_per_second` is
+// set. After the last one it lists the directory again and shows new pictures; if there are none it ends or, with
+// `loop`, starts again. Files that are no pictures are reported as broken and skipped. Pictures should be moved into
+// the directory, complete. `name` may be one picture, too.
 class DirectorySource : public FrameSource {
  public:
   // Throws a Failure if there is no picture.

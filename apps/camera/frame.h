@@ -11,7 +11,7 @@
 namespace ocellus::app {
 
 enum class FrameKind {
-  kEncoded,  // a JPEG, PNG or WebP file
+  kEncoded,  // a picture file
   kPixels,   // raw, in one of ocellus_pixel_format, rows without padding
 };
 
@@ -21,6 +21,7 @@ struct Frame {
   int32_t pixel_format = OCELLUS_RGB8;  // raw frames only
   int32_t width = 0;                    // pixels; for encoded frames from their headers
   int32_t height = 0;
+  int64_t whole_pixels = 0;              // encoded frames: see ocellus_image_facts
   bool full_range = false;               // formats with chroma: luma uses 0..255
   int32_t color_matrix = OCELLUS_BT601;  // formats with chroma
   DepthRange depth = {};                 // grey of 16 bits, raw or encoded

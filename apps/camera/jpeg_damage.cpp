@@ -113,9 +113,13 @@ class DamageFinder {
       if (!open_segment() || !read_segment(marker)) break;
       if (marker != kSos) continue;
       if (const char* damage = read_scan()) return damage;
+      scanned_ += scan_.size();
     }
     return nullptr;
   }
+
+  // True after find() if it has read data of every component.
+  bool has_all() const { return !components_.empty() && scanned_ >= components_.size(); }
 
  private:
   // Returns the next marker, 0 if there is none. Bytes before it belong to no segment.
@@ -264,6 +268,7 @@ class DamageFinder {
   std::ptrdiff_t segment_bytes_ = 0;
   std::array<std::array<HuffmanTable, 4>, 2> tables_;
   std::vector<Component> components_, scan_;
+  size_t scanned_ = 0;  // components
   int64_t width_ = 0, height_ = 0, restart_ = 0;
   int32_t widest_ = 1, tallest_ = 1;
 };
@@ -273,6 +278,12 @@ class DamageFinder {
 std::string find_jpeg_damage(const std::vector<uint8_t>& bytes) {
   const char* damage = is_jpeg(bytes) ? DamageFinder(bytes).find() : nullptr;
   return damage == nullptr ? "" : damage;
+}
+
+bool has_whole_picture(const std::vector<uint8_t>& bytes) {
+  if (!is_jpeg(bytes)) return false;
+  DamageFinder finder(bytes);
+  return finder.find() == nullptr && finder.has_all();
 }
 
 }  // namespace ocellus::app

@@ -13,4 +13,7 @@ namespace ocellus::app {
 // checksum: damage that leaves a valid file is not found.
 std::string find_jpeg_damage(const std::vector<uint8_t>& bytes);
 
+// True if a sequential JPEG has all data of its picture, and nothing is damaged; its end marker may be missing.
+bool has_whole_picture(const std::vector<uint8_t>& bytes);
+
 }  // namespace ocellus::app

@@ -20,6 +20,9 @@ enum Marker : uint8_t {
   kDqt = 0xDB,
   kDnl = 0xDC,
   kDri = 0xDD,
+  kApp0 = 0xE0,
+  kApp15 = 0xEF,
+  kCom = 0xFE,
 };
 
 inline bool is_restart(int marker) { return marker >= kRst0 && marker <= kRst7; }

@@ -1,7 +1,11 @@
 #include "apps/camera/jpeg_splitter.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
+#include "apps/camera/huffman_tables.h"
+#include "apps/camera/jpeg_damage.h"
 #include "apps/camera/jpeg_markers.h"
 #include "apps/camera/picture_decode.h"
 
@@ -25,6 +29,21 @@ bool is_possible(uint8_t marker, size_t length) {
   }
 }
 
+// Cuts the text off that HTTP's multipart streams have between two frames.
+void cut_boundary(std::vector<uint8_t>* frame) {
+  constexpr size_t kMaxText = 2048;
+  const auto is_text = [](uint8_t byte) {
+    return byte == '\r' || byte == '\n' || byte == '\t' || (byte >= ' ' && byte <= '~');
+  };
+  size_t begin = frame->size();
+  while (begin > 0 && frame->size() - begin < kMaxText && is_text((*frame)[begin - 1])) --begin;
+  const std::string_view text(reinterpret_cast<const char*>(frame->data()) + begin, frame->size() - begin);
+  size_t at = text.find("\n--");
+  if (at == std::string_view::npos) return;
+  if (at > 0 && text[at - 1] == '\r') --at;
+  frame->resize(begin + at);
+}
+
 }  // namespace
 
 void JpegSplitter::push(const uint8_t* bytes, size_t count) {
@@ -41,6 +60,11 @@ void JpegSplitter::push(const uint8_t* bytes, size_t count) {
 
 JpegSplitter::Result JpegSplitter::next(std::vector<uint8_t>* frame, std::string* what) {
   for (;;) {
+    if (!closed_.empty()) {
+      frame->swap(closed_);
+      closed_.clear();
+      return kFrame;
+    }
     Step step = Step::kOn;
     switch (state_) {
       case State::kSearch: step = search(); break;
@@ -65,13 +89,42 @@ JpegSplitter::Result JpegSplitter::next(std::vector<uint8_t>* frame, std::string
       case Step::kFrame:
         frame->assign(bytes_.begin() + static_cast<std::ptrdiff_t>(start_),
                       bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
-        state_ = State::kSearch;
-        start_ = at_;
-        between_ = 0;
-        complained_ = false;
+        end_frame();
         return kFrame;
     }
   }
+}
+
+void JpegSplitter::end_frame() {
+  state_ = State::kSearch;
+  start_ = at_;
+  between_ = 0;
+  complained_ = false;
+}
+
+bool JpegSplitter::pause() {
+  if (state_ != State::kCoded || bytes_.size() - start_ == tried_) return false;
+  const size_t at = at_;
+  at_ = bytes_.size();
+  tried_ = at_ - start_;
+  if (close_frame()) return true;
+  at_ = at;
+  return false;
+}
+
+// Ends the frame before at_ if it is whole but for its end marker; false if it is not.
+bool JpegSplitter::close_frame() {
+  closed_.assign(bytes_.begin() + static_cast<std::ptrdiff_t>(start_),
+                 bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
+  cut_boundary(&closed_);
+  insert_huffman_tables(&closed_);
+  closed_.insert(closed_.end(), {0xFF, kEoi});
+  if (has_whole_picture(closed_)) {
+    end_frame();
+    return true;
+  }
+  closed_.clear();
+  return false;
 }
 
 bool JpegSplitter::finish() {
@@ -100,6 +153,7 @@ JpegSplitter::Step JpegSplitter::search() {
       at_ += 2;
       doubtful_ = at_;
       seen_scan_ = false;
+      tried_ = 0;
       state_ = State::kMarker;
       return Step::kOn;
     }
@@ -119,7 +173,10 @@ JpegSplitter::Step JpegSplitter::read_marker() {
   while (at_ + 1 < size && bytes[at_ + 1] == 0xFF) ++at_;  // padding
   if (at_ + 1 >= size) return Step::kNeedMore;
   const uint8_t marker = bytes[at_ + 1];
-  if (marker == kSoi) return fail("A JPEG ends where the next one begins.", at_);
+  if (marker == kSoi) {
+    if (seen_scan_ && close_frame()) return Step::kOn;
+    return fail("A JPEG ends where the next one begins.", at_);
+  }
   if (marker == kEoi && !seen_scan_) return fail("A JPEG ends before its picture.", at_ + 2);
   if (marker == kEoi) {
     at_ += 2;

@@ -1,9 +1,18 @@
 #include "apps/camera/picture_decode.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 
+#include "apps/base/sizes.h"
 #include "apps/camera/huffman_tables.h"
+#include "apps/camera/jpeg_damage.h"
 
 namespace ocellus::app {
 namespace {
@@ -36,9 +45,40 @@ bool is_png(const std::vector<uint8_t>& bytes) {
   return bytes.size() >= sizeof kPngSignature && std::memcmp(bytes.data(), kPngSignature, sizeof kPngSignature) == 0;
 }
 
-bool is_webp(const std::vector<uint8_t>& bytes) {
-  return bytes.size() >= 12 && std::memcmp(bytes.data(), "RIFF", 4) == 0 &&
-         std::memcmp(bytes.data() + 8, "WEBP", 4) == 0;
+bool begins_picture(const std::vector<uint8_t>& bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto at = [&text](size_t place, std::string_view part) {
+    return text.size() >= place && text.substr(place, part.size()) == part;
+  };
+  constexpr std::string_view kBrands[] = {"heic", "heix", "heim", "heis", "mif1", "avif"};
+  const bool is_heif = at(4, "ftyp") && std::any_of(std::begin(kBrands), std::end(kBrands),
+                                                    [&](std::string_view brand) { return at(8, brand); });
+  return is_png(bytes) || (at(0, "RIFF") && at(8, "WEBP")) || at(0, "GIF8") || at(0, "BM") || is_heif;
+}
+
+std::string read_picture_file(const std::string& path, std::vector<uint8_t>* bytes) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return std::string("The file cannot be opened: ") + std::strerror(errno) + ".";
+  struct stat facts;
+  std::string wrong;
+  if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    wrong = "This is not a regular file.";
+  } else if (facts.st_size > kMaxEncodedBytes) {
+    wrong = "The file has " + format_bytes(facts.st_size) + ", more than the 32 MiB that are read.";
+  }
+  if (wrong.empty()) {
+    bytes->resize(static_cast<size_t>(facts.st_size));
+    size_t done = 0;
+    while (done < bytes->size()) {
+      const ssize_t count = read(file, bytes->data() + done, bytes->size() - done);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      done += static_cast<size_t>(count);
+    }
+    bytes->resize(done);
+  }
+  close(file);
+  return wrong;
 }
 
 std::string finish_encoded(Frame* frame) {
@@ -47,9 +87,15 @@ std::string finish_encoded(Frame* frame) {
   if (static_cast<int64_t>(frame->bytes.size()) > kMaxEncodedBytes) return "A frame has more than 32 MiB.";
   if (is_jpeg(frame->bytes)) insert_huffman_tables(&frame->bytes);
   ocellus_image_facts facts;
-  if (ocellus_image_probe(frame->bytes.data(), static_cast<int64_t>(frame->bytes.size()), &facts) == OCELLUS_OK) {
+  bool is_sound = ocellus_image_probe(frame->bytes.data(), std::ssize(frame->bytes), &facts) == OCELLUS_OK;
+  if (!is_sound && has_whole_picture(frame->bytes)) {  // a camera's JPEG without its end marker
+    frame->bytes.insert(frame->bytes.end(), {0xFF, 0xD9});
+    is_sound = ocellus_image_probe(frame->bytes.data(), std::ssize(frame->bytes), &facts) == OCELLUS_OK;
+  }
+  if (is_sound) {
     frame->width = facts.width;
     frame->height = facts.height;
+    frame->whole_pixels = facts.whole_pixels;
     return {};
   }
   std::string sentence = ocellus_last_error()->sentence;

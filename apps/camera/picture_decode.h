@@ -1,4 +1,4 @@
-// Decodes JPEG, PNG and WebP files to pixels.
+// Picture files, of any format that the library reads, to pixels.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,12 @@ inline constexpr int64_t kMaxEncodedBytes = int64_t{32} << 20;
 
 bool is_jpeg(const std::vector<uint8_t>& bytes);
 bool is_png(const std::vector<uint8_t>& bytes);
-bool is_webp(const std::vector<uint8_t>& bytes);
+// True for the beginning of a picture that is a file of its own, not a stream's: anything but JPEG.
+bool begins_picture(const std::vector<uint8_t>& bytes);
+
+// Reads a regular file of at most kMaxEncodedBytes. Returns what is wrong with it, in one sentence; empty if nothing
+// is.
+std::string read_picture_file(const std::string& path, std::vector<uint8_t>* bytes);
 
 // Prepares an encoded frame for decoders: adds the Huffman tables that cameras omit, checks the whole file and sets
 // width and height. Returns why the frame cannot be used, in one sentence; empty if it can.

@@ -10,12 +10,14 @@
 #include <cstring>
 
 #include "apps/base/failure.h"
+#include "apps/base/printable_text.h"
 #include "apps/camera/sentences.h"
 
 namespace ocellus::app {
 namespace {
 
 constexpr size_t kInputBytes = 256 << 10;
+constexpr size_t kSearchedBytes = 4 << 20;  // bytes in which a stream's first JPEG must begin
 constexpr int kPipeBytes = 1 << 20;
 constexpr size_t kSniffedBytes = 10;
 constexpr double kUsualRate = 30;
@@ -122,17 +124,38 @@ StreamSource::Input StreamSource::read_more(int64_t wait_ns) {
   return Input::kBytes;
 }
 
+// The status line of an HTTP answer that brings no stream; else empty.
+std::string StreamSource::refusal() const {
+  if (!begins(input_, held_, "HTTP/")) return {};
+  const std::string_view text(reinterpret_cast<const char*>(input_.data()), held_);
+  const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+  const size_t status = line.find(' ');
+  if (line.size() == text.size() || status == std::string_view::npos || line.substr(status + 1, 1) == "2") return {};
+  return make_printable(line, Lines::kOne);
+}
+
+// Searches what has been read since the last search, and the longest beginning of a JPEG before it.
+bool StreamSource::finds_jpeg() {
+  constexpr size_t kMaxBeginning = 66'000;
+  const size_t from = searched_ > kMaxBeginning ? searched_ - kMaxBeginning : 0;
+  searched_ = held_;
+  return has_jpeg(input_.data() + from, held_ - from);
+}
+
 // Chooses by the first bytes, once there are enough. Returns what is wrong with them.
 std::string StreamSource::choose_parser(bool at_end) {
   if (parser_ != nullptr || (held_ < kSniffedBytes && !at_end)) return {};
-  const bool jpeg = held_ >= 3 && input_[0] == 0xFF && input_[1] == 0xD8 && input_[2] == 0xFF;
-  if (jpeg || begins(input_, held_, "--") || begins(input_, held_, "\r\n--")) {
-    parser_ = make_mjpeg_parser();
-  } else if (begins(input_, held_, "YUV4MPEG2 ")) {
+  if (begins(input_, held_, "YUV4MPEG2 ")) {
     parser_ = make_y4m_parser(parse_color(options_.color));
+  } else if (const std::string answer = refusal(); !answer.empty()) {
+    return "The camera's server answers \"" + answer + "\" instead of a stream.";
+  } else if (begins(input_, held_, "\xFF\xD8\xFF") || begins(input_, held_, "--") || finds_jpeg()) {
+    parser_ = make_mjpeg_parser();
   } else if (held_ == 0) {
     return "There are no bytes.";
-  } else {
+  } else if (held_ == input_.size() && held_ < kSearchedBytes) {
+    input_.resize(2 * held_);
+  } else if (at_end || held_ == input_.size()) {
     return "This is neither motion JPEG nor Y4M: name the format and size of raw frames, or let ffmpeg read it and "
            "give Y4M (ffmpeg -i FILE -vf scale=out_color_matrix=bt601 -pix_fmt yuv420p -f yuv4mpegpipe -).";
   }

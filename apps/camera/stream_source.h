@@ -11,10 +11,10 @@
 
 namespace ocellus::app {
 
-// Reads standard input ("-"), a named pipe or a file: motion JPEG (also in HTTP's multipart form), Y4M or, with
-// `format`, raw frames. Pipes deliver frames as they come. Files are paced at `frames_per_second`, their own rate or
-// 30, and with `loop` start again at their end. A stalled pipe is a kTimeout; a frame that is cut short at the end is
-// kBroken.
+// Reads standard input ("-"), a named pipe or a file: motion JPEG (also in HTTP's multipart form, with its head or from
+// the middle on), Y4M or, with `format`, raw frames. Pipes deliver frames as they come. Files are paced at
+// `frames_per_second`, their own rate or 30, and with `loop` start again at their end. A stalled pipe is a kTimeout; a
+// frame that is cut short at the end is kBroken.
 class StreamSource : public FrameSource {
  public:
   // Throws a Failure for files that cannot be read and for contradicting options. A pipe's bytes are checked later: if
@@ -36,6 +36,8 @@ class StreamSource : public FrameSource {
   void start();
   Input read_more(int64_t wait_ns);
   std::string choose_parser(bool at_end);
+  std::string refusal() const;
+  bool finds_jpeg();
   SourceEvent parse(Frame* frame);
   SourceEvent end_of_input();
 
@@ -47,6 +49,7 @@ class StreamSource : public FrameSource {
   Pacer pacer_;
   std::vector<uint8_t> input_;
   size_t taken_ = 0, held_ = 0;  // bytes of input_: taken by the parser, read so far
+  size_t searched_ = 0;          // bytes searched for a JPEG, before the format is known
   int64_t sequence_ = 0;
 };
 

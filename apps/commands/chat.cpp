@@ -1,4 +1,6 @@
 // ocellus chat [IMAGE...]
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -84,6 +86,8 @@ class Chat {
 
   void take_image(const std::string& path) {
     if (path.empty()) throw Failure(kExitUsage, "/image needs the path of a picture.");
+    if (open_descriptor(path) == STDIN_FILENO)
+      throw Failure(kExitUsage, path + ": what you write comes from there; /image needs the path of a picture.");
     waiting_.push_back(probe_image(path));
     const ImageFile& image = waiting_.back();
     remark(image.path + ": " + std::to_string(image.width) + " x " + std::to_string(image.height) +
@@ -216,6 +220,7 @@ int run_chat(ChatOptions options) {
   // Larger pictures may follow.
   PictureSize largest = largest_size(images);
   largest.pixels = std::max(largest.pixels, kPhotoPixels);
+  largest.side = std::max(largest.side, kPhotoSide);
   largest.whole_pixels = std::max(largest.whole_pixels.value_or(0), kScreenPixels);
   const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0, .largest = largest};
   remark_on_far_pictures(model, options.common, images);

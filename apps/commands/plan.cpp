@@ -44,6 +44,7 @@ std::string describe_shown(const Model& model, const ocellus_limits& limits, con
   if (limits.max_clip_frames > 0)
     text += (text.empty() ? "" : " and ") + format_count(limits.max_clip_frames, "frame") + " of clips";
   text += " of up to " + std::to_string(limits.max_image_pixels) + " pixels";
+  if (limits.max_image_side > kUsualSide) text += " and sides of " + std::to_string(limits.max_image_side);
   if (const int32_t tiles = planned_tiles(model, limits); tiles > 0) text += " in up to " + format_count(tiles, "tile");
   if (model.facts.any_image_size != 0) text += " in up to " + format_count(plan.rows_per_image, "row");
   return text;
@@ -132,6 +133,7 @@ nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& lim
           {"image_pixels", limits.max_image_pixels},
           {"image_tiles", planned_tiles(model, limits)},
           {"image_rows", rows_per_image},
+          {"image_side", limits.max_image_side},
           {"whole_pixels", limits.max_whole_pixels},
           {"lean", limits.lean != 0},
           {"cpu_math", limits.cpu_math == OCELLUS_CPU_MATH_BF16 ? "bf16" : "f16"}};

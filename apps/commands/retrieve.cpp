@@ -17,7 +17,8 @@ bool names_picture(const std::string& text) {
   const auto ends = [&](std::string_view end) {
     return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
   };
-  return ends(".png") || ends(".jpg") || ends(".jpeg") || ends(".webp");
+  constexpr const char* kEndings[] = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".heic", ".heif", ".avif"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings), ends);
 }
 
 void split_text(const std::string& text, std::vector<PromptPart>* parts) {

@@ -226,13 +226,12 @@ int run_serve(ServeCommand command) {
   if (command.retrievals > 0) common.images = static_cast<int32_t>(images) + command.retrievals;
   choose_shared_images(images + command.retrievals, &common);
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes + kMaxTokenizingBytes + kMaxWritingBytes;
-  const Running running = start(model, common,
-                                {.images = images + command.retrievals,
-                                 .clip_frames = command.clip_frames,
-                                 .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}});
+  const Needs needs = {.images = images + command.retrievals, .clip_frames = command.clip_frames};
+  const Running running = start(model, common, with_photos(model, common, needs));
   if (!common.quiet) {
     print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
     print_note(describe_http_bytes(http_bytes));
+    if (model.facts.has_vision) print_note("ocellus: " + describe_pictures(running.limits) + ".");
   }
   const ServeOptions options = serve_options(command, model, running);
   std::vector<ocellus_session*> sessions = open_sessions(running);

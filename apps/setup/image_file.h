@@ -21,7 +21,11 @@ struct ImageFile {
   int64_t pixels() const { return int64_t{width} * height; }
 };
 
-// Reads a regular file of 1 byte to 256 MiB. Throws a Failure that names the path.
+// Returns the descriptor that a path stands for: standard input for "-" and "/dev/stdin", N for "/dev/fd/N".
+std::optional<int> open_descriptor(const std::string& path);
+
+// Reads a regular file of 1 byte to 256 MiB, or as much of what open_descriptor finds, to its end; that is kept, so
+// that it can be read again. Throws a Failure that names the path.
 std::vector<uint8_t> read_input_file(const std::string& path);
 
 // Reads the headers for the size; the pixels are read again when they are needed, so that a thousand pictures need the
@@ -32,6 +36,7 @@ std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
 // Maximum size of the pictures.
 struct PictureSize {
   int64_t pixels = 0;                                  // 0: unknown
+  int32_t side = 0;                                    // the longest, in pixels; 0: unknown
   std::optional<int64_t> whole_pixels;                 // see ocellus_image_facts; nullopt: unknown
   std::vector<std::pair<int32_t, int32_t>> each = {};  // width and height of the pictures among them that are files
   std::string gray16_path = {};                        // the first of these that is grey of 16 bits; empty: none

@@ -127,6 +127,19 @@ void add_depth_option(CLI::App* command, CommonOptions* options, const std::stri
       ->group(group);
 }
 
+void add_picture_size_options(CLI::App* command, CommonOptions* options, const std::string& group) {
+  add_pixels_option(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count",
+                    group);
+  command
+      ->add_option("--image-side", options->image_side,
+                   "Longest side of a picture (default: the pictures', 8192 or more), 65500 at most")
+      ->option_text("N")
+      ->check(number_between(1, 65500))
+      ->group(group);
+  add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
+                    "Largest picture that must be decoded as a whole: progressive JPEG, interlaced PNG, WebP", group);
+}
+
 void add_memory_options(CLI::App* command, CommonOptions* options) {
   const std::string group = "Memory (limits that the engine is planned for)";
   command
@@ -165,10 +178,7 @@ void add_memory_options(CLI::App* command, CommonOptions* options) {
       ->option_text("N")
       ->check(number_between(1, kMaxCount))
       ->group(group);
-  add_pixels_option(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count",
-                    group);
-  add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
-                    "Largest picture that must be decoded as a whole: progressive JPEG, interlaced PNG, WebP", group);
+  add_picture_size_options(command, options, group);
   add_depth_option(command, options, group);
   command
       ->add_option_function<std::string>(

@@ -32,6 +32,7 @@ struct CommonOptions {
   std::optional<int32_t> images;
   std::optional<int32_t> text_tokens;
   std::optional<int64_t> image_pixels;
+  std::optional<int32_t> image_side;    // longest side of a picture
   std::optional<int64_t> whole_pixels;  // maximum size of a picture that is not decoded row by row
   int32_t image_tiles = 0;              // 0: the model's choice
   int32_t image_rows = 0;               // 0: the usual number

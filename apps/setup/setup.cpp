@@ -1,6 +1,7 @@
 #include "apps/setup/setup.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "apps/base/failure.h"
@@ -193,6 +194,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   limits.max_image_pixels =
       options.image_pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);
   if (needs.are_frames) limits.max_gpu_pixels = limits.max_image_pixels;
+  limits.max_image_side = options.image_side.value_or(largest.side > kUsualSide ? largest.side : 0);
   // 0 would be the library's default.
   limits.max_whole_pixels =
       options.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
@@ -305,6 +307,22 @@ Sessions open_more_sessions(const Running& running, const CommonOptions& options
   Sessions sessions(static_cast<size_t>(count));
   for (Session& session : sessions) open_session(running, options, &session);
   return sessions;
+}
+
+Needs with_photos(const Model& model, const CommonOptions& options, Needs needs) {
+  needs.largest = {.pixels = kPhotoPixels, .side = kPhotoSide, .whole_pixels = kPhotoWholePixels};
+  CommonOptions quiet = options;
+  quiet.quiet = true;
+  if (!plan_memory(model, make_limits(model, quiet, needs), quiet).fits) needs.largest.whole_pixels.reset();
+  return needs;
+}
+
+std::string describe_pictures(const ocellus_limits& limits) {
+  const auto megapixels = [](double pixels) { return format_number(std::floor(pixels / 1e5) / 10, 1); };
+  const auto whole = static_cast<double>(limits.max_whole_pixels > 0 ? limits.max_whole_pixels : kScreenPixels);
+  return "pictures of up to " + megapixels(static_cast<double>(limits.max_image_pixels)) +
+         " megapixels are read by rows; progressive JPEGs and lossy WebPs, which are decoded as a whole, of up to " +
+         megapixels(whole * 4 / 3) + ", lossless WebPs of up to " + megapixels(whole * 4 / 9) + " (--whole-pixels)";
 }
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {

@@ -46,8 +46,14 @@ Model open_model(const CommonOptions& options);
 
 // Frames and screens: the default of plans.
 inline constexpr int64_t kScreenPixels = int64_t{1920} * 1080;
-// Pixels planned for where photos may follow, up to 48 megapixels: scratch grows with the longest side only.
-inline constexpr int64_t kPhotoPixels = int64_t{8192} * 6144;
+// The library's default of the longest side.
+inline constexpr int32_t kUsualSide = 8192;
+// Largest pictures planned for where photos may follow, up to 200 megapixels: scratch grows with the longest side only.
+inline constexpr int32_t kPhotoSide = 16384;
+inline constexpr int64_t kPhotoPixels = int64_t{kPhotoSide} * 12288;
+
+// Photos that must be decoded as a whole: a progressive JPEG or lossy WebP of 12 megapixels.
+inline constexpr int64_t kPhotoWholePixels = int64_t{4096} * 2304;
 
 // Limits that a command needs of one session. Flags that name a limit override it.
 struct Needs {
@@ -106,5 +112,10 @@ Sessions open_more_sessions(const Running& running, const CommonOptions& options
 
 // Refuses a plan over the budget before anything is allocated. The model must outlive the result.
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);
+
+// Needs for photos of whatever size: kPhotoPixels by rows and, where the budget has room, kPhotoWholePixels as a whole.
+Needs with_photos(const Model& model, const CommonOptions& options, Needs needs);
+// "pictures of up to 201 megapixels are read by rows; ...", as far as these limits reach.
+std::string describe_pictures(const ocellus_limits& limits);
 
 }  // namespace ocellus::app

@@ -28,11 +28,12 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
 
 // A clip is that of a caption, or all frames in memory for a question; its words are planned with it.
 Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
-  Needs needs = {.images = settings.frames,
-                 .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
-                 .answer_tokens = options.common.answer_tokens,
-                 .largest = {.pixels = options.image_pixels, .whole_pixels = {}},
-                 .are_frames = true};
+  Needs needs = {
+      .images = settings.frames,
+      .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
+      .answer_tokens = options.common.answer_tokens,
+      .largest = {.pixels = options.image_pixels, .side = options.image_side, .whole_pixels = options.whole_pixels},
+      .are_frames = true};
   if (options.clips.frames == 0) return needs;
   needs.images = 0;
   needs.clip_frames = std::max(options.clips.frames, settings.frames);

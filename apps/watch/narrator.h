@@ -16,8 +16,10 @@ namespace ocellus::app {
 struct NarratorOptions {
   CommonOptions common;
   MemoryKind memory = MemoryKind::kReplay;
-  ClipPace clips;            // with frames: kClip is the kind of memory
-  int64_t image_pixels = 0;  // largest expected frame; 0: 1920 x 1080
+  ClipPace clips;                            // with frames: kClip is the kind of memory
+  int64_t image_pixels = 0;                  // largest expected frame; 0: 1920 x 1080
+  int32_t image_side = 0;                    // its longest side; 0: 8192
+  std::optional<int64_t> whole_pixels = {};  // largest frame that is decoded as a whole; nullopt: 1920 x 1080
 };
 
 class Narrator {

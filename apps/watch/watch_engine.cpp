@@ -41,12 +41,18 @@ void WatchEngine::use(const WatchSettings& settings) {
 
 void WatchEngine::fit(const Frame& frame) {
   NarratorOptions larger = options_;
-  larger.image_pixels = int64_t{frame.width} * frame.height;
-  if (larger.image_pixels <= options_.image_pixels) return;
+  larger.image_pixels = std::max(options_.image_pixels, int64_t{frame.width} * frame.height);
+  const int32_t side = std::max(frame.width, frame.height);
+  const int64_t whole = frame.kind == FrameKind::kEncoded ? frame.whole_pixels : 0;
+  const bool is_longer = !options_.common.image_side && side > std::max(options_.image_side, kUsualSide);
+  const bool is_whole = !options_.common.whole_pixels && whole > options_.whole_pixels.value_or(kScreenPixels);
+  if (larger.image_pixels == options_.image_pixels && !is_longer && !is_whole) return;
+  if (is_longer) larger.image_side = side;
+  if (is_whole) larger.whole_pixels = whole;
   Narrator::plan(model_, larger, settings_);
   {
     const std::lock_guard lock(mutex_);
-    options_.image_pixels = larger.image_pixels;
+    options_ = larger;
   }
   remake(settings_);
 }

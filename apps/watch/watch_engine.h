@@ -47,7 +47,7 @@ class WatchEngine {
   const Model& model_;
   std::unique_ptr<Narrator> narrator_;
   mutable std::mutex mutex_;  // guards the members below: the loop locks it to change them, other threads to read them
-  NarratorOptions options_;   // only image_pixels changes
+  NarratorOptions options_;   // only the size of frames changes
   WatchSettings settings_;
 };
 

@@ -32,7 +32,7 @@ enum Marker : int {
 class JpegWalker {
  public:
   JpegWalker(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, JpegFacts* facts)
-      : cursor_(bytes), end_(bytes + size_bytes), limits_(limits), facts_(*facts) {}
+      : begin_(bytes), cursor_(bytes), end_(bytes + size_bytes), limits_(limits), facts_(*facts) {}
 
   Status walk() {
     cursor_ += 2;  // the caller has checked the start-of-image marker
@@ -215,13 +215,16 @@ class JpegWalker {
     const int first = segment_[1 + 2 * count], refines = segment_[3 + 2 * count] >> 4;
     const bool needs_dc = !facts_.progressive || (first == 0 && refines == 0);
     const bool needs_ac = !facts_.progressive || first != 0;
+    // Two tables of each kind, 0 and 1, are those of cameras that send none.
+    if (!facts_.progressive && dc_tables_ == 0 && ac_tables_ == 0) {
+      facts_.lacks_tables_at = segment_ - 4 - begin_;
+      dc_tables_ = ac_tables_ = 3;
+    }
     for (int i = 0; i < count; ++i) {
       const int tables = segment_[2 + 2 * i];
       OCELLUS_TRY(open_component(segment_[1 + 2 * i], needs_dc));
       if ((needs_dc && !(dc_tables_ >> (tables >> 4) & 1)) || (needs_ac && !(ac_tables_ >> (tables & 15) & 1))) {
-        return OCELLUS_FAIL(
-            Code::kBadImage,
-            "the JPEG uses a Huffman table it does not define: a bare camera frame needs the standard tables inserted");
+        return OCELLUS_FAIL(Code::kBadImage, "the JPEG uses a Huffman table that it does not define: it is damaged");
       }
     }
     return {};
@@ -273,6 +276,7 @@ class JpegWalker {
     return {};
   }
 
+  const uint8_t* begin_;
   const uint8_t* cursor_;
   const uint8_t* end_;
   const ImageLimits& limits_;

@@ -9,16 +9,25 @@ namespace {
 
 Status check_limits(const ImageLimits& limits) {
   constexpr int64_t kMaxPixels = int64_t{1} << 28;  // keeps every byte count below 2^31 in decoders that use int
-  if (limits.max_pixels < 1 || limits.max_pixels > kMaxPixels || limits.max_side < 1 || limits.max_side > 65535 ||
-      limits.max_aspect < 1 || limits.max_encoded_bytes < 1 || limits.max_encoded_bytes > (int64_t{1} << 30)) {
+  if (limits.max_pixels < 1 || limits.max_pixels > kMaxPixels || limits.max_side < 1 ||
+      limits.max_side > kMostImageSide || limits.max_aspect < 1 || limits.max_encoded_bytes < 1 ||
+      limits.max_encoded_bytes > (int64_t{1} << 30)) {
     return OCELLUS_FAIL(Code::kBadArgument,
-                        "the image limits are out of range: max_pixels must be 1..2^28, max_side 1..65535, max_aspect "
+                        "the image limits are out of range: max_pixels must be 1..2^28, max_side 1..65500, max_aspect "
                         "at least 1, max_encoded_bytes 1..2^30");
   }
   return {};
 }
 
 }  // namespace
+
+void to_rgb_on_white(uint8_t* row, int32_t width) {
+  for (int32_t x = 0; x < width; ++x) {
+    const uint8_t* const rgba = row + 4 * x;
+    const uint8_t alpha = rgba[3];
+    for (int c = 0; c < 3; ++c) row[3 * x + c] = blend_on_white(rgba[c], alpha);
+  }
+}
 
 Status check_depth(const DepthRange& depth) {
   const bool is_none = depth.near == 0 && depth.far == 0;
@@ -34,8 +43,10 @@ Status check_image_size(const ImageLimits& limits, const char* what, int64_t wid
     return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels: both sides must be at least 1", what, w, h);
   }
   if (width > limits.max_side || height > limits.max_side) {
-    return OCELLUS_FAIL(Code::kBadImage, "the %s is %lld x %lld pixels, but a side may have at most %d: shrink it",
-                        what, w, h, limits.max_side);
+    return OCELLUS_FAIL(Code::kBadImage,
+                        "the %s is %lld x %lld pixels, but sides of %d were planned: shrink it or plan for longer "
+                        "sides (max_image_side), at most %d",
+                        what, w, h, limits.max_side, kMostImageSide);
   }
   if (width * height > limits.max_pixels) {
     return OCELLUS_FAIL(Code::kBadImage,

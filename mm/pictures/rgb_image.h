@@ -26,10 +26,16 @@ inline RgbImage seen_picture(const uint8_t* pixels, const Orientation& orientati
   return {pixels, width, height, int64_t{3} * width};
 }
 
+/// Composites a row of RGBA8 on white, in place: RGB8 at its front.
+void to_rgb_on_white(uint8_t* row, int32_t width);
+
+/// The longest side that is read: libjpeg-turbo's limit.
+inline constexpr int32_t kMostImageSide = 65500;
+
 /// Limits of pictures, checked against the header before anything is decoded.
 struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 21;          // 1920 x 1080 fits
-  int32_t max_side = 8192;                        // pixels
+  int32_t max_side = 8192;                        // pixels; scratch grows with it
   int32_t max_aspect = 200;                       // longer side : shorter side, so that thin bombs are refused
   int64_t max_encoded_bytes = int64_t{32} << 20;  // file size
   int64_t max_whole_pixels = 0;                   // maximum of ImageFacts::whole_pixels; 0: see kWholePixels

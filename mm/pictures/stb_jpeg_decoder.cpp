@@ -1,8 +1,11 @@
 // stb_image's JPEG decoder, for builds without libjpeg-turbo. It decodes the whole picture in planned memory; rows are
 // then passed on.
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "mm/pictures/block_allocator.h"
+#include "mm/pictures/huffman_tables.h"
 #include "mm/pictures/jpeg_decoder.h"
 
 namespace ocellus {
@@ -37,6 +40,47 @@ void give_block(void* block) {
 #include <stb_image.h>
 
 namespace ocellus {
+namespace {
+
+/// A file with the tables that it lacks, in one after another of three pieces.
+struct TabledFile {
+  Extent pieces[3];
+  int current = 0;
+
+  TabledFile(const uint8_t* bytes, int64_t size_bytes, int64_t place) {
+    auto* const first = reinterpret_cast<std::byte*>(const_cast<uint8_t*>(bytes));
+    auto* const tables = reinterpret_cast<std::byte*>(const_cast<uint8_t*>(kHuffmanSegment));
+    pieces[0] = {first, place};
+    pieces[1] = {tables, kHuffmanSegmentBytes};
+    pieces[2] = {first + place, size_bytes - place};
+  }
+  Extent& piece() {
+    while (current < 2 && pieces[current].bytes == 0) ++current;
+    return pieces[current];
+  }
+  int read(char* out, int count) {
+    Extent& from = piece();
+    const int64_t taken = std::min<int64_t>(count, from.bytes);
+    std::memcpy(out, from.data, static_cast<size_t>(taken));
+    from = {from.data + taken, from.bytes - taken};
+    return static_cast<int>(taken);
+  }
+};
+
+constexpr stbi_io_callbacks kTabledFile = {
+    .read = [](void* file, char* out, int count) { return static_cast<TabledFile*>(file)->read(out, count); },
+    .skip =
+        [](void* file, int count) {
+          char passed[64];
+          for (auto* const of = static_cast<TabledFile*>(file); count > 0;) {
+            const int done = of->read(passed, std::min<int>(count, sizeof passed));
+            if (done == 0) return;
+            count -= done;
+          }
+        },
+    .eof = [](void* file) { return static_cast<TabledFile*>(file)->piece().bytes == 0 ? 1 : 0; }};
+
+}  // namespace
 
 struct JpegDecoder::State {};
 
@@ -49,7 +93,13 @@ Status JpegDecoder::decode_rows(const uint8_t* bytes, int64_t size_bytes, const 
   BlockAllocator allocator(scratch);
   int width = 0, height = 0, channels = 0;
   current_allocator = &allocator;
-  const uint8_t* pixels = stbi_load_from_memory(bytes, static_cast<int>(size_bytes), &width, &height, &channels, 3);
+  const uint8_t* pixels = nullptr;
+  if (facts.lacks_tables_at >= 0) {
+    TabledFile file(bytes, size_bytes, facts.lacks_tables_at);
+    pixels = stbi_load_from_callbacks(&kTabledFile, &file, &width, &height, &channels, 3);
+  } else {
+    pixels = stbi_load_from_memory(bytes, static_cast<int>(size_bytes), &width, &height, &channels, 3);
+  }
   current_allocator = nullptr;
   if (pixels == nullptr && allocator.refused_bytes() != 0) {
     return OCELLUS_FAIL(Code::kFull,

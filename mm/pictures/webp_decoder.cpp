@@ -58,14 +58,6 @@ const char* name_damage(VP8StatusCode code) {
   }
 }
 
-void to_rgb_on_white(uint8_t* row, int32_t width) {
-  for (int32_t x = 0; x < width; ++x) {
-    const uint8_t* const rgba = row + 4 * x;
-    const uint8_t alpha = rgba[3];
-    for (int c = 0; c < 3; ++c) row[3 * x + c] = blend_on_white(rgba[c], alpha);
-  }
-}
-
 VP8StatusCode decode_into(const uint8_t* bytes, const WebpFacts& facts, uint8_t* pixels, BlockAllocator* allocator) {
   WebPDecoderConfig config;
   if (ocellus_webp_init_config(&config, WEBP_DECODER_ABI_VERSION) == 0) return VP8_STATUS_INVALID_PARAM;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "mm/pictures/gif_decoder.h"
 #include "mm/pictures/image_decode.h"
 #include "runtime/api/handles.h"
 #include "runtime/engine/gpu_probe.h"
@@ -19,9 +20,11 @@ using ocellus::Session;
 using ocellus::Status;
 
 /// Probing a picture uses no planned limits.
-constexpr ocellus::ImageLimits kAnyPicture = {.max_pixels = int64_t{1} << 28, .max_whole_pixels = int64_t{1} << 29};
+constexpr ocellus::ImageLimits kAnyPicture = {
+    .max_pixels = int64_t{1} << 28, .max_side = ocellus::kMostImageSide, .max_whole_pixels = int64_t{1} << 29};
 /// Nor does converting a frame, of which nothing is planned by its shape.
-constexpr ocellus::ImageLimits kAnyFrame = {.max_pixels = int64_t{1} << 28, .max_aspect = 8192};
+constexpr ocellus::ImageLimits kAnyFrame = {
+    .max_pixels = int64_t{1} << 28, .max_side = ocellus::kMostImageSide, .max_aspect = ocellus::kMostImageSide};
 
 // A session handle is the session itself.
 Session* unwrap(ocellus_session* session) { return reinterpret_cast<Session*>(session); }
@@ -43,6 +46,18 @@ ocellus_status on_session(ocellus_session* session, const char* function, Call&&
     status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
   }
   return result(status);
+}
+
+/// Shorter than 20 ms stands for "as fast as may be", which browsers take for 100.
+int32_t frame_ms(const ocellus::ImageFacts& facts) {
+  if (facts.frame_count < 2) return 0;
+  const int64_t mean = 10 * facts.hundredths / facts.frame_count;
+  return mean < 20 ? 100 : static_cast<int32_t>(mean);
+}
+
+Status check_alignment(const void* memory, const char* function) {
+  if (reinterpret_cast<uintptr_t>(memory) % 16 == 0) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "%s: the memory is not aligned to 16 bytes", function);
 }
 
 }  // namespace
@@ -74,7 +89,9 @@ ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellu
   ocellus::ImageFacts facts;
   const Status status = ocellus::probe_image(static_cast<const uint8_t*>(bytes), byte_count, kAnyPicture, &facts);
   const bool is_gray16 = facts.bit_depth == 16 && facts.channels < 3;
-  if (status.ok()) *out = {facts.width, facts.height, facts.whole_pixels, facts.scratch_bytes, is_gray16 ? 1 : 0};
+  if (status.ok())
+    *out = {facts.width,       facts.height,      facts.whole_pixels, facts.scratch_bytes,
+            is_gray16 ? 1 : 0, facts.frame_count, frame_ms(facts)};
   return result(status);
 }
 
@@ -90,14 +107,29 @@ ocellus_status ocellus_image_decode_depth(const void* bytes, int64_t byte_count,
   limits.depth = {depth_near, depth_far};
   const Status ranged = ocellus::check_depth(limits.depth);
   if (!ranged.ok()) return result(ranged);
-  if (reinterpret_cast<uintptr_t>(memory) % 16 != 0)
-    return result(OCELLUS_FAIL(Code::kBadArgument, "ocellus_image_decode: the memory is not aligned to 16 bytes"));
+  const Status aligned = check_alignment(memory, "ocellus_image_decode");
+  if (!aligned.ok()) return result(aligned);
   ocellus::ImageDecoder decoder;
   const Status opened = decoder.open();
   if (!opened.ok()) return result(opened);
   ocellus::RgbImage image;
   return result(decoder.decode(static_cast<const uint8_t*>(bytes), byte_count, limits,
                                {static_cast<std::byte*>(memory), memory_bytes}, &image));
+}
+
+ocellus_status ocellus_image_next_frame(const void* bytes, int64_t byte_count, int64_t* place, void* memory,
+                                        int64_t memory_bytes) {
+  OCELLUS_REQUIRE(bytes);
+  OCELLUS_REQUIRE(place);
+  OCELLUS_REQUIRE(memory);
+  const auto* const file = static_cast<const uint8_t*>(bytes);
+  if (!ocellus::is_gif(file, byte_count))
+    return result(OCELLUS_FAIL(Code::kUnsupported, "only GIFs have frames one after another"));
+  const Status aligned = check_alignment(memory, "ocellus_image_next_frame");
+  if (!aligned.ok()) return result(aligned);
+  ocellus::RgbImage image;
+  return result(
+      ocellus::next_gif_frame(file, byte_count, place, {static_cast<std::byte*>(memory), memory_bytes}, &image));
 }
 
 void ocellus_engine_config_init(ocellus_engine_config* config) {

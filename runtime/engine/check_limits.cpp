@@ -48,6 +48,15 @@ Status check_views(const ocellus_limits& limits) {
   return {};
 }
 
+Status check_picture_sizes(const ocellus_limits& limits) {
+  OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
+  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
+  OCELLUS_TRY(
+      check_range("the pixels of a picture that is decoded as a whole", limits.max_whole_pixels, 0, kMaxWholePixels));
+  OCELLUS_TRY(check_range("the longest side of a picture", limits.max_image_side, 0, kMostImageSide));
+  return check_depth({limits.depth_near, limits.depth_far});
+}
+
 }  // namespace
 
 /// As if all frames were those of one clip.
@@ -81,11 +90,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the planned rows of a picture", limits.planned_image_rows, 0, 1 << 16));
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_views(limits));
-  OCELLUS_TRY(check_range("the pixels of a picture", limits.max_image_pixels, 1, kMaxPixels));
-  OCELLUS_TRY(check_range("the pixels of a picture on the device", limits.max_gpu_pixels, 0, kMaxPixels));
-  OCELLUS_TRY(
-      check_range("the pixels of a picture that is decoded as a whole", limits.max_whole_pixels, 0, kMaxWholePixels));
-  OCELLUS_TRY(check_depth({limits.depth_near, limits.depth_far}));
+  OCELLUS_TRY(check_picture_sizes(limits));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
   OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));

@@ -45,7 +45,10 @@ struct PictureShape {
   /// Layers that rows go through before some are dropped: see Reduction.
   int32_t full_layers() const { return planned() ? reduction.full_layers() : 0; }
   /// CUDA: some are too large to be resized there.
-  bool host_resizes_large() const { return limits.max_pixels > device_limits.max_pixels; }
+  bool host_resizes_large() const { return is_large(limits.max_pixels, limits.max_side); }
+  bool is_large(int64_t pixels, int32_t side) const {
+    return pixels > device_limits.max_pixels || side > device_limits.max_side;
+  }
 };
 
 /// Rule that chooses the rows of a linked picture that are computed in place. Its number is part of library entries.

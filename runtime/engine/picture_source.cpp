@@ -47,7 +47,7 @@ Status PictureSource::prepare_on_host(const Picture& picture, PreparedViews* pre
 
 Status PictureSource::open_on_device(const Picture& picture) {
   queue_.wait_for_copies();  // the previous picture may still be uploading from the same memory
-  if (int64_t{picture.width} * picture.height > shape_.device_limits.max_pixels) {
+  if (shape_.is_large(int64_t{picture.width} * picture.height, std::max(picture.width, picture.height))) {
     PreparedViews prepared;
     OCELLUS_TRY(prepare_on_host(picture, &prepared));
     OCELLUS_TRY(upload_views(prepared, scratch_.picture, queue_, &device_views_));

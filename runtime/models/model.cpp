@@ -283,6 +283,7 @@ ImageLimits image_limits(const ocellus_limits& limits) {
   ImageLimits result;
   result.max_pixels = limits.max_image_pixels;
   result.max_whole_pixels = limits.max_whole_pixels;
+  if (limits.max_image_side > 0) result.max_side = limits.max_image_side;
   result.depth = {limits.depth_near, limits.depth_far};
   return result;
 }
@@ -292,6 +293,7 @@ ImageLimits device_image_limits(const ocellus_limits& limits) {
   const int64_t most = limits.max_gpu_pixels == 0 ? kUsualPixels : limits.max_gpu_pixels;
   ImageLimits result = image_limits(limits);
   result.max_pixels = std::min(result.max_pixels, most);
+  result.max_side = std::min(result.max_side, ImageLimits().max_side);
   return result;
 }
 

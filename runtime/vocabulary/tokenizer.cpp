@@ -121,7 +121,7 @@ void Tokenizer::fill_texts(const GgufFile& file) {
 void Tokenizer::fill_specials() {
   int64_t count = 0;
   for (TokenId id = 0; id < facts_.token_count; ++id) {
-    if (is_special_kind(kind_of(id))) specials_[count++] = id;
+    if (is_special_kind(kind_of(id)) && !text_of(id).empty()) specials_[count++] = id;
   }
   // Equal texts can only come from different spellings; the lower id is first and wins.
   std::sort(specials_, specials_ + count, [this](TokenId a, TokenId b) {
@@ -135,6 +135,7 @@ void Tokenizer::fill_specials() {
 Status Tokenizer::fill_text_slots() {
   std::fill_n(text_slots_, text_slot_count_, 0);
   for (TokenId id = 0; id < facts_.token_count; ++id) {
+    if (text_of(id).empty()) continue;
     // Tokens with equal texts are all kept: look-ups choose by kind, then by id.
     OCELLUS_TRY(insert_slot(text_slots_, text_slot_count_, hash_name(text_of(id)), id, [](int32_t) { return false; }));
   }

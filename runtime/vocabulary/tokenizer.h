@@ -41,7 +41,7 @@ struct VocabularyFacts {
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;  // byte pair only
   int32_t token_count = 0;
   int32_t merge_count = 0;    // not SentencePiece
-  int32_t special_count = 0;  // control, user-defined and unknown tokens
+  int32_t special_count = 0;  // control, user-defined and unknown tokens that have a text
   int64_t text_bytes = 0;     // all decoded token texts
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;

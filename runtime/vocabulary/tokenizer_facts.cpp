@@ -99,8 +99,11 @@ Status read_special_ids(const GgufFile& file, VocabularyFacts* facts) {
       {"tokenizer.ggml.unknown_token_id", &facts->unknown}, {"tokenizer.ggml.padding_token_id", &facts->padding},
   };
   for (const auto& entry : keys) {
+    constexpr int64_t kNone = UINT32_MAX;  // kNoToken in files that have no sign
     int64_t id = *entry.id;
-    OCELLUS_TRY(file.read_int(entry.key, kNoToken, facts->token_count - 1, &id));
+    OCELLUS_TRY(file.read_int(entry.key, kNoToken, kNone, &id));
+    if (id == kNone) id = kNoToken;
+    if (id >= facts->token_count) OCELLUS_TRY(file.read_int(entry.key, kNoToken, facts->token_count - 1, &id));
     *entry.id = static_cast<TokenId>(id);
   }
   OCELLUS_TRY(file.read_bool("tokenizer.ggml.add_bos_token", &facts->add_bos));
@@ -114,9 +117,9 @@ Status check_token(const SpelledToken& token, TokenId id) {
     return OCELLUS_FAIL(Code::kBadFile, "%s of token %d is %d: 1 to 6 are possible", vocabulary_key::kTokenKinds, id,
                         token.kind_number);
   }
-  if (token.spelling.empty() || token.spelling.size() > static_cast<size_t>(kMaxTokenBytes)) {
-    return OCELLUS_FAIL(Code::kBadFile, "%s: token %d has %llu bytes, 1 to %lld are possible", vocabulary_key::kTokens,
-                        id, static_cast<unsigned long long>(token.spelling.size()),
+  if (token.spelling.size() > static_cast<size_t>(kMaxTokenBytes)) {
+    return OCELLUS_FAIL(Code::kBadFile, "%s: token %d has %llu bytes, at most %lld are possible",
+                        vocabulary_key::kTokens, id, static_cast<unsigned long long>(token.spelling.size()),
                         static_cast<long long>(kMaxTokenBytes));
   }
   if (token.kind() == TokenKind::kByte && decode_byte_token(token.spelling) < 0) {
@@ -132,6 +135,7 @@ Status check_tokens(const GgufFile& file, VocabularyFacts* facts, NameTable* nam
   for (TokenId id = 0; id < facts->token_count; ++id) {
     const SpelledToken token = tokens.next();
     OCELLUS_TRY(check_token(token, id));
+    if (token.spelling.empty()) continue;  // rows that no text reaches
     int32_t earlier = -1;
     OCELLUS_TRY(names->insert(token.spelling, id, &earlier));
     if (earlier >= 0) {

@@ -14,7 +14,7 @@ import time
 import unittest
 import zlib
 
-from pictures import flat_jpeg, read_png
+from pictures import few_colors, flat_jpeg, make_bmp, make_gif, make_png, read_png, without_tables
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, MMPROJ, MODEL, OK, OVER_BUDGET, PROGRAM, RUNTIME, SOURCE, USAGE,
                      FolderTest, ProgramTest, board, goldens, long, needs_webp, run)
 from webp import lossless_webp
@@ -341,6 +341,54 @@ class Photos(ProgramTest):
         self.assert_refused(["caption", self.file(webp[:-10], ".webp")], BAD_INPUT, "truncated or damaged")
         animated = lossless_webp(8, 8, bytes(192), exif(1)).replace(struct.pack("<IB", 10, 8), struct.pack("<IB", 10, 2))
         self.assert_refused(["caption", self.file(animated, ".webp")], BAD_INPUT, "the WebP is animated")
+
+    def test_a_board_is_the_same_in_every_format(self):
+        width, height, pixels = read_png(pathlib.Path(board("113")))
+        pixels = few_colors(pixels)
+        rows = [pixels[3 * width * y:3 * width * (y + 1)] for y in range(height)]
+        expected = self.answer("caption", self.file(make_png(width, height, rows), ".png"))
+        self.assertIn("A large green star at the top left", expected)
+        for file, ending in ((make_bmp(width, height, pixels), ".bmp"), (make_gif(width, height, [pixels]), ".gif")):
+            self.assertEqual(self.answer("caption", self.file(file, ending)), expected)
+            self.assert_refused(["caption", self.file(file[:-900], ending)], BAD_INPUT, "truncated")
+        self.assert_refused(["caption", self.file(b"\0\0\0\x18ftypheic" + bytes(12), ".heic")], BAD_INPUT, "a HEIC file")
+
+    def test_a_camera_s_jpeg_without_huffman_tables_is_read(self):
+        whole = (SOURCE / "apps/samples/board_01.jpg").read_bytes()
+        bare = without_tables(whole)
+        self.assertLess(len(bare), len(whole) - 400)
+        answers = {self.answer("caption", self.file(jpeg, ".jpg")) for jpeg in (whole, bare)}
+        self.assertEqual(len(answers), 1)
+        self.assertEqual(self.answer("ask", "--prompt", "What is on the left?", self.file(bare, ".jpg")),
+                         self.answer("ask", "--prompt", "What is on the left?", self.file(whole, ".jpg")))
+
+    def test_sides_beyond_8192_are_read_by_rows(self):
+        for width, height in ((20001, 120), (64, 8193)):
+            panorama = self.file(flat_jpeg(width, height), ".jpg")
+            (answer,) = self.objects("caption", panorama, "-n", 4)
+            (small,) = self.objects("caption", self.file(flat_jpeg(1920, 1080), ".jpg"), "-n", 4)
+            self.assertLess(answer["arena_bytes"], small["arena_bytes"] + 4_000_000)
+            self.assert_refused(["caption", panorama, "--image-side", 8192], OVER_BUDGET, r"plan for longer sides \(--image-side\)")
+        self.assert_refused(["plan", "--image-side", 65501], USAGE, "--image-side")
+        self.assertIn("and sides of 16384", self.answer("plan", "--image-side", 16384))
+
+    def test_a_picture_comes_from_standard_input_by_any_of_its_names(self):
+        png = pathlib.Path(board("113")).read_bytes()
+        for name in ("-", "/dev/stdin", "/dev/fd/0"):
+            for command in (["caption"], ["ask", "--prompt", "Describe this image."]):
+                done = subprocess.run([PROGRAM, *command, name], input=png, capture_output=True, timeout=120, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stdout.decode().strip(), GREEN_STAR)
+            with open(board("113"), "rb") as file:
+                done = subprocess.run([PROGRAM, "caption", name], stdin=file, capture_output=True, timeout=120, check=False)
+            self.assertEqual(done.stdout.decode().strip(), GREEN_STAR)
+        (first, second) = subprocess.run([PROGRAM, "caption", "-", "-"], input=png, capture_output=True, timeout=120,
+                                         check=True, text=False).stdout.decode().strip().splitlines()[-2:]
+        self.assertIn(GREEN_STAR, first + second)
+        done = subprocess.run([PROGRAM, "caption", "-"], input=b"", capture_output=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr.decode()), (BAD_INPUT, "ocellus: -: it has no bytes.\n"))
+        done = subprocess.run([PROGRAM, "chat"], input=b"/image -\n", capture_output=True, timeout=120, check=False)
+        self.assertIn(b"what you write comes from there", done.stderr)
 
     def test_a_jpeg_with_damaged_data_is_refused(self):
         whole = (BOARDS.parents[2] / "apps/samples/board_01.jpg").read_bytes()

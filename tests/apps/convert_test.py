@@ -23,6 +23,7 @@ if HAS_PACKAGES:
 CONVERT = SOURCE / "tools" / "convert"
 if HAS_PACKAGES:
     sys.path.insert(0, str(CONVERT))
+    import conversion
     import hf_to_gguf
 # The projector's name, and tensors that only some generations have.
 QWEN_FILES = {
@@ -211,7 +212,6 @@ BAD_FOLDERS = [
     ("smolvlm", value(QUERY, float("inf")), f"the tensor {QUERY} holds values that are no finite numbers"),
     ("smolvlm", value(QUERY, float("-inf"), "F16"), f"the tensor {QUERY} holds values that are no finite numbers"),
     ("smolvlm", value(QUERY, float("nan"), "BF16"), f"the tensor {QUERY} holds values that are no finite numbers"),
-    ("smolvlm", value(QUERY, 1e5), r"blk.0.attn_q.weight holds a value of 100000, and F16 at most 65504: convert with"),
     # Shapes that are not those of config.json.
     ("smolvlm", entry(NORM, shape=[2, 16]), "the tensor output_norm.weight has the shape .* by these facts 32"),
     ("smolvlm", entry(QUERY, shape=[16, 64]), "the tensor blk.0.attn_q.weight has the shape .* by these facts 32 x 32"),
@@ -315,7 +315,13 @@ BAD_FOLDERS = [
     ("llava-1.6", changed(vision_feature_layer=-99), "vision_feature_layer is -99, but the tower has 2 layers"),
     ("llava-1.6", changed(vision_feature_layer=0), "vision_feature_layer is 0, but the tower has 2 layers"),
     ("llava-1.6", changed(image_grid_pinpoints=[]), "image_grid_pinpoints must list 1 to 32 pairs"),
-    ("llava-1.6", changed(image_grid_pinpoints=[[28], "x"]), "is not laid out as its config.json says: "),
+    ("llava-1.6", changed(image_grid_pinpoints=[[28], "x"]),
+     "image_grid_pinpoints must list 1 to 32 pairs"),
+    ("smolvlm", changed("vision_config", patch_size=[]), r"vision_config: patch_size, which is \[\], cannot be used"),
+    ("smolvlm", in_text(rope_scaling=[1]), r"text_config: rope_scaling, which is \[1\], cannot be used"),
+    ("gemma3", in_text(layer_types="x"), "text_config: layer_types, which is 'x', cannot be used"),
+    ("smolvlm", in_file("tokenizer.json", lambda facts: facts.update(pre_tokenizer="x")),
+     "tokenizer.json: pre_tokenizer, which is 'x', cannot be used"),
     ("llava-1.6", lacking("image_grid_pinpoints"), "config.json has no image_grid_pinpoints"),
     ("qwen2-vl", changed("vision_config", embed_dim="32"), "embed_dim is '32', but must be a whole number"),
     ("qwen2-vl", changed("vision_config", hidden_act="relu"), "the vision activation relu is not supported"),
@@ -340,6 +346,18 @@ BAD_FOLDERS = [
     ("gemma3", changed(mm_tokens_per_image=9), "4 patches a side cannot become 9 rows of equal squares"),
     ("gemma3", replaced("preprocessor_config.json", b'{"do_pan_and_scan": true}'), "do_pan_and_scan cuts pictures"),
 ]
+
+
+class WithoutPackagesTest(unittest.TestCase):
+    def test_help_needs_no_package_and_a_conversion_names_the_missing_one(self):
+        command = [sys.executable, "-I", "-S", "-B", "-c", "import sys; sys.path.insert(0, sys.argv[1]); "
+                   "sys.argv = sys.argv[2:]; import hf_to_gguf; hf_to_gguf.main()", CONVERT, "hf_to_gguf.py"]
+        done = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("bf16", done.stdout)
+        done = subprocess.run([*command, "folder", "out"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, RUNTIME)
+        self.assertRegex(done.stderr, r"\Athe Python package (gguf|numpy) is not installed: .*requirements.txt\n\Z")
 
 
 @unittest.skipUnless(HAS_PACKAGES, "packages of tools/convert/requirements.txt are missing: run this file as a program")
@@ -444,8 +462,69 @@ class ConverterTest(FolderTest):
                 code, out, notes = self.convert_here(folder)
                 self.assertEqual((code, out), (BAD_INPUT, ""), notes)
                 self.assertRegex(notes, rf"\A[^\n]*({sentence})[^\n]*\n\Z")
+                self.assertNotIn("Error:", notes)
                 self.assertLess(len(notes), 1100)
                 self.assertTrue(self.out() == {name: b"good" for name in NAMES}, "files were replaced or left")
+
+    def test_bf16_files_hold_the_upper_halves_of_weights(self):
+        import numpy
+        from gguf import GGUFReader  # the class is skipped without it
+        write_folder(self.folder / "good", "smolvlm")
+        for outtype in ("f32", "bf16"):
+            done = self.convert(self.folder / "good", "--outtype", outtype)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        whole, halves = [{tensor.name: tensor for tensor in GGUFReader(self.folder / "out" / f"tiny-{outtype}.gguf").tensors}
+                         for outtype in ("f32", "bf16")]
+        name = "blk.0.attn_q.weight"
+        self.assertEqual(halves[name].tensor_type.name, "BF16")
+        self.assertEqual(halves["output_norm.weight"].tensor_type.name, "F32")
+        bits = halves[name].data.view(numpy.uint16).astype(numpy.uint32) << 16
+        self.assertLess(abs(bits.view(numpy.float32) / whole[name].data - 1).max(), 1 / 256)
+        pair = [self.folder / "out" / file for file in ("tiny-bf16.gguf", "mmproj-tiny-bf16.gguf")]
+        self.assertIn(", BF16, ", self.answer("plan", "-m", pair[0], "--mmproj", pair[1]))
+
+    def test_values_beyond_f16_are_told_and_kept(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        for number, outtype, stored in ((2.0**17, "f16", "BF16"), (1e5 + 0.25, "f16", "F32"), (2.0**24, "q8_0", "BF16")):
+            with self.subTest(number=number, outtype=outtype):
+                folder = self.folder / f"{number}"
+                write_folder(folder, "smolvlm")
+                if stored == "BF16":
+                    value(QUERY, number, "BF16")(folder)
+                else:
+                    value(QUERY, number)(folder)
+                done = self.convert(folder, "--outtype", outtype)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, rf"\Athe tensor blk.0.attn_q.weight holds a value of \S+, and {outtype.upper()} "
+                                              rf"at most [\d.e+]+: it is stored as {stored}\n\Z")
+                tensors = {tensor.name: tensor for tensor in GGUFReader(self.folder / "out" / f"tiny-{outtype}.gguf").tensors}
+                self.assertEqual(tensors["blk.0.attn_q.weight"].tensor_type.name, stored)
+                self.assertEqual(tensors["blk.0.attn_k.weight"].tensor_type.name, outtype.upper())
+
+    def test_the_family_has_colours_where_the_folder_names_none(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        for family, mean, std in (("smolvlm", 0.5, 0.5), ("llava-1.6", 0.48145466, 0.26862954), ("gemma3", 0.5, 0.5),
+                                  ("internvl", 0.485, 0.229), ("qwen2-vl", 0.48145466, 0.26862954), ("qwen3-vl", 0.5, 0.5)):
+            with self.subTest(family=family):
+                write_folder(self.folder / family, family)
+                in_file("preprocessor_config.json",
+                        lambda facts: [facts.pop(key) for key in ("image_mean", "image_std")])(self.folder / family)
+                done = self.convert(self.folder / family)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("preprocessor_config.json has no image_mean: the family's is taken", done.stderr)
+                fields = GGUFReader(self.folder / "out" / NAMES[0]).fields
+                self.assertAlmostEqual(fields["clip.vision.image_mean"].contents()[0], mean, 6)
+                self.assertAlmostEqual(fields["clip.vision.image_std"].contents()[0], std, 6)
+
+    def test_progress_counts_tensors_and_bytes(self):
+        write_folder(self.folder / "good", "smolvlm")
+        quick = ("import sys; sys.path.insert(0, sys.argv[1]); sys.argv[1:] = sys.argv[2:]; import progress; "
+                 "progress.EVERY_S = 0; import hf_to_gguf; hf_to_gguf.main()")
+        done = subprocess.run([sys.executable, "-B", "-c", quick, CONVERT, *self.command(self.folder / "good")[3:]],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"\A1 of 49 tensors, 0\.00 of 0\.00 GB as float32\n")
+        self.assertRegex(done.stderr, r"\n49 of 49 tensors.*\nwriting mmproj-tiny-f16.gguf\.\d+: \d+ tensors, 0\.00 GB\n\Z")
 
     def test_a_place_that_cannot_be_written_keeps_both_files(self):
         write_folder(self.folder / "good", "smolvlm")
@@ -463,7 +542,8 @@ class ConverterTest(FolderTest):
         write_folder(self.folder / "good", "smolvlm")
         # It stops before the second file, when the first one is there.
         wait = ("import sys, time; sys.path.insert(0, sys.argv[1]); sys.argv[1:] = sys.argv[2:]; import hf_to_gguf; "
-                "hf_to_gguf.write_vision_model = lambda *_: (print(flush=True), time.sleep(60)); hf_to_gguf.main()")
+                "import conversion; "
+                "conversion.write_vision_model = lambda *_: (print(flush=True), time.sleep(60)); hf_to_gguf.main()")
         command = [sys.executable, "-B", "-c", wait, CONVERT, *self.command(self.folder / "good")[3:]]
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:

@@ -38,6 +38,53 @@ def read_png(path):
     return width, height, bytes(pixels)
 
 
+def make_bmp(width, height, pixels):
+    """A BMP of 24 bits: rows from the last one up."""
+    rows = [pixels[3 * width * y:3 * width * (y + 1)] for y in reversed(range(height))]
+    data = b"".join(b"".join(row[i:i + 3][::-1] for i in range(0, len(row), 3)) + bytes(-len(row) % 4) for row in rows)
+    return (struct.pack("<2sIII", b"BM", 54 + len(data), 0, 54) +
+            struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(data), 0, 0, 0, 0) + data)
+
+
+def few_colors(pixels):
+    """The same with 6 levels a channel."""
+    levels = bytes((value * 5 + 127) // 255 * 51 for value in range(256))
+    return pixels.translate(levels)
+
+
+def make_gif(width, height, pictures, hundredths=0):
+    """A GIF of one frame or more, of at most 256 colours together. Its codes stay 9 bits long: it never joins pixels."""
+    colors = sorted({pixels[i:i + 3] for pixels in pictures for i in range(0, len(pixels), 3)})
+    places = {color: i for i, color in enumerate(colors)}
+    out = b"GIF89a" + struct.pack("<HHBBB", width, height, 0xF7, 0, 0) + b"".join(colors).ljust(768, b"\0")
+    for pixels in pictures:
+        bits, count = 0, 0
+        codes = [code for i in range(0, len(pixels), 3)
+                 for code in ((256,) if i % (3 * 250) == 0 else ()) + (places[pixels[i:i + 3]],)] + [257]
+        packed = bytearray()
+        for code in codes:
+            bits |= code << count
+            count += 9
+            while count >= 8:
+                packed.append(bits & 255)
+                bits, count = bits >> 8, count - 8
+        packed.append(bits)
+        blocks = b"".join(bytes([len(packed[i:i + 255])]) + packed[i:i + 255] for i in range(0, len(packed), 255))
+        out += (b"\x21\xf9\x04\x04" + struct.pack("<H", hundredths) + b"\0\0\x2c" +
+                struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x08" + blocks + b"\0")
+    return out + b";"
+
+
+def without_tables(jpeg):
+    """The JPEG as cameras send it: by the standard's Huffman tables, without them."""
+    out, at = jpeg[:2], 2
+    while jpeg[at + 1] != 0xDA:
+        end = at + 2 + struct.unpack(">H", jpeg[at + 2:at + 4])[0]
+        out += b"" if jpeg[at + 1] == 0xC4 else jpeg[at:end]
+        at = end
+    return out + jpeg[at:]
+
+
 def flat_jpeg(width, height, frame=0xC0, exif=b"", sampling=0x22, filler=0):
     """A grey JPEG of any size: one Huffman code stands for "no difference" and for "end of block".
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from pictures import flat_jpeg, make_png, read_png
+from pictures import flat_jpeg, make_png, read_png, without_tables
 from program import (BAD_INPUT, BOARDS, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, RUNTIME, SOURCE, USAGE, ProgramTest,
                      board, goldens, long, memory_kb, needs_webp, run)
 from server import ENDLESS, Server, ServerTest, caption_of, image_part, picture_url, text_part, user
@@ -396,11 +396,11 @@ class Errors(ServeTest):
                 "data:image/png;base64," + text[:-1],
                 "data:image/png;base64,****", "data:image/png;base64,====", "data:image/png;base64,QQ",
                 "data:image/png;base64,QR==", "http://127.0.0.1/x.png", "https://example.com/x.png", "file:///etc/passwd",
-                "/etc/passwd", picture_url(b"\0" * 100), picture_url((IMAGES / "picture.gif").read_bytes()),
-                picture_url((IMAGES / "picture.bmp").read_bytes()), picture_url(sound[:40]), picture_url(sound[:-100]),
+                "/etc/passwd", picture_url(b"\0" * 100), picture_url((IMAGES / "picture.gif").read_bytes()[:60]),
+                picture_url((IMAGES / "picture.bmp").read_bytes()[:60]), picture_url(sound[:40]), picture_url(sound[:-100]),
                 picture_url(sound[:len(sound) // 2]), picture_url(jpeg[:len(jpeg) // 3]), picture_url(jpeg[:100]),
                 picture_url(png(100000, 100)), picture_url(png(0, 5)), picture_url(png(2**31 - 1, 2**31 - 1)),
-                picture_url(png(8192, 6145)), picture_url((IMAGES / "thin_20000x1.png").read_bytes()), picture_url(b"\x89PNG\r\n\x1a\n"), picture_url(b"\xff\xd8\xff\xd9")]
+                picture_url(png(16384, 12289)), picture_url(png(16385, 100)), picture_url((IMAGES / "thin_20000x1.png").read_bytes()), picture_url(b"\x89PNG\r\n\x1a\n"), picture_url(b"\xff\xd8\xff\xd9")]
         for url in urls:
             with self.subTest(url=url[:60], size=len(url)):
                 part = {"type": "image_url", "image_url": {"url": url}}
@@ -410,7 +410,7 @@ class Errors(ServeTest):
 
     def test_odd_but_sound_pictures_are_looked_at(self):
         for name in ["gray.jpg", "cmyk.jpg", "progressive_422.jpg", "gray_1.png", "palette_alpha.png",
-                     "rgba_16_interlaced.png"]:
+                     "rgba_16_interlaced.png", "picture.gif", "picture.bmp"]:
             with self.subTest(name=name):
                 self.server.ask([user(image_part(IMAGES / name), "Caption this image.")], max_tokens=2)
 
@@ -662,8 +662,22 @@ class Photos(ServeTest):
         # nobody had touched.
         self.assertLess(memory_kb(self.server.process, "VmHWM") - before, (2 * 8_000_000 + plan["scratch_bytes"]) / 1024)
 
+    def test_a_camera_s_jpeg_without_huffman_tables_is_answered_about(self):
+        whole = (SOURCE / "apps/samples/board_01.jpg").read_bytes()
+        answers = []
+        for jpeg in (whole, without_tables(whole)):
+            part = {"type": "image_url", "image_url": {"url": picture_url(jpeg, "jpeg")}}
+            answers.append(self.server.ask([user(part, "Describe this image.")]))
+        self.assertEqual(answers[0], answers[1])
+
+    def test_a_panorama_and_a_progressive_photo_of_12_megapixels_are_taken_by_default(self):
+        self.assertTrue(self.server.ask([user("Caption this image.", self.photo(frame=0xC2))], max_tokens=4))
+        url = picture_url(flat_jpeg(16384, 300), "jpeg")
+        part = {"type": "image_url", "image_url": {"url": url}}
+        self.assertTrue(self.server.ask([user("Caption this image.", part)], max_tokens=4))
+
     def test_a_large_photo_decoded_as_a_whole_is_refused_unless_planned(self):
-        photo = self.photo(frame=0xC2)
+        photo = self.photo(frame=0xC2, sampling=0x11)
         status, answer = self.server.post({"messages": [user(photo)]})
         if status == 200:
             self.skipTest("this build holds JPEGs whole")
@@ -671,7 +685,7 @@ class Photos(ServeTest):
         self.assertEqual(answer["error"]["param"], "messages[0].content[0].image_url.url")
         pixels = re.search(r"plan for (\d+) whole pixels \(max_whole_pixels, --whole-pixels\)", answer["error"]["message"])[1]
         self.assert_serves()
-        for planned in (pixels, "4000x3000"):
+        for planned in (pixels, "8000x3000"):
             server = Server(*self.flags, "--whole-pixels", planned)
             try:
                 self.assertTrue(server.ask([user("Caption this image.", photo)], max_tokens=4))

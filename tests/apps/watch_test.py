@@ -15,8 +15,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from program import (BAD_INPUT, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, PROGRAM, USAGE, ProgramTest, board, memory_kb,
-                     needs_http, run)
+from pictures import few_colors, flat_jpeg, make_bmp, make_gif, read_png
+from program import (BAD_INPUT, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, PROGRAM, SOURCE, USAGE, ProgramTest, board,
+                     memory_kb, needs_http, run)
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "apps" / "samples"
 
@@ -246,6 +247,41 @@ class Faults(ProgramTest):
             shutil.copy(board("113"), folder)
             out = self.answer("watch", folder, "--json", "--image-pixels", "100x100", "--fps", 5)
             self.assertEqual(lines_of(out, "caption")[0]["text"], GREEN_STAR)
+
+    def test_photos_decoded_as_a_whole_and_long_sides_recreate_the_engine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, photo in (("1.jpg", flat_jpeg(4000, 3000, frame=0xC2)), ("2.jpg", flat_jpeg(9001, 100))):
+                (pathlib.Path(folder) / name).write_bytes(photo)
+            out = self.answer("watch", folder, "--json", "--fps", 5, "-n", 4)
+            self.assertEqual(len(lines_of(out, "caption")), 2)
+            self.assertEqual(lines_of(self.answer("watch", folder, "--json", "--fps", 5, "-n", 4, "--budget", "180MB"),
+                                      "caption")[0]["frame"], 2)
+
+    def test_an_animated_gif_is_described_frame_by_frame(self):
+        with tempfile.TemporaryDirectory() as folder:
+            boards = [read_png(pathlib.Path(board(number))) for number in ("113", "115")]
+            (width, height, _), frames = boards[0], [few_colors(pixels) for *_, pixels in boards]
+            path = pathlib.Path(folder) / "x.gif"
+            path.write_bytes(make_gif(width, height, frames, hundredths=300))
+            out = self.answer("watch", path, "--json", "--fps", 1)
+            stills = []
+            for i, pixels in enumerate(frames):
+                still = pathlib.Path(folder) / f"{i}.bmp"
+                still.write_bytes(make_bmp(width, height, pixels))
+                stills.append(self.answer("caption", still).strip())
+            self.assertEqual([caption["text"] for caption in lines_of(out, "caption")], stills)
+
+    def test_a_camera_s_stream_begins_with_its_http_head_and_ends_no_frame(self):
+        whole = (SOURCE / "apps/samples/board_01.jpg").read_bytes()
+        part = b"--b\r\nContent-Type: image/jpeg\r\nContent-Length: 1234\r\n\r\n" + whole[:-2] + b"\r\n"
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace;boundary=b\r\n\r\n"
+        for stream in (head + part * 2, b"\r\n\r\n" + part * 2, whole[900:] + part * 2):
+            done = subprocess.run([PROGRAM, "watch", "-", "--json", "--every", "0"], input=stream, capture_output=True,
+                                  timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            captions = lines_of(done.stdout.decode(), "caption")
+            self.assertGreaterEqual(len(captions), 1)
+            self.assertEqual(captions[0]["text"], self.answer("caption", SOURCE / "apps/samples/board_01.jpg").strip())
 
     @unittest.skipUnless(os.environ.get("OCELLUS_COUNTED"), "a build that counts the library's allocations is not there")
     def test_the_library_allocates_nothing_while_frames_and_faults_come(self):

@@ -62,6 +62,8 @@ ocellus_optional(JPEG jpeg libjpeg "libjpeg-turbo (libjpeg-dev)" "JPEG is decode
 if(NOT OCELLUS_HAS_JPEG)
   target_link_libraries(ocellus_jpeg INTERFACE ocellus_stb)
 endif()
+# HEIC and AVIF: only headers are needed here, the library is loaded when such a file comes.
+ocellus_optional(HEIF heif libheif>=1.8 libheif-dev "HEIC and AVIF are refused by their names")
 # The image library's catalogue. Without it the library says that it is missing.
 ocellus_optional(SQLITE sqlite3 sqlite3>=3.37 libsqlite3-dev "the image library is not built")
 if(OCELLUS_BUILD_APPS)

@@ -24,6 +24,10 @@ set(ocellus_about "Ocellus runs a small vision-language model, picture in and wo
  their mmproj.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ocellus)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+if(OCELLUS_HAS_HEIF)  # loaded when a picture needs it
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS libheif1)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libheif1)
+endif()
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libocellus${ocellus_soversion})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 file(WRITE ${PROJECT_BINARY_DIR}/package/shlibs

@@ -49,7 +49,7 @@ class OcellusRecipe(ConanFile):
         toolchain.cache_variables.update({
             "CMAKE_INSTALL_LIBDIR": "lib", "OCELLUS_BUILD_APPS": False, "OCELLUS_BUILD_TESTS": False,
             "OCELLUS_SHARED": bool(self.options.shared), "OCELLUS_CUDA": "ON" if self.options.cuda else "OFF",
-            "OCELLUS_JPEG": "ON", "OCELLUS_SQLITE": "ON" if self.options.library else "OFF"})
+            "OCELLUS_JPEG": "ON", "OCELLUS_HEIF": "OFF", "OCELLUS_SQLITE": "ON" if self.options.library else "OFF"})
         toolchain.generate()
 
     def build(self):

@@ -4,8 +4,8 @@ import numpy as np
 from gguf import GGMLQuantizationType as Type
 
 FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16,
-              "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
-WEIGHT_TYPES = {"f32": Type.F32, "f16": Type.F16, "q8_0": Type.Q8_0}
+              "bf16": gguf.LlamaFileType.MOSTLY_BF16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
+WEIGHT_TYPES = {"f32": Type.F32, "f16": Type.F16, "bf16": Type.BF16, "q8_0": Type.Q8_0}
 Q8_0_BLOCK = 32
 F16_MOST = 65504
 
@@ -21,13 +21,18 @@ def quantize_q8_0(array):
     return packed.reshape(*array.shape[:-1], -1)
 
 
-def check_range(name, array, weight_type):
-    """F16 holds less than the types of published weights: what does not fit would become infinite."""
+def type_that_holds(name, array, weight_type, note):
+    """F16 holds less than the types of published weights: what would become infinite there is stored as BF16, if that
+    loses nothing, else as F32, and told."""
     largest = {Type.F16: F16_MOST, Type.Q8_0: 127 * F16_MOST}.get(weight_type)
     size = float(np.abs(array).max(initial=0))
-    if largest and size > largest:
-        raise SystemExit(f"the tensor {name} holds a value of {size:g}, and {weight_type.name} at most {largest:g}: "
-                         "convert with --outtype f32")
+    if not largest or size <= largest:
+        return weight_type
+    is_bf16 = not (np.ascontiguousarray(array, np.float32).view(np.uint32) & 0xFFFF).any()
+    wider = Type.BF16 if is_bf16 else Type.F32
+    note(f"the tensor {name} holds a value of {size:g}, and {weight_type.name} at most {largest:g}: it is stored as "
+         f"{wider.name}")
+    return wider
 
 
 def add_tensor(writer, name, array, outtype):
@@ -39,7 +44,7 @@ def add_tensor(writer, name, array, outtype):
     elif weight_type == Type.Q8_0 and array.shape[-1] % Q8_0_BLOCK:
         weight_type = Type.F16
     array = np.ascontiguousarray(array)
-    check_range(name, array, weight_type)
+    weight_type = type_that_holds(name, array, weight_type, writer.progress.note)
     data = quantize_q8_0(array) if weight_type == Type.Q8_0 else gguf.quants.quantize(array, weight_type)
     writer.add_tensor(name, data, raw_dtype=weight_type)
 
@@ -51,10 +56,10 @@ def add_linear(writer, source, theirs, ours, outtype, change=lambda array: array
             add_tensor(writer, f"{ours}.{kind}", change(source.read(f"{theirs}.{kind}")), outtype)
 
 
-def open_writer(path, architecture, title, outtype, shapes):
+def open_writer(path, architecture, title, outtype, shapes, progress):
     """`shapes`: what its tensors are checked by, see Shapes."""
     writer = gguf.GGUFWriter(path, architecture)
-    writer.shapes = shapes
+    writer.shapes, writer.progress, writer.written = shapes, progress, path
     writer.add_type("mmproj" if architecture == "clip" else "model")
     writer.add_name(title)
     writer.add_file_type(FILE_TYPES[outtype])
@@ -63,6 +68,8 @@ def open_writer(path, architecture, title, outtype, shapes):
 
 
 def close_writer(writer):
+    infos = [info for file in writer.tensors for info in file.values()]
+    writer.progress.writing(writer.written, len(infos), sum(info.nbytes for info in infos))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -87,6 +87,10 @@ class SafetensorsFolder:
             if name not in self.entries or self.entries[name][0].name != shard:
                 raise SystemExit(f"{path} says that {shard} holds the tensor {name}, which it does not")
 
+    def value_count(self):
+        """Of all tensors together."""
+        return sum(math.prod(entry["shape"]) for _, _, entry in self.entries.values())
+
     def names(self):
         return set(self.entries)
 

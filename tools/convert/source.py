@@ -2,7 +2,8 @@
 from pathlib import Path
 
 from safetensors_folder import SafetensorsFolder
-from source_json import Facts, read_json
+from progress import Progress
+from source_json import Facts, look_at, read_json, shown
 
 # What transformers assumes when config.json leaves a key out.
 TEXT_DEFAULTS = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -48,6 +49,7 @@ class Source:
                 raise SystemExit(f"{self.folder} holds the tensor {ours} as {name} and as {self.names[ours]}")
             self.names[ours] = name
         self.used = set()
+        self.progress = Progress(len(self.names), self.tensors.value_count() * 4)
 
     def _theirs(self, name):
         if name not in self.names:
@@ -56,7 +58,10 @@ class Source:
 
     def read(self, name):
         self.used.add(name)
-        return self.tensors.read(self._theirs(name))
+        values = self.tensors.read(self._theirs(name))
+        look_at(f"the tensor {self.names[name]} of the shape {shown(list(values.shape))}")
+        self.progress.add(values.nbytes)
+        return values
 
     def has(self, name):
         return name in self.names

@@ -19,6 +19,20 @@ def shown(value):
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
+# What was looked at last, for faults that no check names.
+_looked_at = ["config.json"]
+
+
+def look_at(place):
+    """Notes which key or tensor the conversion has reached."""
+    _looked_at[0] = place
+
+
+def last_place():
+    """The key with its value, or the tensor, that was looked at last."""
+    return _looked_at[0]
+
+
 class Facts(dict):
     """An object of a JSON file. Its errors name the file and the object, which are `place`."""
 
@@ -28,8 +42,15 @@ class Facts(dict):
         super().__init__(facts)
         self.place = place
 
-    def __missing__(self, key):
-        raise SystemExit(f"{self.place} has no {key}")
+    def __getitem__(self, key):
+        if key not in self:
+            raise SystemExit(f"{self.place} has no {key}")
+        value = super().__getitem__(key)
+        look_at(f"{self.place}: {key}, which is {shown(value)},")
+        return value
+
+    def get(self, key, default=None):
+        return self[key] if key in self else default
 
     def part(self, *names):
         """The first of these objects that is there."""

@@ -167,7 +167,8 @@ def write_text_model(source, path, title, args):
     embedding = embedding_name(architecture)
     check_facts(source, architecture)
     rows = source.shape(embedding)[0]
-    writer = open_writer(path, architecture, title, args.outtype, text_shapes(source, architecture, rows))
+    writer = open_writer(path, architecture, title, args.outtype, text_shapes(source, architecture, rows),
+                         source.progress)
     add_facts(writer, source, architecture, rows)
     add_vocabulary(writer, source, architecture, rows, args.pre_tokenizer)
     add_tensor(writer, "token_embd.weight", source.read(embedding), args.outtype)

@@ -5,6 +5,7 @@
 #include "apps/camera/jpeg_damage.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/pixel_convert.h"
+#include "mm/pictures/huffman_tables.h"
 #include "tests/apps/camera/support.h"
 
 namespace ocellus::app {
@@ -47,17 +48,33 @@ TEST_CASE("a JPEG without its Huffman tables decodes to the same pixels once the
   for (const char* name : {"board_01.jpg", "board_04.jpg"}) {
     const Bytes whole = test::read_whole(test::kSamples + name), bare = test::strip_tables(whole);
     REQUIRE(bare.size() < whole.size());
-    Frame refused;
-    refused.bytes = bare;
+    Frame as_it_came;
+    as_it_came.bytes = bare;
     Picture expected, picture;
-    CHECK(!decode_rgb(refused, &picture));
     REQUIRE(decode_rgb(encoded(whole), &expected));
+    CHECK(decode_rgb(as_it_came, &picture));
+    CHECK(picture.pixels == expected.pixels);
     const Frame repaired = encoded(bare);
     CHECK(repaired.bytes.size() == bare.size() + kHuffmanSegmentBytes);
     REQUIRE(decode_rgb(repaired, &picture));
     CHECK(picture.pixels == expected.pixels);
     CHECK(picture.width == 256);
   }
+}
+
+TEST_CASE("a camera's JPEG that lacks its end marker alone gets that") {
+  const Bytes whole = test::scene_jpeg(64, 48, 1);
+  const Bytes open(whole.begin(), whole.end() - 2), bare = test::strip_tables(open);
+  CHECK(encoded(open).bytes == whole);
+  Picture expected, picture;
+  REQUIRE(decode_rgb(encoded(whole), &expected));
+  REQUIRE(decode_rgb(encoded(bare), &picture));
+  CHECK(picture.pixels == expected.pixels);
+  CHECK(has_whole_picture(open));
+  Frame cut;
+  cut.bytes.assign(whole.begin(), whole.end() - 60);
+  CHECK(!has_whole_picture(cut.bytes));
+  CHECK(test::contains(finish_encoded(&cut), "truncated"));
 }
 
 TEST_CASE("JPEG that has its tables and anything else stay as they are") {

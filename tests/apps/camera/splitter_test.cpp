@@ -139,6 +139,52 @@ TEST_CASE("the end of the stream inside of a frame is known") {
   }
 }
 
+Bytes without_end(const Bytes& jpeg) { return {jpeg.begin(), jpeg.end() - 2}; }
+
+TEST_CASE("frames without end markers come whole, whatever stands between them") {
+  const std::vector<Bytes> frames = three_frames();
+  const Bytes head =
+      test::to_bytes("\r\n--b\r\nContent-Type: image/jpeg\r\nContent-Length: 1234567\r\nX-Timestamp: 1234.567\r\n\r\n");
+  for (const Bytes& between : {Bytes(), head, Bytes(9, 0), test::to_bytes("\n--b\n\n")}) {
+    for (const size_t most : {1, 64, 1 << 20}) {
+      CAPTURE(most);
+      const Split result = split(without_end(frames[0]) + between + without_end(frames[1]) + between +
+                                     without_end(frames[2]) + between + frames[0],
+                                 most);
+      REQUIRE(result.frames.size() == 4);
+      for (size_t i = 0; i < 4; ++i) {
+        const Bytes& frame = result.frames[i];
+        const Bytes& whole = frames[i == 3 ? 0 : i];
+        CHECK(std::equal(whole.begin(), whole.end() - 2, frame.begin()));
+        CHECK(frame.back() == 0xD9);
+        if (between.size() != 9) CHECK(frame == whole);
+      }
+      CHECK(result.broken.empty());
+    }
+  }
+  const Bytes bare = test::strip_tables(without_end(frames[0]));
+  const Split result = split(bare + frames[1], 100);
+  REQUIRE(result.frames.size() == 2);
+  CHECK(result.frames[0].size() > frames[0].size() - 10);
+}
+
+TEST_CASE("the last frame without an end marker is there once nothing follows, and a cut one is not") {
+  const Bytes whole = test::scene_jpeg(64, 48, 1), open = without_end(whole);
+  JpegSplitter splitter;
+  std::string what;
+  Bytes frame;
+  for (size_t at = 0; at < open.size(); at += 50) {
+    const size_t count = std::min<size_t>(50, open.size() - at);
+    splitter.push(open.data() + at, count);
+    CHECK(splitter.next(&frame, &what) == JpegSplitter::kNeedMore);
+    CHECK(splitter.pause() == (at + count == open.size()));
+  }
+  CHECK(splitter.next(&frame, &what) == JpegSplitter::kFrame);
+  CHECK(frame == whole);
+  CHECK(!splitter.pause());
+  CHECK(!splitter.finish());
+}
+
 TEST_CASE("a frame over 32 MiB is broken and skipped, and memory stays bounded") {
   const Bytes frame = test::scene_jpeg(64, 48, 1);
   Bytes endless(frame.begin(), frame.end() - 2);  // no end-of-image marker

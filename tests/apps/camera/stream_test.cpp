@@ -133,6 +133,49 @@ TEST_CASE("motion JPEG is known by its first bytes, even if they come one by one
   }
 }
 
+TEST_CASE("motion JPEG may begin anywhere") {
+  const Bytes one = test::scene_jpeg(64, 48, 1), two = test::scene_jpeg(96, 64, 2);
+  Bytes noise = test::Random(3).bytes(1'500'000);  // the middle of a large frame
+  for (uint8_t& byte : noise) byte = byte == 0xFF ? 0 : byte;
+  const std::string part = "--123\r\nContent-Type: image/jpeg\r\nContent-Length: 1373\r\n\r\n";
+  const std::string head = "HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace;boundary=123\r\n\r\n";
+  for (const Bytes& start : {to_bytes(head + part), to_bytes("\r\n\r\n\r\n" + part), to_bytes(part.substr(7)),
+                             Bytes(one.begin() + 700, one.end()), noise, Bytes(40, 0)}) {
+    CAPTURE(start.size());
+    std::vector<Frame> frames;
+    const auto events = read_pipe({.name = "pipe"}, start + one + to_bytes("\r\n" + part) + two, &frames);
+    REQUIRE(frames.size() == 2);
+    CHECK(frames[0].bytes == one);
+    CHECK(frames[1].bytes == two);
+    CHECK(events.back().kind == SourceEvent::kEnd);
+    const test::TemporaryFolder folder;
+    test::write_whole(folder.file("stream"), start + one + two);
+    frames.clear();
+    test::collect(*open_source({.name = folder.file("stream"), .paced = false}), &frames);
+    CHECK(frames.size() == 2);
+  }
+  const auto refused = read_pipe({.name = "pipe"}, to_bytes("HTTP/1.1 401 Unauthorized\r\nServer: x\r\n\r\n"), nullptr);
+  CHECK(contains(refused.back().what, "answers \"HTTP/1.1 401 Unauthorized\" instead of a stream"));
+  CHECK(contains(read_pipe({.name = "pipe"}, Bytes(5'000'000, 7), nullptr).back().what, "neither motion JPEG nor Y4M"));
+}
+
+TEST_CASE("frames without end markers come from a pipe, the last one once it pauses") {
+  const Bytes one = test::scene_jpeg(64, 48, 1), two = test::scene_jpeg(96, 64, 2);
+  test::Pipe pipe;
+  StreamSource source({.name = "pipe"}, pipe.reader);
+  pipe.write(Bytes(one.begin(), one.end() - 2) + Bytes(two.begin(), two.end() - 2));
+  Frame frame;
+  REQUIRE(source.next(&frame, milliseconds(1000)).kind == SourceEvent::kFrame);
+  CHECK(frame.bytes == one);
+  SourceEvent event;
+  CHECK(
+      test::comes_true([&] { return (event = source.next(&frame, milliseconds(50))).kind != SourceEvent::kTimeout; }));
+  CHECK(event.kind == SourceEvent::kFrame);
+  CHECK(frame.bytes == two);
+  pipe.finish();
+  CHECK(source.next(&frame, milliseconds(1000)).kind == SourceEvent::kEnd);
+}
+
 TEST_CASE("what cannot be read is refused in a sentence") {
   const auto wrong = read_pipe({.name = "pipe"}, to_bytes("RIFF....AVI LIST and so on"), nullptr);
   REQUIRE(wrong.size() == 1);

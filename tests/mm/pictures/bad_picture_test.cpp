@@ -120,7 +120,7 @@ TEST_CASE("a thin bomb is refused by its aspect") {
   const Bytes file = read_picture_file("thin_20000x1.png");
   CHECK(file.size() < 160);
   ImageLimits limits;
-  limits.max_side = 65535;
+  limits.max_side = kMostImageSide;
   ImageFacts facts;
   CHECK(probe_image(file.data(), static_cast<int64_t>(file.size()), limits, &facts).code() == Code::kBadImage);
   CHECK(says("200 to 1"));
@@ -226,8 +226,11 @@ TEST_CASE("JPEG without what it needs is refused by name") {
     return decode(make_jpeg(recipe));
   };
   CHECK(broken([](JpegRecipe&) {}) == Code::kOk);
-  CHECK(broken([](JpegRecipe& r) { r.huffman = false; }) == Code::kBadImage);
-  CHECK(says("Huffman table it does not define"));
+  CHECK(broken([](JpegRecipe& r) {
+          r.huffman = false;
+          r.frame_marker = 0xC2;
+        }) == Code::kBadImage);
+  CHECK(says("Huffman table that it does not define"));
   CHECK(broken([](JpegRecipe& r) { r.quantisation = false; }) == Code::kBadImage);
   CHECK(says("quantisation table 0"));
   CHECK(broken([](JpegRecipe& r) { r.frame = false; }) == Code::kBadImage);
@@ -322,16 +325,16 @@ TEST_CASE("a picture of another kind is refused by its name, with the right arti
   const auto refuse = [](const char* start) {
     Bytes file(start, start + 12);
     file.resize(64, 0);
-    CHECK(decode(file) == Code::kUnsupported);
+    CHECK(decode(file) != Code::kOk);
   };
   refuse(
       "\0\0\0\x1C"
       "ftypavif");
-  CHECK(says("the picture is an AVIF file: "));
+  CHECK(says("the picture is an AVIF file"));
   refuse(
       "\0\0\0\x1C"
       "ftypheic");
-  CHECK(says("the picture is a HEIC file: "));
+  CHECK(says("the picture is a HEIC file"));
 }
 
 #ifdef OCELLUS_HAS_JPEG
@@ -357,19 +360,20 @@ TEST_CASE("other formats are named") {
     CHECK(decode(file) == Code::kUnsupported);
     CHECK(says(name));
   };
-  named(read_picture_file("picture.gif"), "GIF");
-  named(read_picture_file("picture.bmp"), "BMP");
 #ifndef OCELLUS_HAS_WEBP
   named({'R', 'I', 'F', 'F', 9, 0, 0, 0, 'W', 'E', 'B', 'P', 0}, "a WebP file: convert it to JPEG or PNG");
 #endif
   named({'R', 'I', 'F', 'F', 9, 0, 0, 0, 'A', 'V', 'I', ' ', 0}, "AVI");
+#ifndef OCELLUS_HAS_HEIF
   named({0, 0, 0, 24, 'f', 't', 'y', 'p', 'h', 'e', 'i', 'c'}, "HEIC");
   named({0, 0, 0, 24, 'f', 't', 'y', 'p', 'a', 'v', 'i', 'f'}, "AVIF");
+#endif
+  named({0, 0, 0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm'}, "an MP4");
   named({'%', 'P', 'D', 'F', '-', '1'}, "PDF");
   named({'I', 'I', '*', 0, 8, 0}, "TIFF");
   named({'G', 'G', 'U', 'F', 3, 0, 0, 0}, "it is a GGUF model file, not a picture");
   CHECK(decode({'h', 'e', 'l', 'l', 'o', ' ', 'w', 'o', 'r', 'l', 'd'}) == Code::kBadImage);
-  CHECK(says("no JPEG, PNG or WebP file"));
+  CHECK(says("no JPEG, PNG, WebP, GIF, BMP, HEIC or AVIF file"));
   CHECK(decode({0xFF}) == Code::kBadImage);
   CHECK(decode(Bytes(1, 0)) == Code::kBadImage);
   ImageFacts facts;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "mm/pictures/huffman_tables.h"
 #include "mm/pictures/jpeg_header.h"
 #include "mm/pictures/png_passes.h"
 #include "tests/support/crafted_pictures.h"
@@ -363,4 +364,49 @@ TEST_CASE("the sum of sides is the largest any allowed picture has") {
     CHECK(max_side_sum(limits) >= most);
     CHECK(max_side_sum(limits) <= most + 1);
   }
+}
+
+TEST_CASE("a JPEG without Huffman tables decodes by the standard's, to the same pixels") {
+  for (const char* name : {"baseline_420.jpg", "baseline_444.jpg", "restart.jpg", "gray.jpg"}) {
+    CAPTURE(name);
+    const Bytes whole = read_picture_file(name);
+    Bytes bare(whole.begin(), whole.begin() + 2), tables;
+    for (size_t at = 2; at + 4 < whole.size();) {
+      const size_t length =
+          whole[at + 1] == 0xDA ? whole.size() - at : 2u + static_cast<size_t>(whole[at + 2] << 8 | whole[at + 3]);
+      Bytes& to = whole[at + 1] == 0xC4 ? tables : bare;
+      to.insert(to.end(), whole.begin() + static_cast<std::ptrdiff_t>(at),
+                whole.begin() + static_cast<std::ptrdiff_t>(at + length));
+      at += length;
+    }
+    REQUIRE(tables.size() > 100);
+    ImageFacts facts;
+    REQUIRE(probe_image(bare.data(), size_of(bare), {}, &facts).ok());
+    GuardedScratch scratch(facts.scratch_bytes), other(facts.scratch_bytes);
+    RgbImage image, expected;
+    REQUIRE(decode_image(bare.data(), size_of(bare), {}, scratch.extent(), &image).ok());
+    REQUIRE(decode_image(whole.data(), size_of(whole), {}, other.extent(), &expected).ok());
+    CHECK(std::equal(image.pixels, image.pixels + image.stride_bytes * image.height, expected.pixels));
+    CHECK(find_missing_tables(whole.data(), size_of(whole)) == -1);
+    CHECK(find_missing_tables(bare.data(), size_of(bare)) > 0);
+  }
+}
+
+TEST_CASE("sides beyond 8192 come row by row where they are planned") {
+  const Bytes file = make_jpeg({.width = 20001, .height = 101, .sampling = {0x22, 0x11, 0x11}});
+  ImageFacts facts;
+  ImageLimits limits;
+  CHECK(probe_image(file.data(), size_of(file), limits, &facts).code() == Code::kBadImage);
+  CHECK(std::string(last_failure().sentence).find("sides of 8192 were planned") != std::string::npos);
+  limits.max_side = 20001;
+  REQUIRE(probe_image(file.data(), size_of(file), limits, &facts).ok());
+  CHECK(facts.rows_scratch_bytes <= decode_rows_scratch_bytes(limits));
+  if (kHasTurbo) CHECK(facts.rows_scratch_bytes < 60 * 20001);
+  GuardedScratch scratch(facts.scratch_bytes);
+  RgbImage image;
+  REQUIRE(decode_image(file.data(), size_of(file), limits, scratch.extent(), &image).ok());
+  CHECK(image.width == 20001);
+  CHECK(std::count(image.pixels, image.pixels + image.stride_bytes * image.height, 128) == 3 * 20001 * 101);
+  limits.max_side = kMostImageSide + 1;
+  CHECK(probe_image(file.data(), size_of(file), limits, &facts).code() == Code::kBadArgument);
 }

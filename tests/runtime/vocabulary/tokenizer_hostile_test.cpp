@@ -171,10 +171,44 @@ TEST_CASE("token texts") {
       check_refused(file, Code::kBadFile, says);
     }
   };
-  refuse(5, "", "token 5 has 0 bytes");
   refuse(5, std::string(1 << 20, 'x'), "token 5 has 1048576 bytes");
   refuse(5, std::string(kMaxTokenBytes + 1, 'x'), "token 5 has 1025 bytes");
   refuse(7, "b", "have the same text");
+}
+
+TEST_CASE("tokens without a text are rows that nothing reaches") {
+  for (const int32_t kind : {1, 3, 4, 5}) {
+    for (const bool pieces : {false, true}) {
+      GgufBuilder file = pieces ? sentence_piece() : byte_pair();
+      Strings tokens = pieces ? kPieceTokens : kBytePairTokens;
+      std::vector<int32_t> kinds =
+          pieces ? std::vector<int32_t>{2, 3, 3, 6, 1, 1, 1, 1} : std::vector<int32_t>{1, 1, 1, 1, 1, 1, 3, 4};
+      for (int i = 0; i < 2; ++i) {
+        tokens.push_back("");
+        kinds.push_back(kind);
+      }
+      file.remove("tokenizer.ggml.tokens");
+      file.remove("tokenizer.ggml.token_type");
+      file.add_string_array("tokenizer.ggml.tokens", tokens);
+      file.add_i32_array("tokenizer.ggml.token_type", kinds);
+      if (pieces) {
+        file.remove("tokenizer.ggml.scores");
+        file.add_f32_array("tokenizer.ggml.scores", {0, 0, 0, 0, -1, -2, -3, -4, 0, 0});
+      }
+      file.add_u32("tokenizer.ggml.padding_token_id", UINT32_MAX);
+      LoadedTokenizer loaded;
+      REQUIRE(load(file, &loaded).ok());
+      CHECK(loaded.tokenizer.token_count() == 10);
+      CHECK(loaded.tokenizer.facts().padding == kNoToken);
+      CHECK(loaded.tokenizer.piece(8, true).empty());
+      CHECK(loaded.tokenizer.find("") == kNoToken);
+      for (const bool special : {false, true}) {
+        const std::vector<TokenId> ids = loaded.encode("ab<|end|>ab", special);
+        CHECK(std::count_if(ids.begin(), ids.end(), [](TokenId id) { return id >= 8; }) == 0);
+        CHECK(std::count(ids.begin(), ids.end(), pieces ? 7 : 3) == 2);
+      }
+    }
+  }
 }
 
 TEST_CASE("byte tokens") {

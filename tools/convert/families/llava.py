@@ -1,6 +1,7 @@
 """LLaVA-1.5 and LLaVA-1.6 (LLaVA-NeXT): a CLIP tower that stops before its end, two linear maps."""
 from families import vision
 from gguf_file import add_linear, add_tensor
+from source_json import whole_number
 
 MODEL_TYPES = ("llava", "llava_next")
 PREFIXES = {
@@ -12,7 +13,7 @@ PREFIXES = {
 }
 VISION_DEFAULTS = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
                    "image_size": 224, "patch_size": 32, "layer_norm_eps": 1e-5, "hidden_act": "quick_gelu"}
-MOST_GRIDS = 32
+MOST_GRIDS, MOST_CANVAS = 32, 1 << 16
 PROJECTOR_TENSORS = {"projector.linear_1": "mm.0", "projector.linear_2": "mm.2"}
 
 
@@ -31,7 +32,8 @@ def layers_run(source):
 def add_anyres(writer, source, outtype):
     """LLaVA-1.6: which canvases a picture may be cut from, [height, width] each, and the row that ends a line of it."""
     grids = source.config["image_grid_pinpoints"]
-    if not isinstance(grids, list) or not 1 <= len(grids) <= MOST_GRIDS:
+    is_pair = lambda grid: isinstance(grid, list) and len(grid) == 2 and all(whole_number(n, 1, MOST_CANVAS) for n in grid)
+    if not isinstance(grids, list) or not 1 <= len(grids) <= MOST_GRIDS or not all(map(is_pair, grids)):
         raise SystemExit(f"{source.config.place}: image_grid_pinpoints must list 1 to {MOST_GRIDS} pairs of sides")
     writer.add_array("clip.vision.image_grid_pinpoints", [number for grid in grids for number in grid])
     writer.add_string("clip.vision.image_aspect_ratio", "anyres")

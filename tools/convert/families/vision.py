@@ -15,6 +15,12 @@ LAYER_TENSORS = {
 }
 
 
+# Mean and deviation of pixels in the data that towers were trained on.
+COLOURS = {"half": ([0.5] * 3, [0.5] * 3), "imagenet": ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+           "clip": ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])}
+USUAL_COLOURS = {"idefics3": "half", "smolvlm": "half", "llava": "clip", "llava_next": "clip", "internvl": "imagenet",
+                 "internvl_chat": "imagenet", "qwen2_vl": "clip", "qwen2_5_vl": "clip", "qwen3_vl": "half",
+                 "gemma3": "half", "gemma4": "half"}
 MOST_SIDE = 4096
 MOST_SCALE = 64
 LEAST_DEVIATION = 1e-6  # pixels are divided by it
@@ -36,6 +42,17 @@ def check_scale_factor(source, scale):
     return scale
 
 
+def usual_colours(source):
+    """The family's mean and deviation, which a folder may leave out, and then that is told."""
+    mean, std = COLOURS[USUAL_COLOURS[source.config["model_type"]]]
+    usual = {"image_mean": mean, "image_std": std}
+    for key, values in usual.items():
+        if source.processor.get(key) is None:
+            source.processor.pop(key, None)
+            source.progress.note(f"{source.processor.place} has no {key}: the family's is taken, {values}")
+    return usual
+
+
 def add_facts(writer, source, projector, layers):
     vision = source.vision
     if side(vision, "patch_size") > side(vision, "image_size"):
@@ -52,8 +69,9 @@ def add_facts(writer, source, projector, layers):
     writer.add_vision_head_count(vision["num_attention_heads"])
     writer.add_vision_attention_layernorm_eps(vision.positive("layer_norm_eps"))
     writer.add_vision_projection_dim(source.text["hidden_size"])
-    writer.add_vision_image_mean(source.processor.numbers("image_mean", 3))
-    writer.add_vision_image_std(source.processor.numbers("image_std", 3, least=LEAST_DEVIATION))
+    colours = Facts(source.processor.place, {**usual_colours(source), **source.processor})
+    writer.add_vision_image_mean(colours.numbers("image_mean", 3))
+    writer.add_vision_image_std(colours.numbers("image_std", 3, least=LEAST_DEVIATION))
 
 
 def add_layers(writer, source, layers, outtype):

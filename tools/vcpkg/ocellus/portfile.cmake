@@ -19,6 +19,7 @@ vcpkg_cmake_configure(
     -DOCELLUS_BUILD_APPS=OFF
     -DOCELLUS_BUILD_TESTS=OFF
     -DOCELLUS_CUDA=${ocellus_cuda}
+    -DOCELLUS_HEIF=OFF
     -DOCELLUS_SQLITE=${ocellus_sqlite}
     -DOCELLUS_SHARED=${ocellus_shared}
     "-DPKG_CONFIG_EXECUTABLE=${PKGCONFIG}")
