@@ -163,9 +163,7 @@ void set_depth(const DepthRange& depth, const PictureSize& pictures, ocellus_lim
   }
 }
 
-}  // namespace
-
-ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
+void check_needs(const Model& model, const CommonOptions& options, const Needs& needs) {
   if (needs.images + needs.clip_frames > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
                   "the model has no vision part for pictures: " +
@@ -177,6 +175,23 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
                       ? "--think-tokens: the model does not think: its vocabulary has no <think> and no <|channel>."
                       : "--think-tokens: shapes do not think; count a thought in --text-tokens.");
   }
+}
+
+void note_unused(const Model& model, const CommonOptions& options, std::vector<std::string>* notes) {
+  if (options.image_tiles > 0 && model.facts.max_views <= 1)
+    notes->push_back("--image-tiles has no effect: this model has no tiles.");
+  if (options.image_rows > 0 && model.facts.any_image_size == 0)
+    notes->push_back("--image-rows has no effect: this model's views have one size.");
+  if (options.gpu_memory != OCELLUS_GPU_MEMORY_AUTO && !runs_on_gpu(options))
+    notes->push_back("--gpu-memory has no effect: this runs on the CPU.");
+  if (options.cpu_math != OCELLUS_CPU_MATH_F16 && runs_on_gpu(options))
+    notes->push_back("--cpu-math has no effect: this runs on a GPU.");
+}
+
+}  // namespace
+
+ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
+  check_needs(model, options, needs);
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   limits.device = options.device;
@@ -211,14 +226,7 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
   set_reuse(options.cache, &limits);
   set_reduction(options.cache, &limits, &notes);
   set_depth(options.depth, largest, &limits, &notes);
-  if (options.image_tiles > 0 && model.facts.max_views <= 1)
-    notes.push_back("--image-tiles has no effect: this model has no tiles.");
-  if (options.image_rows > 0 && model.facts.any_image_size == 0)
-    notes.push_back("--image-rows has no effect: this model's views have one size.");
-  if (options.gpu_memory != OCELLUS_GPU_MEMORY_AUTO && !runs_on_gpu(options))
-    notes.push_back("--gpu-memory has no effect: this runs on the CPU.");
-  if (options.cpu_math != OCELLUS_CPU_MATH_F16 && runs_on_gpu(options))
-    notes.push_back("--cpu-math has no effect: this runs on a GPU.");
+  note_unused(model, options, &notes);
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
