@@ -9,7 +9,7 @@ namespace ocellus::app {
 
 // False while the job waits for its form. A job may leave then, but not while its session ends the compiling.
 bool ChatScheduler::take_form(const Job& job) {
-  job->constraint = forms_.take(*job->request.form, job->session);
+  job->constraint = forms_.take(*job->request.form, job->session, !must_stop(job));
   job->waits_for_form = job->constraint == nullptr;
   if (!job->waits_for_form || forms_.compiles_for(job->session)) return !job->waits_for_form;
   if (must_stop(job)) {

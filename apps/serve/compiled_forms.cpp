@@ -20,7 +20,7 @@ CompiledForms::Entry* CompiledForms::find(const AnswerForm& form) {
   return known == entries_.end() ? nullptr : &*known;
 }
 
-const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_session* session) {
+const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_session* session, bool is_wanted) {
   if (most_ == 0) {
     throw RequestError(400, "Forms of answers were not planned: start the server without --schemas 0.", form.param);
   }
@@ -30,7 +30,8 @@ const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_se
       if (!work_->is_done) return nullptr;
     }
     work_->thread.join();
-    const std::optional<RequestError> error = std::move(work_->error);
+    std::optional<RequestError> error = std::move(work_->error);
+    if (work_->was_cancelled && is_wanted) error.reset();
     if (work_->compiled != nullptr) entries_.push_back({work_->form, work_->compiled, 0, 0});
     work_.reset();
     done_();  // others may ask again
@@ -64,7 +65,8 @@ void CompiledForms::compile() {
   params.session = work_->session;
   ocellus_constraint* compiled = nullptr;
   std::optional<RequestError> error;
-  if (const ocellus_status status = ocellus_constraint_create(engine_, &params, &compiled); status != OCELLUS_OK) {
+  const ocellus_status status = ocellus_constraint_create(engine_, &params, &compiled);
+  if (status != OCELLUS_OK) {
     const RequestError failure = library_error(status, form.param);
     // Full: of the form's memory, not of the context.
     error.emplace(name_tool(
@@ -73,6 +75,7 @@ void CompiledForms::compile() {
   {
     const std::lock_guard lock(mutex_);
     work_->compiled = compiled;
+    work_->was_cancelled = status == OCELLUS_CANCELLED;
     work_->error = std::move(error);
     work_->is_done = true;
   }

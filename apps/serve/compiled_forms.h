@@ -26,9 +26,9 @@ class CompiledForms {
   CompiledForms& operator=(const CompiledForms&) = delete;
 
   // Returns the form for an answer, until it is given back; nullptr while one is compiled: ask again when that is done.
-  // The session stays the asker's until then, whose cancellation and deadline end the compiling. Throws a RequestError
-  // that names the form's field.
-  const ocellus_constraint* take(const AnswerForm& form, ocellus_session* session);
+  // The session stays the asker's until then, whose cancellation and deadline end the compiling; it begins again if
+  // `is_wanted`, as the session's last answer was meant then. Throws a RequestError that names the form's field.
+  const ocellus_constraint* take(const AnswerForm& form, ocellus_session* session, bool is_wanted);
   // True from a take() that began compiling to the one that ends it: the session must stay open.
   bool compiles_for(const ocellus_session* session) const { return work_ && work_->session == session; }
   void give_back(const ocellus_constraint* compiled);  // nullptr: nothing
@@ -47,6 +47,7 @@ class CompiledForms {
     std::thread thread;
     bool is_done = false;  // this and what follows: under the mutex while the thread runs
     ocellus_constraint* compiled = nullptr;
+    bool was_cancelled = false;
     std::optional<RequestError> error;
   };
   Entry* find(const AnswerForm& form);

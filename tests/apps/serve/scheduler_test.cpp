@@ -19,11 +19,14 @@ namespace {
 // A request without a server.
 class FakeExchange : public HttpExchange {
  public:
-  explicit FakeExchange(const std::string& text, int max_tokens = 4, std::string* pieces = nullptr) : pieces_(pieces) {
-    const nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", text}}}},
-                                 {"max_tokens", max_tokens},
-                                 {"stream", pieces != nullptr},
-                                 {"ignore_eos", true}};
+  explicit FakeExchange(const std::string& text, int max_tokens = 4, std::string* pieces = nullptr,
+                        const nlohmann::json& more = nlohmann::json::object())
+      : pieces_(pieces) {
+    nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", text}}}},
+                           {"max_tokens", max_tokens},
+                           {"stream", pieces != nullptr},
+                           {"ignore_eos", true}};
+    body.update(more);
     request_.body = body.dump();
     name_ = text[0];
   }
@@ -49,7 +52,7 @@ class FakeExchange : public HttpExchange {
 constexpr Endpoint kChat = {"POST", "/v1/chat/completions", read_chat, true};
 
 struct Engine {
-  explicit Engine(int32_t sessions = 1) {
+  explicit Engine(int32_t sessions = 1, int32_t forms = 0) {
     const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/apps/models/";
     REQUIRE(ocellus_model_open((folder + "shapeboard-34m-q8_0.gguf").c_str(),
                                (folder + "mmproj-shapeboard-34m-q8_0.gguf").c_str(), &model) == OCELLUS_OK);
@@ -57,6 +60,7 @@ struct Engine {
     ocellus_engine_config_init(&config);
     config.limits.device = OCELLUS_DEVICE_CPU;
     config.limits.max_sessions = sessions;
+    config.limits.max_constraints = forms;
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
     REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
     ocellus_generate_params_init(&options.params);
@@ -89,6 +93,23 @@ TEST_SUITE("http scheduler") {
       CHECK(wait_for([&] { return exchange->status == 200; }, 20'000));
     }
     CHECK(tries > 5);
+    scheduler.stop();
+  }
+
+  TEST_CASE("a client that leaves as its answer ends does not cancel the next one's form") {
+    Engine engine(1, 1);
+    engine.options.forms = 1;
+    ServeMetrics metrics(0);
+    ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
+    for (int i = 0; i < 3; ++i) {
+      ocellus_session_cancel(engine.session);  // no answer has it now
+      const nlohmann::json form = {{"ignore_eos", false},
+                                   {"structured_outputs", {{"regex", "a{" + std::to_string(i + 1) + "}"}}}};
+      const auto exchange = std::make_shared<FakeExchange>("Hello", 8, nullptr, form);
+      scheduler.submit(exchange, kChat);
+      CHECK(wait_for([&] { return exchange->status != 0; }, 20'000));
+      CHECK(exchange->status == 200);
+    }
     scheduler.stop();
   }
 
