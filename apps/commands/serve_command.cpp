@@ -179,7 +179,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.strict = command.strict;
   options.params = generate_params(command.common);
   options.vocabulary = model.facts.vocabulary_size;
-  options.thinks = model.facts.thinking != OCELLUS_THINKS_NEVER;
+  options.thinking = model.facts.thinking;
   options.calls_tools = model.facts.calls_tools;
   options.image_numbers = model.facts.image_numbers;
   options.default_system = ocellus_model_default_system(model.get());

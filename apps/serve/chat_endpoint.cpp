@@ -14,7 +14,7 @@ void check_request(const ServeContext& context, ChatRequest* given) {
   const ChatRequest& request = *given;
   check_model(context, request.model);
   bound_answer(context, given);
-  if (request.params.max_thought_tokens > 0 && !context.options.thinks) {
+  if (request.params.max_thought_tokens > 0 && context.options.thinking == OCELLUS_THINKS_NEVER) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
   }
@@ -45,8 +45,10 @@ void check_model(const ServeContext& context, const std::string& name) {
 void bound_answer(const ServeContext& context, ChatRequest* request) {
   ocellus_generate_params& params = request->params;
   params.max_tokens = std::min(params.max_tokens, context.options.text_tokens);
-  if (params.max_thought_tokens != kMaxTokens) return;
-  params.max_thought_tokens = context.options.thinks ? context.options.text_tokens : 0;
+  const int32_t thinking = context.options.thinking;
+  const bool is_told = request->is_told_to_think && params.max_thought_tokens < 0 && thinking == OCELLUS_THINKS_IF_TOLD;
+  if (params.max_thought_tokens != kMaxTokens && !is_told) return;
+  params.max_thought_tokens = thinking == OCELLUS_THINKS_NEVER ? 0 : context.options.text_tokens;
 }
 
 void check_choices(const ServeContext& context, const ChatRequest& request) {
@@ -118,7 +120,7 @@ void check_videos(const ServeContext& context, const ChatRequest& request) {
 PromptForm prompt_form(const ServeOptions& options) {
   PromptForm form(tool_syntax(options.calls_tools));
   form.is_plain = options.image_numbers == OCELLUS_NUMBERS_PLAIN;
-  form.cuts_thoughts = options.thinks || options.calls_tools == OCELLUS_TOOLS_GEMMA4;
+  form.cuts_thoughts = options.thinking != OCELLUS_THINKS_NEVER || options.calls_tools == OCELLUS_TOOLS_GEMMA4;
   form.default_system = options.default_system;
   return form;
 }

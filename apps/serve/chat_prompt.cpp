@@ -104,6 +104,7 @@ ocellus_status add_entry(ocellus_session* session, const PromptStep& step) {
 void add_step(ocellus_session* session, const ocellus_model* model, const PromptStep& step, bool* was_cancelled) {
   const auto check = [&](ocellus_status status) { check_added(status, step.param, was_cancelled); };
   switch (step.kind) {
+    case StepKind::kThink: return check(ocellus_session_let_think(session, static_cast<int32_t>(step.flags)));
     case StepKind::kBegin: return check(begin_message(session, model, step));
     case StepKind::kEnd: return check(ocellus_session_end_message(session));
     case StepKind::kEndTurn: return check(ocellus_session_end_turn(session));

@@ -181,6 +181,7 @@ void parse_stream(const RequestJson& body, ChatRequest* request) {
 }
 
 void read_thinks(bool thinks, ChatRequest* request) {
+  request->is_told_to_think = thinks;
   if (!thinks) request->params.max_thought_tokens = 0;
 }
 
@@ -202,7 +203,7 @@ void read_thinking(const RequestJson& thinking, const std::string& at, ChatReque
     throw RequestError(400, at + ".type must be enabled, disabled, auto or adaptive.", at + ".type");
   }
   read_thought_budget(thinking, "budget_tokens", request);
-  read_thinks(name != "disabled", request);
+  if (name == "enabled" || name == "disabled") read_thinks(name == "enabled", request);
 }
 
 }  // namespace
@@ -229,9 +230,8 @@ namespace {
 
 // If, and how long, the model thinks before its answer, in the words of other servers.
 void parse_thinking(const RequestJson& object, const std::string& before, ChatRequest* request) {
-  if (find_field(object, "enable_thinking") != nullptr) {
+  if (find_field(object, "enable_thinking") != nullptr)
     read_thinks(bool_field(object, "enable_thinking", before), request);
-  }
   if (const RequestJson* thinking = find_field(object, "thinking")) {
     read_thinking(*thinking, before + "thinking", request);
   }

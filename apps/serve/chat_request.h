@@ -61,6 +61,7 @@ struct ChatRequest {
   bool continues = false;          // the answer is the rest of the last message's
   bool numbers_several = false;    // pictures have numbers in a turn with several
   bool numbers_images = false;     // the pictures have numbers, see OCELLUS_IMAGE_NUMBERED
+  bool is_told_to_think = false;   // in words, see bound_answer
   std::vector<RawPrompt> prompts;  // in place of the turns
   bool echo = false;               // only with prompts
   int32_t choices = 1;             // answers to each prompt

@@ -49,7 +49,8 @@ PromptStep part_step(const ChatPart& part, uint32_t flags) {
 
 std::vector<PromptStep> list_steps(const ChatRequest& request, size_t index) {
   if (!request.prompts.empty()) return list_tokens(request.prompts[index], request.scores_prompt());
-  std::vector<PromptStep> steps;
+  std::vector<PromptStep> steps = {
+      {.kind = StepKind::kThink, .flags = request.params.max_thought_tokens > 0 ? 1u : 0u}};
   for (const ChatTurn& turn : request.turns) {
     const bool is_last = &turn == &request.turns.back();
     const bool is_numbered = request.numbers_images || (request.numbers_several && count_images(turn.parts) > 1);

@@ -12,8 +12,8 @@
 
 namespace ocellus::app {
 
-// kEndTurn: kEnd and kOpenAnswer.
-enum class StepKind : char { kBegin, kText, kPicture, kClip, kEntry, kEnd, kEndTurn, kOpenAnswer, kTokens };
+// kThink: if the model is told to think, before the first message. kEndTurn: kEnd and kOpenAnswer.
+enum class StepKind : char { kThink, kBegin, kText, kPicture, kClip, kEntry, kEnd, kEndTurn, kOpenAnswer, kTokens };
 
 inline constexpr uint32_t kGoesOn = 4;  // kBegin, beside the ocellus_role: the answer goes on from this message
 
@@ -22,7 +22,7 @@ struct PromptStep {
   std::string_view content = {};  // text, bytes of a picture, key of a library's entry, or tokens
   std::string_view param = "messages";
   const ChatPart* clip = nullptr;
-  uint32_t flags = 0;  // ocellus_part's, or a role
+  uint32_t flags = 0;  // ocellus_part's, or a role, or 1: think
 };
 
 // Lists the steps of the index-th of the request's prompts, or of its conversation. They point into the request.

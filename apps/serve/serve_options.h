@@ -42,7 +42,7 @@ struct ServeOptions {
   std::string fingerprint;                       // identifies the model and the settings that change answers
   ocellus_generate_params params;                // defaults of requests
   int32_t vocabulary = 0;                        // number of tokens
-  bool thinks = false;                           // the model's answers may begin with a thought
+  int32_t thinking = OCELLUS_THINKS_NEVER;       // the model's ocellus_thinking
   int32_t calls_tools = OCELLUS_TOOLS_NONE;      // the form of tools in the model's chat template
   int32_t image_numbers = OCELLUS_NUMBERS_NONE;  // pictures that are numbered in the model's prompts
   std::string default_system;                    // the model's own, where a conversation has none

@@ -25,6 +25,7 @@ CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{
 CALLED = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [CALL]},
           {"role": "tool", "tool_call_id": "1", "content": "2"}, {"role": "user", "content": "And?"}]
 CHAT = "/v1/chat/completions"
+RESPONSES = "/v1/responses"
 
 
 def changed(value, path, new):
@@ -359,6 +360,12 @@ def paths_of(value, path=()):
         yield from paths_of(inner, (*path, name))
 
 
+RESPONSE_ITEMS = [
+    {"role": "user", "content": [{"type": "input_text", "text": "x"}, {"type": "input_image", "image_url": URL, "detail": "auto"}]},
+    {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "1", "output": "x"},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "x"}]}, {"role": "user", "content": "x"}]
+
 # Requests that are answered, and which together have every field.
 REQUESTS = [
     (CHAT, {"model": "ocellus", "messages": [{"role": "system", "content": "x"}, user(text_part("x"), PICTURE)], "max_tokens": 1, "n": 1,
@@ -377,6 +384,9 @@ REQUESTS = [
     (CHAT, {"messages": HELLO, "max_tokens": 1, "structured_outputs": {"regex": "a"}}),
     (CHAT, {"messages": HELLO, "score_choices": ["a", "b"]}),
     (CHAT, {"messages": [user({"type": "video_url", "video_url": {"url": picture_url(b"x", "jpeg"), "fps": 1}})], "max_tokens": 1}),
+    (RESPONSES, {"instructions": "x", "input": RESPONSE_ITEMS, "tools": [{"type": "function", **TOOL["function"]}], "tool_choice": "auto",
+                 "max_output_tokens": 1, "reasoning": {"effort": "none"}, "include": ["message.output_text.logprobs"], "store": False}),
+    (RESPONSES, {"input": "x", "max_output_tokens": 1, "text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}}),
     ("/v1/completions", {"prompt": ["x", [1]], "echo": True, "best_of": 1, "logprobs": 1, "max_tokens": 1}),
     ("/v1/embeddings", {"input": ["x", [1], text_part("x"), PICTURE], "model": "ocellus", "encoding_format": "float", "user": "u"}),
     ("/tokenize", {"content": "x", "add_special": True, "parse_special": True, "with_pieces": True}),
