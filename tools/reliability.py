@@ -147,7 +147,8 @@ def attack():
         texts.append(f"{name}: {honest['answers']:,} honest answers, {honest['wrong']} wrong, {honest['late']} late, "
                      f"{result[name]['attacks_accepted']} attacks accepted, memory of the last half over the first "
                      f"{memory['last_over_first']:.3f}")
-    return seen(f"{result['seconds'] / 3600:.1f} h; " + "; ".join(texts), result, "http_attack.json")
+    remark = f" ({result['remark']})" if "remark" in result else ""
+    return seen(f"{result['seconds'] / 3600:.1f} h; " + "; ".join(texts) + remark, result, "http_attack.json")
 
 
 @dataclasses.dataclass

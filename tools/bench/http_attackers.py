@@ -180,7 +180,7 @@ class Attack:
         """JSON in the texts of JSON, as deep as a request is long."""
         hello = {"role": "user", "content": "Hello."}
         while self.goes_on():
-            count = self.random.choice([100, 20_000, 300_000])
+            count = self.random.choice([200, 20_000, 300_000])  # 100 levels of an unknown keyword are a valid schema
             text = self.random.choice(['{"a":' * count + "1" + "}" * count, "[" * count, "[" * count + "]" * count])
             call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": text}}
             result = {"role": "tool", "tool_call_id": "1", "content": text}
