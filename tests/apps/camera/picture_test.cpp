@@ -198,9 +198,11 @@ TEST_CASE("damaged pictures are refused in a sentence and never crash") {
 
 TEST_CASE("a PNG that claims to be huge is refused before it is decoded") {
   Bytes png = test::read_whole(test::kSamples + "board_02.png");
-  for (const int side : {9000, 30000}) {  // IHDR's width
-    png[18] = static_cast<uint8_t>(side >> 8);
-    png[19] = static_cast<uint8_t>(side & 255);
+  for (const int side : {20'000, 65'501}) {
+    for (const size_t end : {18, 22}) {  // of IHDR's width and height
+      png[end] = static_cast<uint8_t>(side >> 8);
+      png[end + 1] = static_cast<uint8_t>(side & 255);
+    }
     Frame frame;
     frame.bytes = png;
     CHECK(finish_encoded(&frame) != "");
