@@ -485,7 +485,10 @@ function draw_caption({text, record, at_ms}) {
   if (record) caption.answer = record.answer;  // a table stays until the next answer is complete
   draw_words(get('caption-text'), failed && !text ? record.error : text, caption.answer);
   set_text(get('caption-stale'), repeats && !caption.answer ? caption.before.slice(text.length) : '');
-  if (!repeats) get('caption').scrollTop = get('caption').scrollHeight;
+  // The newest words while they come, then the beginning, for a reader who had no time yet. What comes again stays where
+  // its reader has scrolled.
+  if (!record && !repeats) get('caption').scrollTop = get('caption').scrollHeight;
+  if (record && text !== caption.before) get('caption').scrollTop = 0;
   const parts = [format_clock(at_ms)];
   if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
   if (record && record.stop !== 'end') parts.push(name_stop(record.stop));

@@ -268,6 +268,50 @@ class FakePage(PageTest):
         self.wait("document.querySelector('#caption-text').textContent.length > 600")
         self.becomes(lambda: page.evaluate(size), before)
 
+    def test_a_finished_caption_is_shown_from_its_beginning(self):
+        seen = """(() => {
+          const box = document.querySelector('#caption').getBoundingClientRect(), text = document.createRange();
+          const node = document.querySelector('#caption-text').firstChild, last = node.length - 1;
+          const sees = (from, to) => {
+            text.setStart(node, from);
+            text.setEnd(node, to);
+            const {top, bottom} = text.getBoundingClientRect();
+            return top >= box.top - 1 && bottom <= box.bottom + 1;
+          };
+          return [sees(0, 1), sees(last, last + 1)];
+        })()"""
+        page = self.open()
+        self.watch.show(1)
+        number = 0
+        for width, height in [(390, 844), (1280, 720), (1920, 1080)]:
+            page.emulate(width, height, phone=width < 500)
+            for place in ("below", "beside", "over"):
+                page.evaluate(f"document.querySelector('#caption-place [value={place}]').click()")
+                for tokens in (60, 200):
+                    number += 1
+                    told = f"at {width} pixels, {place}, {tokens} tokens"
+                    text = f"{number} " + "word " * (tokens - 2) + "end."
+                    self.watch.begin_caption(number)
+                    self.watch.emit("caption_text", {"id": number, "text": text})
+                    self.wait_text("#caption-text", text)
+                    self.assertTrue(page.evaluate(seen)[1], "its newest words are seen while it comes, " + told)
+                    self.watch.emit("caption_end", self.watch.make_record(number, text))
+                    self.wait("!document.querySelector('#caption-box').classList.contains('streaming')")
+                    self.assertTrue(page.evaluate(seen)[0], told)
+
+    def test_a_caption_that_comes_again_stays_where_its_reader_is(self):
+        page = self.open()
+        text = "word " * 400
+        self.watch.caption(1, text)
+        self.wait("!document.querySelector('#caption-box').classList.contains('streaming')")
+        page.evaluate("document.querySelector('#caption').scrollTop = 40")
+        self.watch.caption(2, text)
+        self.wait("caption.shown.record?.id === 2")
+        self.assertEqual(page.evaluate("document.querySelector('#caption').scrollTop"), 40)
+        self.watch.caption(3, text + "and more")
+        self.wait("caption.shown.record?.id === 3")
+        self.assertEqual(page.evaluate("document.querySelector('#caption').scrollTop"), 0)
+
     def test_the_viewer_fills_the_screen_and_gives_it_back(self):
         page = self.open()
         self.watch.show(1)
