@@ -3,6 +3,13 @@
 // everything from outside is inserted as text.
 'use strict';
 
+// A link may bring the token to a browser that has it already.
+function hide_token() {
+  if (location.hash.startsWith('#token=')) history.replaceState(null, '', location.pathname + location.search);
+}
+addEventListener('hashchange', hide_token);
+hide_token();
+
 const kCaptionHold_ms = 1200;  // a finished caption stays at least this long, or fast models could not be read
 const kGroupsKept = 200;       // rows of history, one for each run of equal captions
 const kAnswersKept = 50;
@@ -172,7 +179,7 @@ async function ask_program(address, body) {
     throw new Error('The program did not answer; it may have ended.');
   }
   const answer = await response.json().catch(() => null);
-  if (response.status === 401) throw new Error('The token is missing or wrong: open this page with ?token= once more.');
+  if (response.status === 401) throw new Error('The token is missing or wrong: load this page again to give it.');
   if (!response.ok) {
     throw new Error(answer?.error?.message ?? `The program answered ${response.status} without saying why.`);
   }

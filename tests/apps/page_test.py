@@ -1169,14 +1169,53 @@ class ViewersCamera(ProgramPage):
 @needs_http
 class TokenPage(ProgramPage):
     further = ("--token", "s3cret")
+    allowed = "401"
+
+    def open_without_token(self, where="/", told="A token is needed"):
+        self.page = page = browser.open_page(phone=True, width=390, height=844)
+        self.addCleanup(page.close)
+        page.send("Network.clearBrowserCookies")
+        page.open(self.url + where)
+        self.comes_to_hold(lambda: page.evaluate("document.body.textContent"), told)
+        return page
+
+    def assert_opened(self, where="/"):
+        self.becomes(lambda: self.page.evaluate("location.href"), self.url + where)
+        self.becomes(lambda: self.page.evaluate("document.cookie"), "")  # scripts cannot read it
+        self.assertNotIn("s3cret", json.dumps(self.page.send("Page.getNavigationHistory")))
+        self.assertEqual([one for one in self.page.requests if "s3cret" in one], [])
+
+    def test_a_browser_without_a_token_gets_a_field_for_it(self):
+        page = self.open_without_token("/metrics?token=s3cre&a=%26", "This token is wrong")
+        self.becomes(lambda: page.evaluate("location.href"), self.url + "/metrics?a=%26")
+        self.assertEqual(page.all("html", "one.scrollWidth - one.clientWidth"), [0])
+        self.assertEqual(page.evaluate("document.activeElement.id"), "token")
+        page.type("s3cre")
+        page.press("Enter")
+        self.becomes(lambda: page.evaluate("location.href"), self.url + "/token")
+        self.comes_to_hold(lambda: page.text("form"), "This token is wrong")
+        self.becomes(lambda: page.evaluate("document.querySelector('#token').value"), "")
+        page.fill("#token", "s3cret")
+        page.click("button")
+        self.comes_to_hold(lambda: page.evaluate("document.body.textContent"), "ocellus_frames")
+        self.assert_opened("/metrics?a=%26")
+
+    def test_a_link_brings_the_token_in_its_fragment(self):
+        page = self.open_without_token()
+        page.open(f"{self.url}/#token=s3cre")  # in the page that is open
+        self.comes_to_hold(lambda: page.text("form"), "This token is wrong")
+        page.open(f"{self.url}/#token=s3cret")
+        self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
+        self.assert_opened()
+        page.open(f"{self.url}/#token=s3cret")
+        self.assert_opened()
+        page.open("about:blank")
+        page.open(f"{self.url}/#token=s3cret")
+        self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
+        self.becomes(lambda: page.evaluate("location.href"), self.url + "/")
 
     def test_a_token_opens_the_page_once_for_all_and_leaves_the_address(self):
-        self.allowed = "401"
-        self.page = page = browser.open_page()
-        self.addCleanup(page.close)
-        for wrong in ("", "?token=s3cre"):
-            page.open(f"{self.url}/{wrong}")
-            self.comes_to_hold(lambda: page.evaluate("document.body.textContent"), "A token is needed")
+        page = self.open_without_token()
         page.open(f"{self.url}/?token=s3cret")
         self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
         self.becomes(lambda: page.evaluate("location.href"), self.url + "/")

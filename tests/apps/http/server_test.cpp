@@ -329,6 +329,65 @@ TEST_SUITE("http") {
     CHECK(fetch(port, "POST", "/echo", "x", kept + "Origin: http://localhost:1\r\n").status == 403);
   }
 
+  TEST_CASE("a browser without the token gets a page with a field for it, others the error") {
+    HttpOptions options = on_free_port();
+    options.token = "good-token_1.2~3+/=";
+    EchoServer echo(options);
+    const std::string browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+    const HttpReply page = fetch(echo.port(), "GET", "/hello?name=a%20b&x=%22%3C", "", browser);
+    CHECK(page.status == 401);
+    CHECK(page.headers.at("content-type") == "text/html; charset=utf-8");
+    CHECK(page.headers.at("cache-control") == "no-store");
+    CHECK(page.headers.at("content-security-policy").find("frame-ancestors 'none'") != std::string::npos);
+    CHECK(page.body.find("A token is needed") != std::string::npos);
+    CHECK(page.body.find("\"/hello?name=a%20b&amp;x=%22%3C\"") != std::string::npos);
+    const HttpReply wrong = fetch(echo.port(), "GET", "/hello?token=x&name=y", "", browser);
+    CHECK(wrong.body.find("This token is wrong") != std::string::npos);
+    CHECK(wrong.body.find("\"/hello?name=y\"") != std::string::npos);
+    CHECK(error_code(fetch(echo.port(), "GET", "/hello", "", "Accept: */*\r\n")) == "invalid_api_key");
+    CHECK(error_code(fetch(echo.port(), "POST", "/echo", "x", browser)) == "invalid_api_key");
+    options.token.clear();
+    options.keys = {{.secret = "key", .user = "ann"}};
+    CHECK(error_code(fetch(EchoServer(options).port(), "GET", "/hello", "", browser)) == "invalid_api_key");
+    CHECK(fetch(EchoServer().port(), "GET", "/token", "", browser).status == 404);
+  }
+
+  TEST_CASE("the page's form gives the cookie, and leads nowhere but to this server") {
+    HttpOptions options = on_free_port();
+    options.token = "good-token_1.2~3+/=";
+    EchoServer echo(options);
+    const std::string token = "token=good-token_1.2%7E3%2B%2F%3D",
+                      type = "Content-Type: application/x-www-form-urlencoded\r\n";
+    const auto post = [&](const std::string& form, const std::string& headers = "") {
+      return fetch(echo.port(), "POST", "/token", form, type + headers);
+    };
+    const HttpReply right = post(token + "&to=%2Fhello%3Fname%3Da%2520b");
+    CHECK(right.status == 303);
+    CHECK(right.headers.at("location") == "/hello?name=a%20b");
+    const std::string cookie = right.headers.at("set-cookie");
+    CHECK(cookie.find("; HttpOnly; SameSite=Strict; Path=/") != std::string::npos);
+    const std::string kept = "Cookie: " + cookie.substr(0, cookie.find(';')) + "\r\n";
+    CHECK(fetch(echo.port(), "GET", "/hello?name=x", "", kept).body == "hello x");
+    for (const char* form : {"", "token", "token=", "to=%2F", "token=good", "tokens=1", "token=good-token_1.2~3+/=",
+                             "token=good-token_1.2~3%2B%2F%3D%00", "token=x&token=good-token_1.2~3%2B%2F%3D"}) {
+      const HttpReply refused = post(form);
+      CHECK(refused.status == 401);
+      CHECK(refused.headers.count("set-cookie") == 0);
+      CHECK(refused.body.find("This token is wrong") != std::string::npos);
+      CHECK(refused.body.find("good") == std::string::npos);
+    }
+    for (const char* to : {"", "%2F%2Fother.example", "http%3A%2F%2Fother.example", "%2F%5Cother.example",
+                           "%2F%0D%0AX:1", "%2F%22%3E%3Cb%3E", "hello"}) {
+      CHECK(post(token + "&to=" + to).headers.at("location") == "/");
+      CHECK(post("to=" + std::string(to)).body.find("value=\"/\"") != std::string::npos);
+    }
+    CHECK(post(token, "Origin: http://other.example\r\n").status == 403);
+    CHECK(post(token, "Origin: null\r\n").status == 403);
+    CHECK(post(std::string(9000, 'x')).status == 413);
+    const std::string far = "/" + std::string(3000, 'x');
+    CHECK(fetch(echo.port(), "GET", far, "", "Accept: text/html\r\n").body.find("value=\"/\"") != std::string::npos);
+  }
+
   TEST_CASE("without a token only names of this machine are answered") {
     EchoServer echo;
     const int32_t port = echo.port();
