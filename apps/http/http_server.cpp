@@ -485,11 +485,7 @@ void HttpServer::stop() {
 
 int32_t HttpServer::port() const { return state_->port; }
 
-std::string HttpServer::url() const {
-  const std::string& address = state_->options.address;
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return "http://" + (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(state_->port);
-}
+std::vector<std::string> HttpServer::urls() const { return reached_urls(state_->options.address, state_->port); }
 
 HttpCounts HttpServer::counts() const {
   HttpCounts counts = state_->connections.counts();

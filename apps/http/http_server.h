@@ -128,8 +128,9 @@ class HttpServer {
   // Throws a Failure if the address cannot be listened on.
   void start();
   void stop();
-  int32_t port() const;     // the actual port
-  std::string url() const;  // "http://127.0.0.1:8080"
+  int32_t port() const;  // the actual port
+  // Returns "http://127.0.0.1:8080"; where it listens on all interfaces, those of their addresses, loopback first.
+  std::vector<std::string> urls() const;
   HttpCounts counts() const;
 
  private:

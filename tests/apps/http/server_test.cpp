@@ -1,6 +1,7 @@
 // The HTTP server's answers to well-behaved clients, and to those without access.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -59,7 +60,7 @@ TEST_SUITE("http") {
     CHECK(hello.headers.at("cache-control") == "no-store");
     const std::string body(100'000, 'x');
     CHECK(fetch(echo.port(), "POST", "/echo", body).body == body);
-    CHECK(echo.server.url() == "http://127.0.0.1:" + std::to_string(echo.port()));
+    CHECK(echo.server.urls() == std::vector{"http://127.0.0.1:" + std::to_string(echo.port())});
   }
 
   TEST_CASE("a connection is kept for several requests, and bodies may come in chunks") {
@@ -279,6 +280,21 @@ TEST_SUITE("http") {
     CHECK(fetch(echo.port(), "GET", "/hello", "", "Authorization: Bearer good-token_1.2~3+/=\r\n").status == 200);
   }
 
+  TEST_CASE("all interfaces are listed as the addresses that others can open") {
+    const std::vector<std::string> urls = reached_urls("0.0.0.0", 80);
+    CHECK(urls.front() == "http://127.0.0.1:80");
+    CHECK(urls.size() <= 8);
+    for (const std::string& url : urls) {
+      CHECK(url.find("0.0.0.0") == std::string::npos);
+      CHECK(std::count(urls.begin(), urls.end(), url) == 1);
+    }
+    const std::vector<std::string> all = reached_urls("::", 80);
+    CHECK(all.front() == "http://[::1]:80");
+    for (size_t i = 1; i < urls.size(); ++i) CHECK(all[i] == urls[i]);
+    for (const std::string& url : all) CHECK(url.find("fe80") == std::string::npos);
+    CHECK(reached_urls("192.0.2.7", 80) == std::vector<std::string>{"http://192.0.2.7:80"});
+  }
+
   TEST_CASE("IPv6 is listened on") {
     HttpOptions options = on_free_port();
     options.address = "::1";
@@ -289,7 +305,7 @@ TEST_SUITE("http") {
       MESSAGE("this machine has no IPv6: " << failure.what());
       return;
     }
-    CHECK(server.url() == "http://[::1]:" + std::to_string(server.port()));
+    CHECK(server.urls() == std::vector{"http://[::1]:" + std::to_string(server.port())});
   }
 
   TEST_CASE("a token is taken as a header, in the address of a page and as the cookie that it becomes") {
