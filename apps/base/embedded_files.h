@@ -12,8 +12,9 @@ struct EmbeddedFile {
   std::string_view content;
 };
 
-// Return the page of `watch` and the schemas that have names; static storage.
+// Return the page of `watch`, that for a token with its script, and the schemas that have names; static storage.
 std::span<const EmbeddedFile> page_files();
+std::span<const EmbeddedFile> token_files();
 std::span<const EmbeddedFile> schema_files();
 
 }  // namespace ocellus::app

@@ -71,6 +71,13 @@ void flush_output() {
 
 void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_printable(line, Lines::kOne).c_str()); }
 
+void print_urls(const std::vector<std::string>& urls, const std::string& token, const std::string& remark) {
+  const bool is_shown = !token.empty() && isatty(STDERR_FILENO) != 0;
+  for (size_t i = 0; i < urls.size(); ++i) {
+    print_note("ocellus: " + urls[i] + (is_shown ? "/#token=" + token : "") + (i == 0 ? remark : ""));
+  }
+}
+
 void print_notes(const std::string& lines) { std::fprintf(stderr, "%s", make_printable(lines, Lines::kMany).c_str()); }
 
 void print_failure(const std::string& sentence) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace ocellus::app {
 
@@ -27,6 +28,10 @@ void flush_output();
 
 // Writes one line to stderr, made printable.
 void print_note(const std::string& line);
+
+// Writes a line to stderr for each URL of a server, `remark` after the first. On a terminal the link has the token in
+// the part that browsers send nowhere; elsewhere stderr may be a log, in which no token may stay.
+void print_urls(const std::vector<std::string>& urls, const std::string& token, const std::string& remark = "");
 
 // Writes several lines, each with its newline.
 void print_notes(const std::string& lines);

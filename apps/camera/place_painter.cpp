@@ -86,7 +86,9 @@ class Canvas {
 
 std::string painted_label(const std::string& label, size_t index) {
   const bool is_ascii = std::all_of(label.begin(), label.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  return is_ascii ? label.substr(0, kMaxLabelLength) : "#" + std::to_string(index + 1);
+  if (is_ascii) return label.substr(0, kMaxLabelLength);
+  std::string number = "#";  // "#" + std::to_string(...) makes GCC 12 warn of a copy that never is
+  return number += std::to_string(index + 1);
 }
 
 }  // namespace

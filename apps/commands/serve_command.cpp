@@ -240,7 +240,7 @@ int run_serve(ServeCommand command) {
   ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
   add_chat_endpoints(&server, &scheduler, &metrics, options.names);
   server.start();
-  print_note("ocellus: " + server.url());
+  print_urls(server.urls(), http.token);
   wait_for_stop();
   if (!common.quiet) print_note("ocellus: stopping ...");
   scheduler.stop();

@@ -366,7 +366,7 @@ int run_watch(CommandOptions options) {
     page.emplace(&watcher, *http);
     if (!quiet) print_note(describe_http_bytes(most_http_bytes(*http) + kMaxPageReadingBytes));
     const bool is_asked = watcher.inbox() != nullptr;
-    print_note("ocellus: " + page->url() + (is_asked ? " (open it and press \"Use my camera\")" : ""));
+    print_urls(page->urls(), http->token, is_asked ? " (open it and press \"Use my camera\")" : "");
   }
 #endif
   std::optional<TypedQuestions> typed;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "apps/base/plain_text.h"
+#include "apps/http/token_page.h"
 
 namespace ocellus::app {
 namespace {
@@ -83,13 +84,6 @@ std::string location_without_token(const HttpRequest& request) {
   return location;
 }
 
-HttpResponse keep_token_in_cookie(const AccessRules& rules, const HttpRequest& request) {
-  HttpResponse response = {.status = 303, .body = "The token is kept as a cookie.\n"};
-  response.headers = {{"Set-Cookie", rules.cookie_name + "=" + rules.token + "; HttpOnly; SameSite=Strict; Path=/"},
-                      {"Location", location_without_token(request)}};
-  return response;
-}
-
 HttpResponse refuse_origin() {
   return error_response(403, "Requests from pages of other origins are refused; `serve --cors ORIGIN` allows one.",
                         "permission_error", "origin_not_allowed");
@@ -99,6 +93,11 @@ HttpResponse refuse_unknown(const std::string& sentence) {
   HttpResponse refusal = error_response(401, sentence, "authentication_error", "invalid_api_key");
   refusal.headers = {{"WWW-Authenticate", "Bearer realm=\"ocellus\""}};
   return refusal;
+}
+
+// True if a browser asks for something that it shows to its user.
+bool asks_for_page(const HttpRequest& request) {
+  return is_read_only(request) && to_lower(request.header("accept")).find("text/html") != std::string::npos;
 }
 
 // True for a link to the front page: it shows the page to the user, and nothing to the linking page.
@@ -217,7 +216,10 @@ std::optional<HttpResponse> refuse_access(const AccessRules& rules, const HttpRe
   }
   if (is_equal_in_constant_time(request.argument("token"), rules.token)) {
     if (!is_read_only(request)) return std::nullopt;
-    return keep_token_in_cookie(rules, request);
+    return keep_token_in_cookie(rules, location_without_token(request));
+  }
+  if (asks_for_page(request)) {
+    return ask_for_token(location_without_token(request), /*is_wrong=*/!request.argument("token").empty());
   }
   return refuse_unknown("A token is needed: as 'Authorization: Bearer TOKEN', or in a browser as /?token=TOKEN.");
 }

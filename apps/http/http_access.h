@@ -42,6 +42,10 @@ inline bool is_loopback_address(const std::string& address) {
   return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+// Returns the URLs at which a socket of the numeric address is reached: its own or, if it is that of all interfaces,
+// those of 127.0.0.1 or ::1 and of the interfaces that run, up to eight, except addresses that need a zone.
+std::vector<std::string> reached_urls(const std::string& address, int32_t port);
+
 // True for RFC 6750's b68token, which needs no escaping in headers and cookies.
 bool is_sound_token(const std::string& token);
 

@@ -1,4 +1,7 @@
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +23,7 @@ namespace {
 
 constexpr size_t kMaxTokenFileBytes = 1024;
 constexpr size_t kMaxKeyFileBytes = 4 << 20;
+constexpr size_t kMaxReachedUrls = 8;
 
 bool is_port(const std::string& text) {
   return !text.empty() && text.size() <= 5 &&
@@ -30,6 +34,27 @@ bool is_port(const std::string& text) {
 bool is_user_name(const std::string& text) {
   constexpr char kAllowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   return !text.empty() && text.size() <= 64 && text[0] != '.' && text.find_first_not_of(kAllowed) == std::string::npos;
+}
+
+// True for 0.0.0.0 and ::, with which a socket listens on all interfaces.
+bool is_any_address(const std::string& address) {
+  in_addr v4;
+  in6_addr v6;
+  if (inet_pton(AF_INET, address.c_str(), &v4) == 1) return v4.s_addr == htonl(INADDR_ANY);
+  return inet_pton(AF_INET6, address.c_str(), &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
+}
+
+// Returns the interface's address as text; empty if it is of another family, or needs a zone.
+std::string address_text(const sockaddr* address, int family) {
+  if (address == nullptr || address->sa_family != family) return "";
+  char text[INET6_ADDRSTRLEN] = "";
+  if (family == AF_INET) {
+    (void)inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
+  } else {
+    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&v6)) (void)inet_ntop(AF_INET6, &v6, text, sizeof text);
+  }
+  return text;
 }
 
 // Reads a file that only its owner can read. `what`: flag and path, for errors.
@@ -72,6 +97,28 @@ HttpOptions parse_http_address(const std::string& text) {
   options.port = std::atoi(port.c_str());
   if (!address.empty()) options.address = address == "localhost" ? "127.0.0.1" : address;
   return options;
+}
+
+std::vector<std::string> reached_urls(const std::string& address, int32_t port) {
+  const auto url = [port](const std::string& host) {
+    const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+    return "http://" + name + ":" + std::to_string(port);
+  };
+  if (!is_any_address(address)) return {url(address)};
+  const bool has_v6 = address.find(':') != std::string::npos;
+  std::vector<std::string> urls = {url(has_v6 ? "::1" : "127.0.0.1")};
+  ifaddrs* interfaces = nullptr;
+  if (getifaddrs(&interfaces) != 0) return urls;
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (family == AF_INET6 && !has_v6) continue;
+    for (const ifaddrs* one = interfaces; one != nullptr; one = one->ifa_next) {
+      const bool runs = (one->ifa_flags & IFF_RUNNING) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
+      const std::string text = runs ? address_text(one->ifa_addr, family) : "";
+      if (!text.empty() && urls.size() < kMaxReachedUrls) urls.push_back(url(text));
+    }
+  }
+  freeifaddrs(interfaces);
+  return urls;
 }
 
 std::string read_token_file(const std::string& path) {

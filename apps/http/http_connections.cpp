@@ -72,6 +72,8 @@ int listen_on(const std::string& address, int32_t wanted_port, int32_t* port) {
   if (listener < 0) throw listen_failure(-1, address, wanted_port, "no socket could be made");
   const int on = 1;
   (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const int off = 0;  // all interfaces are those of IPv4, too, whatever the system's default
+  if (name.any.sa_family == AF_INET6) (void)setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (bind(listener, &name.any, name_bytes) != 0 || listen(listener, kBacklog) != 0 ||
       getsockname(listener, &name.any, &name_bytes) != 0) {
     throw listen_failure(listener, address, wanted_port, "the address cannot be listened on");

@@ -25,6 +25,7 @@
 #include "apps/http/http_connections.h"
 #include "apps/http/http_exchange.h"
 #include "apps/http/http_head.h"
+#include "apps/http/token_page.h"
 
 namespace ocellus::app {
 namespace {
@@ -419,6 +420,7 @@ HttpServer::HttpServer(HttpOptions options) : state_(std::make_unique<State>(std
     throw Failure(kExitUsage,
                   "--cors " + origin + ": write one origin as browsers send it, as in https://example.com:8443.");
   }
+  if (!given.token.empty()) add_token_page(this, &state_->access);
 }
 
 HttpServer::~HttpServer() { stop(); }
@@ -483,11 +485,7 @@ void HttpServer::stop() {
 
 int32_t HttpServer::port() const { return state_->port; }
 
-std::string HttpServer::url() const {
-  const std::string& address = state_->options.address;
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return "http://" + (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(state_->port);
-}
+std::vector<std::string> HttpServer::urls() const { return reached_urls(state_->options.address, state_->port); }
 
 HttpCounts HttpServer::counts() const {
   HttpCounts counts = state_->connections.counts();

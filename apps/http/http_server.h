@@ -72,9 +72,9 @@ struct HttpKey {
 struct HttpOptions {
   std::string address = "127.0.0.1";  // IPv4 or IPv6; any but loopback needs a token
   int32_t port = 8080;                // 0: any free port
-  std::string token;                  // empty: none. Sent as "Authorization: Bearer TOKEN", as ?token=TOKEN of a page,
-                                      // which then sets a cookie, or as that cookie
-  std::vector<HttpKey> keys;          // in place of a token: one or more for each user
+  std::string token;          // empty: none. Sent as "Authorization: Bearer TOKEN", as ?token=TOKEN of a page or
+                              // from that of token_page.h, which then set a cookie, or as that cookie
+  std::vector<HttpKey> keys;  // in place of a token: one or more for each user
   std::vector<std::string> cors_origins;  // other origins whose pages are allowed
   std::string prefix;                     // paths are also found without it, as /models for /v1/models; may be empty
   int64_t body_bytes = 1 << 20;           // maximum size of a body; larger ones get 413 and are not kept
@@ -121,15 +121,16 @@ class HttpServer {
   // Registers a handler before start(). `path` is matched as a whole, a slash at its end aside; one that ends in "/*"
   // matches all below it. HttpRequest::path is then as it was registered. Other paths get 404, other methods of a known
   // path 405; HEAD is answered as GET. Handlers run on the server's thread and must not block. With a token, requests
-  // without it get 401 before their handler runs, except under `open_path`. `body_bytes`: maximum body size of this
-  // path; 0: HttpOptions::body_bytes.
+  // without it get 401 before their handler runs, except under `open_path`; of a browser, with a page that asks for it.
+  // `body_bytes`: maximum body size of this path; 0: HttpOptions::body_bytes.
   void handle(const std::string& method, const std::string& path, HttpHandler handler, int64_t body_bytes = 0);
   void open_path(const std::string& path);
   // Throws a Failure if the address cannot be listened on.
   void start();
   void stop();
-  int32_t port() const;     // the actual port
-  std::string url() const;  // "http://127.0.0.1:8080"
+  int32_t port() const;  // the actual port
+  // Returns "http://127.0.0.1:8080"; where it listens on all interfaces, those of their addresses, loopback first.
+  std::vector<std::string> urls() const;
   HttpCounts counts() const;
 
  private:

@@ -3,6 +3,13 @@
 // everything from outside is inserted as text.
 'use strict';
 
+// A link may bring the token to a browser that has it already.
+function hide_token() {
+  if (location.hash.startsWith('#token=')) history.replaceState(null, '', location.pathname + location.search);
+}
+addEventListener('hashchange', hide_token);
+hide_token();
+
 const kCaptionHold_ms = 1200;  // a finished caption stays at least this long, or fast models could not be read
 const kGroupsKept = 200;       // rows of history, one for each run of equal captions
 const kAnswersKept = 50;
@@ -172,7 +179,7 @@ async function ask_program(address, body) {
     throw new Error('The program did not answer; it may have ended.');
   }
   const answer = await response.json().catch(() => null);
-  if (response.status === 401) throw new Error('The token is missing or wrong: open this page with ?token= once more.');
+  if (response.status === 401) throw new Error('The token is missing or wrong: load this page again to give it.');
   if (!response.ok) {
     throw new Error(answer?.error?.message ?? `The program answered ${response.status} without saying why.`);
   }
@@ -485,7 +492,10 @@ function draw_caption({text, record, at_ms}) {
   if (record) caption.answer = record.answer;  // a table stays until the next answer is complete
   draw_words(get('caption-text'), failed && !text ? record.error : text, caption.answer);
   set_text(get('caption-stale'), repeats && !caption.answer ? caption.before.slice(text.length) : '');
-  if (!repeats) get('caption').scrollTop = get('caption').scrollHeight;
+  // The newest words while they come, then the beginning, for a reader who had no time yet. What comes again stays where
+  // its reader has scrolled.
+  if (!record && !repeats) get('caption').scrollTop = get('caption').scrollHeight;
+  if (record && text !== caption.before) get('caption').scrollTop = 0;
   const parts = [format_clock(at_ms)];
   if (record) parts.push(format_ms(record.total_ms), `${record.tokens} tokens`, `age ${format_ms(record.age_ms)}`);
   if (record && record.stop !== 'end') parts.push(name_stop(record.stop));

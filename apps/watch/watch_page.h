@@ -22,7 +22,7 @@ class WatchPage : public WatchListener {
   WatchPage(const WatchPage&) = delete;
   WatchPage& operator=(const WatchPage&) = delete;
 
-  std::string url() const { return server_.url(); }
+  std::vector<std::string> urls() const { return server_.urls(); }
   void tell(const char* event, const nlohmann::ordered_json& data) override;
 
  private:

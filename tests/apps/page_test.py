@@ -268,6 +268,50 @@ class FakePage(PageTest):
         self.wait("document.querySelector('#caption-text').textContent.length > 600")
         self.becomes(lambda: page.evaluate(size), before)
 
+    def test_a_finished_caption_is_shown_from_its_beginning(self):
+        seen = """(() => {
+          const box = document.querySelector('#caption').getBoundingClientRect(), text = document.createRange();
+          const node = document.querySelector('#caption-text').firstChild, last = node.length - 1;
+          const sees = (from, to) => {
+            text.setStart(node, from);
+            text.setEnd(node, to);
+            const {top, bottom} = text.getBoundingClientRect();
+            return top >= box.top - 1 && bottom <= box.bottom + 1;
+          };
+          return [sees(0, 1), sees(last, last + 1)];
+        })()"""
+        page = self.open()
+        self.watch.show(1)
+        number = 0
+        for width, height in [(390, 844), (1280, 720), (1920, 1080)]:
+            page.emulate(width, height, phone=width < 500)
+            for place in ("below", "beside", "over"):
+                page.evaluate(f"document.querySelector('#caption-place [value={place}]').click()")
+                for tokens in (60, 200):
+                    number += 1
+                    told = f"at {width} pixels, {place}, {tokens} tokens"
+                    text = f"{number} " + "word " * (tokens - 2) + "end."
+                    self.watch.begin_caption(number)
+                    self.watch.emit("caption_text", {"id": number, "text": text})
+                    self.wait_text("#caption-text", text)
+                    self.assertTrue(page.evaluate(seen)[1], "its newest words are seen while it comes, " + told)
+                    self.watch.emit("caption_end", self.watch.make_record(number, text))
+                    self.wait("!document.querySelector('#caption-box').classList.contains('streaming')")
+                    self.assertTrue(page.evaluate(seen)[0], told)
+
+    def test_a_caption_that_comes_again_stays_where_its_reader_is(self):
+        page = self.open()
+        text = "word " * 400
+        self.watch.caption(1, text)
+        self.wait("!document.querySelector('#caption-box').classList.contains('streaming')")
+        page.evaluate("document.querySelector('#caption').scrollTop = 40")
+        self.watch.caption(2, text)
+        self.wait("caption.shown.record?.id === 2")
+        self.assertEqual(page.evaluate("document.querySelector('#caption').scrollTop"), 40)
+        self.watch.caption(3, text + "and more")
+        self.wait("caption.shown.record?.id === 3")
+        self.assertEqual(page.evaluate("document.querySelector('#caption').scrollTop"), 0)
+
     def test_the_viewer_fills_the_screen_and_gives_it_back(self):
         page = self.open()
         self.watch.show(1)
@@ -1125,14 +1169,53 @@ class ViewersCamera(ProgramPage):
 @needs_http
 class TokenPage(ProgramPage):
     further = ("--token", "s3cret")
+    allowed = "401"
+
+    def open_without_token(self, where="/", told="A token is needed"):
+        self.page = page = browser.open_page(phone=True, width=390, height=844)
+        self.addCleanup(page.close)
+        page.send("Network.clearBrowserCookies")
+        page.open(self.url + where)
+        self.comes_to_hold(lambda: page.evaluate("document.body.textContent"), told)
+        return page
+
+    def assert_opened(self, where="/"):
+        self.becomes(lambda: self.page.evaluate("location.href"), self.url + where)
+        self.becomes(lambda: self.page.evaluate("document.cookie"), "")  # scripts cannot read it
+        self.assertNotIn("s3cret", json.dumps(self.page.send("Page.getNavigationHistory")))
+        self.assertEqual([one for one in self.page.requests if "s3cret" in one], [])
+
+    def test_a_browser_without_a_token_gets_a_field_for_it(self):
+        page = self.open_without_token("/metrics?token=s3cre&a=%26", "This token is wrong")
+        self.becomes(lambda: page.evaluate("location.href"), self.url + "/metrics?a=%26")
+        self.assertEqual(page.all("html", "one.scrollWidth - one.clientWidth"), [0])
+        self.assertEqual(page.evaluate("document.activeElement.id"), "token")
+        page.type("s3cre")
+        page.press("Enter")
+        self.becomes(lambda: page.evaluate("location.href"), self.url + "/token")
+        self.comes_to_hold(lambda: page.text("form"), "This token is wrong")
+        self.becomes(lambda: page.evaluate("document.querySelector('#token').value"), "")
+        page.fill("#token", "s3cret")
+        page.click("button")
+        self.comes_to_hold(lambda: page.evaluate("document.body.textContent"), "ocellus_frames")
+        self.assert_opened("/metrics?a=%26")
+
+    def test_a_link_brings_the_token_in_its_fragment(self):
+        page = self.open_without_token()
+        page.open(f"{self.url}/#token=s3cre")  # in the page that is open
+        self.comes_to_hold(lambda: page.text("form"), "This token is wrong")
+        page.open(f"{self.url}/#token=s3cret")
+        self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
+        self.assert_opened()
+        page.open(f"{self.url}/#token=s3cret")
+        self.assert_opened()
+        page.open("about:blank")
+        page.open(f"{self.url}/#token=s3cret")
+        self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
+        self.becomes(lambda: page.evaluate("location.href"), self.url + "/")
 
     def test_a_token_opens_the_page_once_for_all_and_leaves_the_address(self):
-        self.allowed = "401"
-        self.page = page = browser.open_page()
-        self.addCleanup(page.close)
-        for wrong in ("", "?token=s3cre"):
-            page.open(f"{self.url}/{wrong}")
-            self.comes_to_hold(lambda: page.evaluate("document.body.textContent"), "A token is needed")
+        page = self.open_without_token()
         page.open(f"{self.url}/?token=s3cret")
         self.wait("document.querySelector('#version')?.textContent.startsWith('ocellus 0')")
         self.becomes(lambda: page.evaluate("location.href"), self.url + "/")

@@ -153,7 +153,7 @@ class HostileTexts {
   }
 
   std::string gbnf_item(uint64_t rules) {
-    if (!maybe(3)) return "r" + std::to_string(pick(rules));
+    if (!maybe(3)) return std::string("r").append(std::to_string(pick(rules)));
     return one_of({"\"a\"", "\"ab\"", ".", "[^x]", "[a-z]", "[^\\n]", "\" \"", "[0-9]", "\"é\"", "\"\"", "<[100]>",
                    "!<[100]>", "!<[7]>", "[ -~]"});
   }
@@ -214,7 +214,8 @@ class HostileTexts {
     return all;
   }
   std::string name() {
-    return "\"" + std::string(1 + pick(3), static_cast<char>('a' + pick(4))) + std::to_string(pick(30)) + "\"";
+    const std::string plain = std::string(1 + pick(3), static_cast<char>('a' + pick(4))) + std::to_string(pick(30));
+    return std::string("\"").append(plain).append("\"");
   }
   std::string list(int depth, uint64_t most) {
     std::string all = "[" + place(depth);

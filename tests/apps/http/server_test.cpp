@@ -1,6 +1,7 @@
 // The HTTP server's answers to well-behaved clients, and to those without access.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -59,7 +60,7 @@ TEST_SUITE("http") {
     CHECK(hello.headers.at("cache-control") == "no-store");
     const std::string body(100'000, 'x');
     CHECK(fetch(echo.port(), "POST", "/echo", body).body == body);
-    CHECK(echo.server.url() == "http://127.0.0.1:" + std::to_string(echo.port()));
+    CHECK(echo.server.urls() == std::vector{"http://127.0.0.1:" + std::to_string(echo.port())});
   }
 
   TEST_CASE("a connection is kept for several requests, and bodies may come in chunks") {
@@ -279,6 +280,21 @@ TEST_SUITE("http") {
     CHECK(fetch(echo.port(), "GET", "/hello", "", "Authorization: Bearer good-token_1.2~3+/=\r\n").status == 200);
   }
 
+  TEST_CASE("all interfaces are listed as the addresses that others can open") {
+    const std::vector<std::string> urls = reached_urls("0.0.0.0", 80);
+    CHECK(urls.front() == "http://127.0.0.1:80");
+    CHECK(urls.size() <= 8);
+    for (const std::string& url : urls) {
+      CHECK(url.find("0.0.0.0") == std::string::npos);
+      CHECK(std::count(urls.begin(), urls.end(), url) == 1);
+    }
+    const std::vector<std::string> all = reached_urls("::", 80);
+    CHECK(all.front() == "http://[::1]:80");
+    for (size_t i = 1; i < urls.size(); ++i) CHECK(all[i] == urls[i]);
+    for (const std::string& url : all) CHECK(url.find("fe80") == std::string::npos);
+    CHECK(reached_urls("192.0.2.7", 80) == std::vector<std::string>{"http://192.0.2.7:80"});
+  }
+
   TEST_CASE("IPv6 is listened on") {
     HttpOptions options = on_free_port();
     options.address = "::1";
@@ -289,7 +305,7 @@ TEST_SUITE("http") {
       MESSAGE("this machine has no IPv6: " << failure.what());
       return;
     }
-    CHECK(server.url() == "http://[::1]:" + std::to_string(server.port()));
+    CHECK(server.urls() == std::vector{"http://[::1]:" + std::to_string(server.port())});
   }
 
   TEST_CASE("a token is taken as a header, in the address of a page and as the cookie that it becomes") {
@@ -327,6 +343,65 @@ TEST_SUITE("http") {
     CHECK(fetch(port, "POST", "/echo", "x", kept).status == 200);
     CHECK(fetch(port, "POST", "/echo", "x", kept + "Origin: http://localhost\r\n").status == 200);
     CHECK(fetch(port, "POST", "/echo", "x", kept + "Origin: http://localhost:1\r\n").status == 403);
+  }
+
+  TEST_CASE("a browser without the token gets a page with a field for it, others the error") {
+    HttpOptions options = on_free_port();
+    options.token = "good-token_1.2~3+/=";
+    EchoServer echo(options);
+    const std::string browser = "Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n";
+    const HttpReply page = fetch(echo.port(), "GET", "/hello?name=a%20b&x=%22%3C", "", browser);
+    CHECK(page.status == 401);
+    CHECK(page.headers.at("content-type") == "text/html; charset=utf-8");
+    CHECK(page.headers.at("cache-control") == "no-store");
+    CHECK(page.headers.at("content-security-policy").find("frame-ancestors 'none'") != std::string::npos);
+    CHECK(page.body.find("A token is needed") != std::string::npos);
+    CHECK(page.body.find("\"/hello?name=a%20b&amp;x=%22%3C\"") != std::string::npos);
+    const HttpReply wrong = fetch(echo.port(), "GET", "/hello?token=x&name=y", "", browser);
+    CHECK(wrong.body.find("This token is wrong") != std::string::npos);
+    CHECK(wrong.body.find("\"/hello?name=y\"") != std::string::npos);
+    CHECK(error_code(fetch(echo.port(), "GET", "/hello", "", "Accept: */*\r\n")) == "invalid_api_key");
+    CHECK(error_code(fetch(echo.port(), "POST", "/echo", "x", browser)) == "invalid_api_key");
+    options.token.clear();
+    options.keys = {{.secret = "key", .user = "ann"}};
+    CHECK(error_code(fetch(EchoServer(options).port(), "GET", "/hello", "", browser)) == "invalid_api_key");
+    CHECK(fetch(EchoServer().port(), "GET", "/token", "", browser).status == 404);
+  }
+
+  TEST_CASE("the page's form gives the cookie, and leads nowhere but to this server") {
+    HttpOptions options = on_free_port();
+    options.token = "good-token_1.2~3+/=";
+    EchoServer echo(options);
+    const std::string token = "token=good-token_1.2%7E3%2B%2F%3D",
+                      type = "Content-Type: application/x-www-form-urlencoded\r\n";
+    const auto post = [&](const std::string& form, const std::string& headers = "") {
+      return fetch(echo.port(), "POST", "/token", form, type + headers);
+    };
+    const HttpReply right = post(token + "&to=%2Fhello%3Fname%3Da%2520b");
+    CHECK(right.status == 303);
+    CHECK(right.headers.at("location") == "/hello?name=a%20b");
+    const std::string cookie = right.headers.at("set-cookie");
+    CHECK(cookie.find("; HttpOnly; SameSite=Strict; Path=/") != std::string::npos);
+    const std::string kept = "Cookie: " + cookie.substr(0, cookie.find(';')) + "\r\n";
+    CHECK(fetch(echo.port(), "GET", "/hello?name=x", "", kept).body == "hello x");
+    for (const char* form : {"", "token", "token=", "to=%2F", "token=good", "tokens=1", "token=good-token_1.2~3+/=",
+                             "token=good-token_1.2~3%2B%2F%3D%00", "token=x&token=good-token_1.2~3%2B%2F%3D"}) {
+      const HttpReply refused = post(form);
+      CHECK(refused.status == 401);
+      CHECK(refused.headers.count("set-cookie") == 0);
+      CHECK(refused.body.find("This token is wrong") != std::string::npos);
+      CHECK(refused.body.find("good") == std::string::npos);
+    }
+    for (const char* to : {"", "%2F%2Fother.example", "http%3A%2F%2Fother.example", "%2F%5Cother.example",
+                           "%2F%0D%0AX:1", "%2F%22%3E%3Cb%3E", "hello"}) {
+      CHECK(post(token + "&to=" + to).headers.at("location") == "/");
+      CHECK(post("to=" + std::string(to)).body.find("value=\"/\"") != std::string::npos);
+    }
+    CHECK(post(token, "Origin: http://other.example\r\n").status == 403);
+    CHECK(post(token, "Origin: null\r\n").status == 403);
+    CHECK(post(std::string(9000, 'x')).status == 413);
+    const std::string far = "/" + std::string(3000, 'x');
+    CHECK(fetch(echo.port(), "GET", far, "", "Accept: text/html\r\n").body.find("value=\"/\"") != std::string::npos);
   }
 
   TEST_CASE("without a token only names of this machine are answered") {
