@@ -182,7 +182,9 @@ OCELLUS_API ocellus_status ocellus_model_get_facts(const ocellus_model* model, o
 
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 
-/* Where data lies that the host gives to a GPU: tokens, positions, lists, pictures, weights. */
+/* Where data lies that the host gives to a GPU: tokens, positions, lists, pictures, weights. Nothing else of a GPU is
+ * of importance to a plan: with OCELLUS_DEVICE_CUDA and one of the last three it needs no GPU and no build with CUDA,
+ * and is that of an engine there. */
 typedef enum ocellus_gpu_memory {
   OCELLUS_GPU_MEMORY_AUTO = 0,   /* SHARED if the GPU is integrated (Jetson), else DEVICE */
   OCELLUS_GPU_MEMORY_DEVICE = 1, /* in device memory, copied there from staging in pinned host memory */
