@@ -322,10 +322,12 @@ typedef struct ocellus_plan_row {
   int64_t bytes; /* as allocated, alignment included */
 } ocellus_plan_row;
 
-/* A change that alone would make the plan fit. If there is none, a single advice says what prevents it. */
+/* A change that alone would make the plan fit; two together if no single one is enough. If no two are, a single advice
+ * says what prevents it. */
 typedef struct ocellus_advice {
-  char text[120];
-  int64_t total_bytes; /* the plan's total after the change; 0 if no single change is enough */
+  char text[200];
+  int64_t total_bytes;  /* the plan's total after the change; 0 if no two changes are enough */
+  int32_t keeps_images; /* 1: as many images in as many sessions are read as before, none with less detail */
 } ocellus_advice;
 
 typedef struct ocellus_plan {

@@ -215,11 +215,10 @@ Solution solve_images(const Model& model, const Needs& needs, CommonOptions* opt
   const ocellus_limits limits = make_limits(model, *options, needs);
   const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, *options));
   if (most.in_budget < 1) {
-    const auto enough = find_fitting_flags(model, needs, *options);
-    return {false, "Not solved: not one picture fits the budget" +
-                       (enough ? "; with " + enough->flags + " " + format_count(enough->pictures, "picture") +
-                                     (enough->pictures == 1 ? " fits.\n" : " fit.\n")
-                               : ".\n")};
+    const FittingChange enough = find_fitting_change(model, needs, *options);
+    const std::string with =
+        enough.pictures > 0 ? "; " + format_count(enough.pictures, "picture") + " would with " + enough.text : "";
+    return {false, "Not solved: not one picture fits the budget" + with + ".\n"};
   }
   if (most.count() < 1)
     return {false, "Not solved: the model does not have enough positions for one picture and the text.\n"};

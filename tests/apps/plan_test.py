@@ -251,15 +251,31 @@ class Budget(ProgramTest):
         self.assertRegex(text, r"Positions: 2 pictures and 512 text tokens take up to \d+ positions, but the model has 4096")
         self.assertRegex(text, r"alone would be enough:\n +at most \d tiles per picture")
 
-    def test_what_does_not_fit_is_told_with_the_flags_that_make_it_fit(self):
-        for budget, flags in [("47MB", "--lean --whole-pixels 1"), ("44MB", "--whole-pixels 1 --text-tokens 128")]:
+    FLAG = re.compile(r"(?:at most|chunks of) ([0-9]+) [^,]*?\((--[a-z-]+)\)|\((--lean)\)")
+
+    def test_what_does_not_fit_is_told_with_the_changes_that_make_it_fit(self):
+        for budget, kinds in [("54MB", ["--whole-pixels", "--prompt-rows"]), ("44MB", ["--whole-pixels", "--text-tokens"])]:
             done = run("plan", "--solve", "images", "--budget", budget)
             self.assertEqual(done.returncode, OVER_BUDGET)
-            found = re.search(f"Not solved: not one picture fits the budget; with {flags} ([0-9]+) pictures fit\\.\n", done.stdout)
+            found = re.search("Not solved: not one picture fits the budget; ([0-9]+) pictures would with (.*)\\.\n", done.stdout)
             self.assertIsNotNone(found, done.stdout)
-            (solved,) = self.objects("plan", "--solve", "images", "--budget", budget, *flags.split())
+            flags = {flag or lean: value for value, flag, lean in self.FLAG.findall(found[2])}
+            self.assertEqual(list(flags), kinds, found[2])
+            arguments = ["plan", "--budget", budget, *filter(None, sum(map(list, flags.items()), []))]
+            (solved,) = self.objects(*arguments, "--solve", "images")
             self.assertEqual((solved["images"], solved["solved"]), (int(found[1]), True))
-        self.assertRegex(run("plan", "--solve", "images", "--budget", "40MB").stdout, "not one picture fits the budget\\.\n")
+            self.assertEqual(run(*arguments, "--images", int(found[1])).returncode, OK)
+        self.assertRegex(run("plan", "--solve", "images", "--budget", "38MB").stdout, "not one picture fits the budget\\.\n")
+
+    def test_advice_is_of_two_changes_where_no_single_one_is_enough(self):
+        done = run("plan", "--images", 8, "--budget", "52MB", "--json")
+        *pairs, last = json.loads(done.stdout)["advice"]
+        self.assertEqual(last["change"], "no images: leave the vision part out")
+        self.assertGreater(len(pairs), 1)
+        for pair in pairs:
+            self.assertEqual(len(re.findall(r"\(--[^)]*\)", pair["change"])), 2, pair)
+            self.assertLessEqual(pair["total_bytes"], 52_000_000)
+        self.assertIn("; this would fit: " + pairs[0]["change"] + ", or --budget ", done.stderr)
 
     def test_solved_lines_say_that_positions_are_missing(self):
         arguments = ["plan", "--shape", "SmolVLM-256M", "--images", 8, "--budget", "1G"]
