@@ -182,7 +182,9 @@ OCELLUS_API ocellus_status ocellus_model_get_facts(const ocellus_model* model, o
 
 typedef enum ocellus_device { OCELLUS_DEVICE_AUTO = 0, OCELLUS_DEVICE_CPU = 1, OCELLUS_DEVICE_CUDA = 2 } ocellus_device;
 
-/* Where data lies that the host gives to a GPU: tokens, positions, lists, pictures, weights. */
+/* Where data lies that the host gives to a GPU: tokens, positions, lists, pictures, weights. Nothing else of a GPU is
+ * of importance to a plan: with OCELLUS_DEVICE_CUDA and one of the last three it needs no GPU and no build with CUDA,
+ * and is that of an engine there. */
 typedef enum ocellus_gpu_memory {
   OCELLUS_GPU_MEMORY_AUTO = 0,   /* SHARED if the GPU is integrated (Jetson), else DEVICE */
   OCELLUS_GPU_MEMORY_DEVICE = 1, /* in device memory, copied there from staging in pinned host memory */
@@ -320,10 +322,12 @@ typedef struct ocellus_plan_row {
   int64_t bytes; /* as allocated, alignment included */
 } ocellus_plan_row;
 
-/* A change that alone would make the plan fit. If there is none, a single advice says what prevents it. */
+/* A change that alone would make the plan fit; two together if no single one is enough. If no two are, a single advice
+ * says what prevents it. */
 typedef struct ocellus_advice {
-  char text[120];
-  int64_t total_bytes; /* the plan's total after the change; 0 if no single change is enough */
+  char text[200];
+  int64_t total_bytes;  /* the plan's total after the change; 0 if no two changes are enough */
+  int32_t keeps_images; /* 1: as many images in as many sessions are read as before, none with less detail */
 } ocellus_advice;
 
 typedef struct ocellus_plan {

@@ -6,6 +6,9 @@ all of them, and a source there may use all of them. A folder inside a floor of 
 of one op, and only its floor includes it. The program in apps/ is built on the public C API alone. Tests and
 tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository;
 Highway's headers, quoted by its own custom, are the exception.
+
+No source of the library or the program asks whether its build has CUDA: that is for CMake and cuda_absent.cpp, so that a
+plan for a GPU is made by the same code in every build.
 """
 import re
 import sys
@@ -29,6 +32,7 @@ EXCEPTIONS = {
     ("apps/camera/huffman_tables.cpp", "mm/pictures/huffman_tables.h"): "a camera's JPEG is passed on with the tables that "
                                                                         "the library decodes it by",
 }
+BUILT_WITH_CUDA = "OCELLUS_HAS_CUDA"
 SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
@@ -71,6 +75,8 @@ def find_problems(root):
                 continue
             text = path.read_text(encoding="utf-8")
             name = str(path.relative_to(root))
+            if folder in LAYERS and BUILT_WITH_CUDA in text:
+                problems.append(f"{name}: asks for {BUILT_WITH_CUDA}, so that builds may plan differently for a GPU")
             for match in INCLUDE.finditer(text):
                 target = match.group(1)
                 place = f"{name}:{text.count(chr(10), 0, match.start(1)) + 1}"
@@ -105,6 +111,7 @@ def self_test():
         "kernels/cache/pack.h": '#include "kernels/linear/add/plan.h"\n',
         "kernels/tile.cuh": '#include "runtime/session/session.h"\n',
         "kernels/add.cu": '#include "runtime/session/session.h"\n',
+        "kernels/linear/add.cu": "#if OCELLUS_HAS_CUDA\n#endif\n",
         "platform/status.h": '#include "runtime/session/session.h"\n',
         "apps/main.cpp": '  #  include "runtime/session/session.h"\n',
         "runtime/session/session.h": '#include "tests/support/guard.h"\n',

@@ -12,6 +12,7 @@
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_choices.h"
 #include "apps/commands/plan_machine.h"
+#include "apps/commands/plan_pictures.h"
 #include "apps/commands/plan_positions.h"
 #include "apps/commands/plan_table.h"
 #include "apps/setup/answer.h"
@@ -32,22 +33,16 @@ struct PlanOptions {
   int32_t clip_frames = 0;
   bool table = false;
   bool all = false;
+
+  // True if it is for a GPU of another machine than this one.
+  bool is_elsewhere() const { return machine && !machine->is_at_hand; }
+  bool probes_gpu() const { return runs_on_gpu(common) && !is_elsewhere(); }
 };
 
-// Pictures of a session, frames of clips included.
-int32_t shown_pictures(const ocellus_limits& limits) { return limits.max_images + limits.max_clip_frames; }
-
-// Describes what a session shows, as "4 pictures of up to 2073600 pixels in up to 16 tiles".
-std::string describe_shown(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
-  if (shown_pictures(limits) == 0) return "";
-  std::string text = limits.max_images > 0 ? format_count(limits.max_images, "picture") : "";
-  if (limits.max_clip_frames > 0)
-    text += (text.empty() ? "" : " and ") + format_count(limits.max_clip_frames, "frame") + " of clips";
-  text += " of up to " + std::to_string(limits.max_image_pixels) + " pixels";
-  if (limits.max_image_side > kUsualSide) text += " and sides of " + std::to_string(limits.max_image_side);
-  if (const int32_t tiles = planned_tiles(model, limits); tiles > 0) text += " in up to " + format_count(tiles, "tile");
-  if (model.facts.any_image_size != 0) text += " in up to " + format_count(plan.rows_per_image, "row");
-  return text;
+// The end of a sentence with a number of pictures.
+std::string after_pictures(const Model& model, const ocellus_limits& limits) {
+  const std::string reduction = describe_reduction(model, limits);
+  return reduction.empty() ? "" : "; " + reduction;
 }
 
 std::string describe_limits(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
@@ -106,7 +101,8 @@ std::string picture_text(const ocellus_limits& limits, const CommonOptions& opti
          "(--whole-pixels).\n";
 }
 
-std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, const PlanOptions& options) {
+std::string verdict_text(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
+                         const PlanOptions& options) {
   if (!options.common.budget_bytes) return "No budget was given; see --budget.\n";
   std::string text = "Budget " + format_bytes(plan.budget_bytes) + ": ";
   if (plan.fits) {
@@ -115,28 +111,31 @@ std::string verdict_text(const ocellus_plan& plan, const MostPictures& most, con
     text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " missing.\n";
     text += advice_text(plan);
   }
+  const MostPictures most = most_pictures(model, limits, plan);
   if (!most.is_known()) return text;
   text += "Maximum pictures per session in this budget: " + std::to_string(most.count());
   if (most.is_bounded_by_context()) {
     text += ", limited by the model's positions; memory would hold " + std::to_string(most.in_budget);
   }
-  return text + "\n";
+  return text + (most.count() > 0 ? after_pictures(model, limits) : "") + "\n";
 }
 
 nlohmann::ordered_json limits_json(const Model& model, const ocellus_limits& limits, int32_t rows_per_image) {
-  return {{"model", model.facts.name},
-          {"sessions", limits.max_sessions},
-          {"images", limits.max_images},
-          {"clip_frames", limits.max_clip_frames},
-          {"shared_images", limits.shared_images},
-          {"text_tokens", limits.max_text_tokens},
-          {"image_pixels", limits.max_image_pixels},
-          {"image_tiles", planned_tiles(model, limits)},
-          {"image_rows", rows_per_image},
-          {"image_side", limits.max_image_side},
-          {"whole_pixels", limits.max_whole_pixels},
-          {"lean", limits.lean != 0},
-          {"cpu_math", limits.cpu_math == OCELLUS_CPU_MATH_BF16 ? "bf16" : "f16"}};
+  return {
+      {"model", model.facts.name},
+      {"sessions", limits.max_sessions},
+      {"images", limits.max_images},
+      {"clip_frames", limits.max_clip_frames},
+      {"shared_images", limits.shared_images},
+      {"text_tokens", limits.max_text_tokens},
+      {"image_pixels", limits.max_image_pixels},
+      {"image_tiles", planned_tiles(model, limits)},
+      {"image_rows", rows_per_image},
+      {"image_side", limits.max_image_side},
+      {"whole_pixels", limits.max_whole_pixels},
+      {"largest_picture", shown_pictures(limits) > 0 ? largest_picture_json(largest_picture(model, limits)) : nullptr},
+      {"lean", limits.lean != 0},
+      {"cpu_math", limits.cpu_math == OCELLUS_CPU_MATH_BF16 ? "bf16" : "f16"}};
 }
 
 nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
@@ -179,7 +178,7 @@ nlohmann::ordered_json plan_json(const Model& model, const ocellus_limits& limit
   object["images_in_budget"] = bounded ? nlohmann::ordered_json(most.in_budget) : nullptr;
   object["images_in_context"] = most.in_context >= 0 ? nlohmann::ordered_json(most.in_context) : nullptr;
   object["most_images"] = bounded ? nlohmann::ordered_json(most.count()) : nullptr;
-  object["device"] = gpu == nullptr ? "cpu" : gpu->name;
+  object["device"] = options.is_elsewhere() ? options.machine->name : gpu == nullptr ? "cpu" : gpu->name;
   if (gpu != nullptr) object["outside_bytes"] = gpu->outside_bytes;
   if (options.machine)
     object["machine"] = machine_json(*options.machine, bound_speed(*options.machine, model, limits, plan));
@@ -215,36 +214,37 @@ Solution solve_images(const Model& model, const Needs& needs, CommonOptions* opt
   const ocellus_limits limits = make_limits(model, *options, needs);
   const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, *options));
   if (most.in_budget < 1) {
-    const auto enough = find_fitting_flags(model, needs, *options);
-    return {false, "Not solved: not one picture fits the budget" +
-                       (enough ? "; with " + enough->flags + " " + format_count(enough->pictures, "picture") +
-                                     (enough->pictures == 1 ? " fits.\n" : " fit.\n")
-                               : ".\n")};
+    const FittingChange enough = find_fitting_change(model, needs, *options);
+    const std::string with =
+        enough.pictures > 0 ? "; " + format_count(enough.pictures, "picture") + " would with " + enough.text : "";
+    return {false, "Not solved: not one picture fits the budget" + with + ".\n"};
   }
   if (most.count() < 1)
     return {false, "Not solved: the model does not have enough positions for one picture and the text.\n"};
   options->images = most.count();
-  const std::string flag = "Solved: --images " + std::to_string(most.count());
-  if (!most.is_bounded_by_context()) return {true, flag + " is the maximum that fits the budget.\n"};
+  const std::string flag = "Solved: --images " + std::to_string(most.count()),
+                    end = after_pictures(model, limits) + ".\n";
+  if (!most.is_bounded_by_context()) return {true, flag + " is the maximum that fits the budget" + end};
   return {true, flag + " is the maximum for the model's positions; the budget would hold " +
-                    std::to_string(most.in_budget) + ".\n"};
+                    std::to_string(most.in_budget) + end};
 }
 
-// Sets the options to what --solve asks for. If nothing fits, they are the closest ones.
 // The end of a sentence on pictures that fit the budget: they may need more positions than the model has.
-std::string but_positions(const Model& model, const Needs& needs, CommonOptions options) {
+std::string after_fitting(const Model& model, const Needs& needs, CommonOptions options) {
   options.quiet = true;  // the plan prints the notes
   const ocellus_limits limits = make_limits(model, options, needs);
   const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, options));
-  if (most.in_context < 0 || limits.max_images <= most.in_context) return ".\n";
-  return "; the model has positions for only " + std::to_string(most.in_context) + ".\n";
+  const bool are_enough = most.in_context < 0 || limits.max_images <= most.in_context;
+  return (are_enough ? "" : "; the model has positions for only " + std::to_string(most.in_context)) +
+         after_pictures(model, limits) + ".\n";
 }
 
+// Sets the options to what --solve asks for. If nothing fits, they are the closest ones.
 Solution solve(const Model& model, const Needs& needs, const std::string& what, CommonOptions* options) {
   if (what == "images") {
     return solve_images(model, needs, options);
   }
-  const std::string pictures = format_count(needs.images, "picture"), end = but_positions(model, needs, *options);
+  const std::string pictures = format_count(needs.images, "picture"), end = after_fitting(model, needs, *options);
   if (what == "bits") {
     const bool found = solve_bits(model, needs, options);
     if (!found) return {false, "Not solved: not even 1 bit is small enough for " + pictures + ".\n"};
@@ -258,12 +258,18 @@ Solution solve(const Model& model, const Needs& needs, const std::string& what, 
   return {true, "Solved: " + flags + " is the maximum that fits " + pictures + end};
 }
 
+std::string speed_text(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
+                       const Machine& machine) {
+  const std::string seen = shown_pictures(limits) > 0 ? seen_size(largest_picture(model, limits)) : "";
+  return machine_text(machine, bound_speed(machine, model, limits, plan), seen);
+}
+
 int show_plan(const Model& model, const Needs& needs, const PlanOptions& options, const Solution& solution) {
   const ocellus_limits limits = make_limits(model, options.common, needs);
   const ocellus_plan plan = plan_memory(model, limits, options.common);
   const int64_t full_bytes = full_cache_bytes(model, limits);
   ocellus_gpu_facts gpu = {};
-  const bool on_gpu = runs_on_gpu(options.common);
+  const bool on_gpu = options.probes_gpu();
   if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
   const Positions positions = find_positions(model, limits, plan);
   const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
@@ -275,9 +281,9 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
     const std::string cache = shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits) + "\n" : "";
     print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
           cache_text(model, plan, limits, full_bytes) + picture_text(limits, options.common) +
-          verdict_text(plan, most_pictures(model, limits, plan), options) + positions_text(positions, limits) +
-          solution.text + (on_gpu ? outside_text(gpu) : "") +
-          (options.machine ? machine_text(*options.machine, bound_speed(*options.machine, model, limits, plan)) : ""));
+          verdict_text(model, limits, plan, options) + positions_text(positions, limits) + solution.text +
+          (on_gpu ? outside_text(gpu) : "") +
+          (options.machine ? speed_text(model, limits, plan, *options.machine) : ""));
   }
   if (!options.common.quiet && !positions.are_enough())
     print_note("Note: " + describe_positions(positions, limits) + ".");
@@ -309,14 +315,24 @@ int show_choices(const Model& model, const Needs& needs, const PlanOptions& opti
   const std::string rule = options.common.cache.evict == "none" ? "david" : options.common.cache.evict;
   print(describe_limits(model, limits, plan) + "\nBy bits of visual keys and values, and by what " + rule +
         " keeps of the cache:\n\n" + choices_table(choices, options.common));
+  const std::string reduction = describe_reduction(model, limits);
+  if (options.common.budget_bytes && !reduction.empty()) print("\nMost pictures: " + reduction + ".\n");
   return kExitOk;
 }
 
-// The budget becomes what the machine has beside its system, unless a smaller one is given.
+// The budget becomes what the machine has beside its system, unless a smaller one is given, and a known machine's GPU
+// the device.
 void set_machine(const Model& model, PlanOptions* options) {
-  options->machine = find_machine(options->machine_name, model, options->common);
-  std::optional<int64_t>& budget = options->common.budget_bytes;
-  budget = std::min(budget.value_or(options->machine->room()), options->machine->room());
+  CommonOptions& common = options->common;
+  options->machine = find_machine(options->machine_name, model, common);
+  const Machine& machine = *options->machine;
+  common.budget_bytes = std::min(common.budget_bytes.value_or(machine.room()), machine.room());
+  if (machine.is_at_hand) return;
+  if (common.device == OCELLUS_DEVICE_CPU)
+    throw Failure(kExitUsage, "--machine " + machine.name + " plans for its GPU: leave --device cpu out.");
+  common.device = OCELLUS_DEVICE_CUDA;
+  if (common.gpu_memory == OCELLUS_GPU_MEMORY_AUTO)
+    common.gpu_memory = machine.shares_memory ? OCELLUS_GPU_MEMORY_SHARED : OCELLUS_GPU_MEMORY_DEVICE;
 }
 
 int run_plan(PlanOptions options) {
@@ -360,8 +376,10 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->option_text("images|bits|keep")
       ->check(CLI::IsMember({"images", "bits", "keep"}));
   command
-      ->add_option("--machine", options->machine_name,
-                   "Also show bounds of speed on a machine; what it has beside its system is the --budget")
+      ->add_option(
+          "--machine", options->machine_name,
+          "Plan for this machine, or the GPU of another, and show bounds of speed there; what it has beside its "
+          "system is the --budget")
       ->option_text("NAME")
       ->check(CLI::IsMember(machine_names()));
   command->add_flag("--table", options->table, "Instead, show cache and total bytes by bits and --keep");

@@ -1,9 +1,8 @@
 #include "apps/commands/plan_choices.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <string_view>
 
+#include "apps/base/limit_flags.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 
@@ -19,23 +18,6 @@ bool fits(const Model& model, const Needs& needs, CommonOptions options) {
   limits.budget_bytes = 0;  // no advice wanted
   return plan_memory(model, limits, options).total_bytes <= *options.budget_bytes;
 }
-
-// A change that makes a plan smaller and leaves the model's arithmetic as it is.
-struct Change {
-  std::string_view flags;
-  bool (*is_new)(const CommonOptions& options);
-  void (*apply)(CommonOptions* options);
-};
-constexpr int32_t kFewTokens = 128, kFewRows = 64;
-constexpr Change kChanges[] = {
-    {"--lean", [](const CommonOptions& o) { return !o.lean; }, [](CommonOptions* o) { o->lean = true; }},
-    {"--whole-pixels 1", [](const CommonOptions& o) { return !o.whole_pixels; },
-     [](CommonOptions* o) { o->whole_pixels = 1; }},
-    {"--prompt-rows 64", [](const CommonOptions& o) { return o.prompt_rows == 0; },
-     [](CommonOptions* o) { o->prompt_rows = kFewRows; }},
-    {"--text-tokens 128", [](const CommonOptions& o) { return o.text_tokens.value_or(0) > kFewTokens; },
-     [](CommonOptions* o) { o->text_tokens = kFewTokens; }},
-};
 
 // Explains rows that keep less and need more.
 std::string growth_text(const std::vector<PlannedChoice>& choices) {
@@ -87,27 +69,26 @@ MostPictures most_pictures(const Model& model, const ocellus_limits& limits, con
   return most;
 }
 
-std::optional<FittingFlags> find_fitting_flags(const Model& model, const Needs& needs, const CommonOptions& options) {
-  std::vector<Change> changes;
-  for (const Change& change : kChanges)
-    if (change.is_new(options)) changes.push_back(change);
-  std::optional<FittingFlags> best;
-  const auto try_them = [&](std::initializer_list<Change> tried) {
-    CommonOptions with = options;
-    with.quiet = true;
-    std::string flags;
-    for (const Change& change : tried) {
-      change.apply(&with);
-      flags += (flags.empty() ? "" : " ") + std::string(change.flags);
-    }
-    const ocellus_limits limits = make_limits(model, with, needs);
-    const int32_t pictures = most_pictures(model, limits, plan_memory(model, limits, with)).count();
-    if (pictures > (best ? best->pictures : 0)) best = FittingFlags{flags, pictures};
-  };
-  for (const Change& one : changes) try_them({one});
-  for (size_t i = 0; !best && i < changes.size(); ++i)
-    for (size_t k = i + 1; k < changes.size(); ++k) try_them({changes[i], changes[k]});
-  return best;
+FittingChange find_fitting_change(const Model& model, const Needs& needs, const CommonOptions& options) {
+  constexpr int32_t kMostPictures = 1024;
+  FittingChange found;
+  CommonOptions tried = options;
+  tried.quiet = true;
+  ocellus_limits limits = make_limits(model, tried, needs);
+  const MostPictures most = most_pictures(model, limits, plan_memory(model, limits, tried));
+  int32_t too_many = (most.in_context < 0 ? kMostPictures : most.in_context) + 1;
+  while (found.pictures + 1 < too_many) {
+    limits.max_images = found.pictures + (too_many - found.pictures) / 2;
+    const ocellus_plan plan = plan_memory(model, limits, tried);
+    const ocellus_advice* const end = plan.advice + plan.advice_count;
+    const auto* const enough =
+        std::find_if(plan.advice, end, [](const ocellus_advice& a) { return a.keeps_images != 0; });
+    if (enough == end)
+      too_many = limits.max_images;
+    else
+      found = {limits.max_images, name_flags(enough->text)};
+  }
+  return found;
 }
 
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,15 +36,15 @@ struct MostPictures {
 };
 MostPictures most_pictures(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan);
 
-// Bytes of a full session's cache in f16, with nothing dropped.
-// Flags that make pictures fit where not one does, and how many pictures those are.
-struct FittingFlags {
-  std::string flags;
-  int32_t pictures = 0;
+// A change of the plan's advice with which pictures fit where not one does without, and how many do then.
+struct FittingChange {
+  int32_t pictures = 0;  // 0: there is none
+  std::string text;
 };
-// The flag that makes the most pictures fit, else the two flags; nullopt: none does.
-std::optional<FittingFlags> find_fitting_flags(const Model& model, const Needs& needs, const CommonOptions& options);
+// The change, or two, with which the most pictures fit, all as they were planned.
+FittingChange find_fitting_change(const Model& model, const Needs& needs, const CommonOptions& options);
 
+// Bytes of a full session's cache in f16, with nothing dropped.
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits);
 
 // Plans for each of 16, 8, 4, 2, 1 bits and 100, 50, 20, 10, 5 %.

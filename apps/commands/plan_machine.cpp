@@ -16,21 +16,23 @@ namespace {
 // that Linux does not see, a system without a desktop and CUDA's context, elsewhere the driver and CUDA's context.
 struct KnownMachine {
   const char* name;
+  bool shares_memory;
   double memory_gib, system_gib;
   double gb_per_s, f16_tflops, int8_tops;
   const char* source;
 };
 constexpr KnownMachine kMachines[] = {
-    {"orin-nano-8gb", 8, 1.5, 102, 17, 33, "Jetson Orin Nano Super datasheet, 25 W"},
-    {"orin-nano-8gb-15w", 8, 1.5, 68, 10, 20, "Jetson Orin Nano datasheet, before Super mode"},
-    {"orin-nx-16gb", 16, 2, 102.4, 19, 38, "Jetson Orin NX datasheet, Super mode: 1173 MHz"},
-    {"agx-orin-32gb", 32, 2.5, 204.8, 27, 54, "Jetson AGX Orin technical brief: 930 MHz"},
-    {"agx-orin-64gb", 64, 3.5, 204.8, 43, 85, "Jetson AGX Orin technical brief: 1.3 GHz"},
-    {"thor", 128, 6, 273, 259, 517, "Jetson Thor datasheet: T5000"},
-    {"rtx-3060-12gb", 12, 1, 360, 25.6, 102, "GA102 white paper, at the 28 multiprocessors and 1.78 GHz of GA106"},
-    {"rtx-4090", 24, 1, 1008, 165.2, 660.6, "Ada white paper"},
-    {"h100", 80, 1, 3350, 989.4, 1979, "H100 datasheet: SXM"},
-    {"h200", 141, 1, 4800, 989.4, 1979, "H200 datasheet: SXM"},
+    {"orin-nano-8gb", true, 8, 1.5, 102, 17, 33, "Jetson Orin Nano Super datasheet, 25 W"},
+    {"orin-nano-8gb-15w", true, 8, 1.5, 68, 10, 20, "Jetson Orin Nano datasheet, before Super mode"},
+    {"orin-nx-16gb", true, 16, 2, 102.4, 19, 38, "Jetson Orin NX datasheet, Super mode: 1173 MHz"},
+    {"agx-orin-32gb", true, 32, 2.5, 204.8, 27, 54, "Jetson AGX Orin technical brief: 930 MHz"},
+    {"agx-orin-64gb", true, 64, 3.5, 204.8, 43, 85, "Jetson AGX Orin technical brief: 1.3 GHz"},
+    {"thor", true, 128, 6, 273, 259, 517, "Jetson Thor datasheet: T5000"},
+    {"rtx-3060-12gb", false, 12, 1, 360, 25.6, 102,
+     "GA102 white paper, at the 28 multiprocessors and 1.78 GHz of GA106"},
+    {"rtx-4090", false, 24, 1, 1008, 165.2, 660.6, "Ada white paper"},
+    {"h100", false, 80, 1.5, 3350, 989.4, 1979, "H100 datasheet: SXM"},
+    {"h200", false, 141, 2, 4800, 989.4, 1979, "H200 datasheet: SXM"},
 };
 
 // Operations of tensor cores in f16 per multiprocessor and clock, those in int8 are twice as many: the white papers of
@@ -53,6 +55,8 @@ Machine gpu_at_hand(const CommonOptions& options) {
   const double f16 = per_clock * gpu.multiprocessors * gpu.clock_khz * 1e3;
   return {.name = gpu.name,
           .source = "measured",
+          .is_at_hand = true,
+          .shares_memory = gpu.integrated != 0,
           .memory_bytes = gpu.memory_bytes,
           .system_bytes = gpu.memory_bytes - gpu.free_bytes + std::max<int64_t>(gpu.outside_bytes, 0),
           .bytes_per_s = gpu.copy_bytes_per_s,
@@ -65,6 +69,8 @@ Machine cpu_at_hand(const Model& model, const CommonOptions& options) {
   const int64_t bytes = std::min(model.facts.step_weight_bytes, kMostReadBytes);
   return {.name = processor_name(),
           .source = "measured",
+          .is_at_hand = true,
+          .shares_memory = true,
           .memory_bytes = memory.total_bytes,
           .system_bytes = memory.total_bytes - memory.available_bytes,
           .bytes_per_s = measure_read_rate(bytes, options.threads > 0 ? options.threads : usable_cores())};
@@ -95,6 +101,7 @@ Machine find_machine(const std::string& name, const Model& model, const CommonOp
     if (name == known.name)
       return {.name = name,
               .source = known.source,
+              .shares_memory = known.shares_memory,
               .memory_bytes = bytes(known.memory_gib),
               .system_bytes = bytes(known.system_gib),
               .bytes_per_s = known.gb_per_s * 1e9,
@@ -124,7 +131,7 @@ SpeedBounds bound_speed(const Machine& machine, const Model& model, const ocellu
   return bounds;
 }
 
-std::string machine_text(const Machine& machine, const SpeedBounds& bounds) {
+std::string machine_text(const Machine& machine, const SpeedBounds& bounds, const std::string& seen) {
   const bool knows_operations = machine.f16_per_s > 0;
   std::string text = machine.name + ": " + format_mib(machine.memory_bytes) + " MiB, of which the system takes about " +
                      format_mib(machine.system_bytes) + "; " + format_number(machine.bytes_per_s * 1e-9, 1) + " GB/s";
@@ -132,25 +139,32 @@ std::string machine_text(const Machine& machine, const SpeedBounds& bounds) {
     text += ", " + format_number(machine.f16_per_s * 1e-12, 1) + " TFLOP/s in f16, " +
             format_number(machine.int8_per_s * 1e-12, 1) + " TOP/s in int8";
   Table table("llrl");
-  const auto add = [&](const char* name, double value, const char* unit) {
+  const auto add = [&](const std::string& name, double value, const char* unit) {
     table.add_row({" ", name, format_number(value, 1), unit});
   };
-  const auto add_time = [&](const char* name, double ms) {
+  const auto add_time = [&](const std::string& name, double ms) {
     constexpr double kMinute = 60e3, kSecond = 1e3;
     if (ms >= kMinute) return add(name, ms / kMinute, "min");
     ms >= 10 * kSecond ? add(name, ms / kSecond, "s") : add(name, ms, "ms");
   };
   add("decode with an empty cache", bounds.decode_tokens_per_s, "tokens/s");
   add("decode with a full one", bounds.full_tokens_per_s, "tokens/s");
-  if (bounds.work.encode_operations > 0) add_time("one picture with the most views", bounds.encode_ms);
+  if (bounds.work.encode_operations > 0)
+    add_time("one picture with the most views" + (seen.empty() ? "" : ", " + seen), bounds.encode_ms);
   add_time("first token after all pictures and text", bounds.first_token_ms);
-  return text + " (" + machine.source + ")\nAt best, by " +
-         (knows_operations ? "bytes and operations" : "bytes alone") + ":\n" + table.plain_text();
+  text += " (" + machine.source + ")\n";
+  if (!machine.is_at_hand)
+    text +=
+        "What CUDA takes there outside the plan, for its context, kernels and library, `ocellus devices` can tell "
+        "there alone; it is among what the system takes.\n";
+  return text + "At best, by " + (knows_operations ? "bytes and operations" : "bytes alone") + ":\n" +
+         table.plain_text();
 }
 
 nlohmann::ordered_json machine_json(const Machine& machine, const SpeedBounds& bounds) {
   return {{"name", machine.name},
           {"source", machine.source},
+          {"shares_memory", machine.shares_memory},
           {"memory_bytes", machine.memory_bytes},
           {"system_bytes", machine.system_bytes},
           {"bytes_per_s", machine.bytes_per_s},

@@ -14,10 +14,12 @@ namespace ocellus::app {
 
 inline constexpr char kThisMachine[] = "this";
 
-// Memory and rates of a machine; rates of operations are 0 where they are unknown.
+// Memory and rates of this machine, or of another with a GPU; rates of operations are 0 where they are unknown.
 struct Machine {
   std::string name;
   std::string source;
+  bool is_at_hand = false;
+  bool shares_memory = false;  // its GPU reads the host's
   int64_t memory_bytes = 0;
   int64_t system_bytes = 0;  // taken by firmware, system, driver and CUDA
   double bytes_per_s = 0;
@@ -47,7 +49,8 @@ struct SpeedBounds {
 SpeedBounds bound_speed(const Machine& machine, const Model& model, const ocellus_limits& limits,
                         const ocellus_plan& plan);
 
-std::string machine_text(const Machine& machine, const SpeedBounds& bounds);
+// `seen`: the size at which the model sees a picture that it does not see whole, else empty.
+std::string machine_text(const Machine& machine, const SpeedBounds& bounds, const std::string& seen);
 nlohmann::ordered_json machine_json(const Machine& machine, const SpeedBounds& bounds);
 
 }  // namespace ocellus::app

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/base/sizes.h"
+#include "apps/commands/plan_pictures.h"
 
 namespace ocellus::app {
 namespace {
@@ -53,12 +54,6 @@ class PositionAdvisor {
 };
 
 }  // namespace
-
-int32_t planned_tiles(const Model& model, const ocellus_limits& limits) {
-  if (limits.max_clip_frames > 0) return 0;
-  const int32_t tiles = std::max(model.facts.max_views - 1, 0);
-  return limits.max_tiles > 0 && tiles > 0 ? limits.max_tiles : tiles;
-}
 
 Positions find_positions(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan) {
   Positions positions = {.needed = positions_of(model, limits, plan),

@@ -28,9 +28,6 @@ struct Positions {
 // `advice` is empty if there are enough, or if no single change is sufficient.
 Positions find_positions(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan);
 
-// Returns the maximum tiles of a planned picture, besides its overview; 0 if it has none.
-int32_t planned_tiles(const Model& model, const ocellus_limits& limits);
-
 // Returns "2 pictures and 512 text tokens take up to 9000 positions, but the model has 4096"; empty if there are
 // enough.
 std::string describe_positions(const Positions& positions, const ocellus_limits& limits);

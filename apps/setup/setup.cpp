@@ -243,7 +243,7 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
   const std::string first = name_flags(plan.advice[0].text);
   if (plan.advice[0].total_bytes == 0) return text + "; " + first;
   // Users who pass pictures are not helped by the last advice, to plan no images.
-  const bool is_useful = first.rfind("no images", 0) != 0;
+  const bool is_useful = first.find("no images") == std::string::npos;
   return text + "; this would fit: " + (is_useful ? first + ", or " : "") + "--budget " +
          std::to_string(plan.total_bytes);
 }

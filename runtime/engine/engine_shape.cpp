@@ -30,7 +30,8 @@ int available_cores() {
   return std::clamp(CPU_COUNT(&cores), 1, ThreadPool::kMaxThreads);
 }
 
-/// Resolves the device and its traits. Automatic: the first GPU if there is one, else the CPU.
+/// Resolves the device and its traits. Automatic: the first GPU if there is one, else the CPU. Of a GPU nothing is
+/// asked but whether it shares the host's memory, and that only if the limits do not say it.
 Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   s->device = DeviceTraits(limits.thread_count > 0 ? limits.thread_count : available_cores());
   s->device.lean = limits.lean != 0;
@@ -38,12 +39,11 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   const bool cuda =
       limits.device == OCELLUS_DEVICE_CUDA || (limits.device == OCELLUS_DEVICE_AUTO && cuda_device_count() > 0);
   if (!cuda) return {};
-  CudaFacts facts;
-  OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
+  CudaFacts facts = {.integrated = limits.gpu_memory != OCELLUS_GPU_MEMORY_DEVICE};
+  if (limits.gpu_memory == OCELLUS_GPU_MEMORY_AUTO) OCELLUS_TRY(read_cuda_facts(limits.device_index, &facts));
   s->device_index = limits.device_index;
   s->device.kind = DeviceKind::kCuda;
-  s->device.shares_memory =
-      limits.gpu_memory == OCELLUS_GPU_MEMORY_AUTO ? facts.integrated : limits.gpu_memory != OCELLUS_GPU_MEMORY_DEVICE;
+  s->device.shares_memory = facts.integrated;
   s->device.maps_weights = limits.gpu_memory == OCELLUS_GPU_MEMORY_MAPPED;
   return {};
 }

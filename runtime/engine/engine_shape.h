@@ -152,8 +152,8 @@ struct EngineShape {
   LinkLimits link_limits() const;
 };
 
-/// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned or the
-/// device does not exist.
+/// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned, or a
+/// GPU whose memory the limits leave open does not exist.
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out);
 
 }  // namespace ocellus

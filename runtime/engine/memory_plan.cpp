@@ -1,10 +1,12 @@
 #include "runtime/engine/memory_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <type_traits>
 
 #include "runtime/engine/check_limits.h"
 #include "runtime/engine/phase_scratch.h"
@@ -12,6 +14,9 @@
 
 namespace ocellus {
 namespace {
+
+constexpr int64_t kLeastPromptRows = 64;   // fewer at once take much longer
+constexpr int64_t kLeastTextTokens = 128;  // a question and a short answer
 
 /// Lays out an engine with these limits, without taking memory.
 Status record(const Model& model, const ocellus_limits& limits, EngineShape* shape, PlanRecorder* recorder) {
@@ -29,40 +34,38 @@ int64_t total_for(const Model& model, const ocellus_limits& limits) {
   return record(model, limits, &shape, &recorder).ok() ? recorder.total_bytes() : INT64_MAX;
 }
 
+bool fits(const Model& model, const ocellus_limits& limits) { return total_for(model, limits) <= limits.budget_bytes; }
+
 /// Returns the largest value in [least, most] that fits the budget when `set` puts it into the limits, or least - 1.
 /// Totals grow with the value.
 template <class Set>
 int64_t largest_set(const Model& model, ocellus_limits limits, int64_t least, int64_t most, Set set) {
-  int64_t fits = least - 1;
-  while (fits < most) {
-    const int64_t middle = fits + (most - fits + 1) / 2;
+  int64_t fitting = least - 1;
+  while (fitting < most) {
+    const int64_t middle = fitting + (most - fitting + 1) / 2;
     set(middle, &limits);
-    if (total_for(model, limits) <= limits.budget_bytes)
-      fits = middle;
+    if (fits(model, limits))
+      fitting = middle;
     else
       most = middle - 1;
   }
-  return fits;
+  return fitting;
 }
 
-/// Returns the largest value of one limit in [least, most] that fits the budget, or least - 1.
-template <class Limit>
-int64_t largest_that_fits(const Model& model, const ocellus_limits& limits, Limit ocellus_limits::*field, int64_t least,
-                          int64_t most) {
-  return largest_set(model, limits, least, most,
-                     [field](int64_t value, ocellus_limits* out) { out->*field = static_cast<Limit>(value); });
+/// Puts a value into one limit.
+template <auto field>
+void set_limit(int64_t value, ocellus_limits* limits) {
+  limits->*field = static_cast<std::remove_reference_t<decltype(limits->*field)>>(value);
 }
-
-void set_keep(int64_t percent, ocellus_limits* limits) { limits->cache.keep = static_cast<float>(percent) / 100.0f; }
 
 /// Returns the maximum of images per session that fit the budget, within the limits; 0 if nothing fits. If only clips
 /// were planned, the maximum of their frames.
 int32_t images_in_budget(const Model& model, const ocellus_limits& limits) {
   const bool clips_alone = limits.max_images == 0 && limits.max_clip_frames > 0;
-  const int64_t fits = clips_alone
-                           ? largest_that_fits(model, limits, &ocellus_limits::max_clip_frames, 0, kMaxClipFrames)
-                           : largest_that_fits(model, limits, &ocellus_limits::max_images, 0, kMaxImages);
-  return static_cast<int32_t>(std::max<int64_t>(fits, 0));
+  const int64_t most = clips_alone
+                           ? largest_set(model, limits, 0, kMaxClipFrames, set_limit<&ocellus_limits::max_clip_frames>)
+                           : largest_set(model, limits, 0, kMaxImages, set_limit<&ocellus_limits::max_images>);
+  return static_cast<int32_t>(std::max<int64_t>(most, 0));
 }
 
 /// Bounds of the views of one image; the model has a vision part.
@@ -79,153 +82,162 @@ int32_t positions_per_image(const Model& model, const ocellus_limits& limits) {
   return static_cast<int32_t>(positions + model.delimiter_tokens(bounds));
 }
 
-/// Selects DAVID if no method is named. False if one is.
-bool choose_rule(ocellus_cache_policy* policy) {
-  if (policy->evict[0] != '\0' && std::strcmp(policy->evict, "none") != 0) return false;
-  std::snprintf(policy->evict, sizeof policy->evict, "david");
-  return true;
+bool names_rule(const ocellus_cache_policy& policy) {
+  return policy.evict[0] != '\0' && std::strcmp(policy.evict, "none") != 0;
 }
 
-/// Returns the greatest share of the cache, in whole percent below `now`, that fits the budget; 0 if none does. Uses
-/// DAVID if no method is named.
-int32_t keep_in_budget(const Model& model, ocellus_limits limits, int32_t now) {
-  choose_rule(&limits.cache);
-  return static_cast<int32_t>(largest_set(model, limits, 1, now - 1, set_keep));
+void set_lean(int64_t scratch, ocellus_limits* limits) { limits->lean = scratch > 0 ? 0 : 1; }
+
+void set_bits(int64_t exponent, ocellus_limits* limits) {
+  limits->cache.kv_bits = 1 << exponent;
+  limits->cache.kv_value_bits = 0;
 }
 
+/// By DAVID if no method is named.
+void set_keep(int64_t percent, ocellus_limits* limits) {
+  if (!names_rule(limits->cache)) std::snprintf(limits->cache.evict, sizeof limits->cache.evict, "david");
+  limits->cache.keep = static_cast<float>(percent) / 100.0f;
+}
+
+void leave_images_out(int64_t, ocellus_limits* limits) { limits->max_images = limits->max_clip_frames = 0; }
+
+/// A way to make a plan smaller.
+struct Change {
+  const char* format;  // takes the value and that which is planned
+  int64_t least, now;  // values, growing with the memory that they take; `now` is what is planned
+  void (*set)(int64_t value, ocellus_limits* limits);
+  bool keeps_images = true;  // see ocellus_advice
+  bool doubles = false;      // values are exponents of two
+
+  struct Words {
+    char text[128];
+  };
+  Words describe(int64_t value) const {
+    const auto shown = [this](int64_t number) { return static_cast<long long>(doubles ? 1LL << number : number); };
+    Words words;
+    std::snprintf(words.text, sizeof words.text, format, shown(value), shown(now));
+    return words;
+  }
+};
+
+/// Lists the changes that make a plan smaller, the mildest first, and advises those that are enough.
 class Advisor {
  public:
   Advisor(const Model& model, const ocellus_limits& limits, ocellus_plan* plan)
       : model_(model), limits_(limits), plan_(plan) {}
 
   void advise() {
-    make_lean();
-    if (planned_images(model_, limits_) > 0 || limits_.synthetic_tokens > 0) {
-      reduce_bits();
-      reduce_keep();
-    }
     const bool has_images = planned_images(model_, limits_) > 0;
-    if (has_images) {
-      const int64_t tiles = image_bounds(model_, limits_).tiles;
-      reduce(&ocellus_limits::max_tiles, "max_tiles", tiles, 1, "tiles per picture");
-    }
-    if (has_images && model_.vision().any_size)
-      reduce(&ocellus_limits::max_image_rows, "max_image_rows", plan_->rows_per_image, 1, "rows per picture");
-    reduce(&ocellus_limits::max_images, "max_images", limits_.max_images, 1, "images per session");
-    reduce(&ocellus_limits::max_clip_frames, "max_clip_frames", limits_.max_clip_frames, 1,
-           "frames of clips per session");
-    reduce(&ocellus_limits::shared_images, "shared_images", limits_.shared_images, 1, "shared images");
-    reduce(&ocellus_limits::max_sessions, "max_sessions", limits_.max_sessions, 1, "sessions");
-    reduce(&ocellus_limits::max_text_tokens, "max_text_tokens", limits_.max_text_tokens, 16, "text tokens per session");
-    const int64_t view_pixels = int64_t{model_.vision().image_size} * model_.vision().image_size;
-    if (has_images) {
-      reduce(&ocellus_limits::max_image_pixels, "max_image_pixels", limits_.max_image_pixels, view_pixels,
-             "pixels per picture");
-      const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
-      reduce(&ocellus_limits::max_whole_pixels, "max_whole_pixels", whole, 1, "pixels per picture decoded as a whole");
-    }
-    reduce_prompt_rows();
-    ocellus_limits text_only = limits_;
-    text_only.max_images = text_only.max_clip_frames = 0;
-    if (has_images) add(text_only, "no images: leave the vision part out");
+    offer_mild(has_images);
+    if (has_images || limits_.synthetic_tokens > 0) offer_smaller_cache();
+    offer_fewer(has_images);
+    for (int i = 0; i < count_; ++i) try_change(changes_[i], nullptr);
+    const bool takes_two = plan_->advice_count == 0;
+    for (int i = 1; i < count_ && takes_two; ++i)
+      for (int k = 0; k < i; ++k) try_change(changes_[i], &changes_[k]);
+    if (has_images) try_change({"no images: leave the vision part out", 0, 1, leave_images_out, false}, nullptr);
     if (plan_->advice_count == 0) describe_remainder();
   }
 
  private:
-  void make_lean() {
-    if (limits_.lean != 0) return;
-    ocellus_limits changed = limits_;
-    changed.lean = 1;
-    add(changed, "less scratch (lean), which is slower");
+  static constexpr int kMaxChanges = 16;
+
+  void offer(const Change& change) {
+    if (change.least < change.now) changes_[count_++] = change;
   }
 
-  /// Advises the largest value of one limit, from `least` up to less than `now`, with which the plan fits.
-  template <class Limit>
-  void reduce(Limit ocellus_limits::*field, const char* name, int64_t now, int64_t least, const char* what) {
-    if (now <= least) return;
-    const int64_t fits = largest_that_fits(model_, limits_, field, least, now - 1);
-    if (fits < least) return;
-    ocellus_limits changed = limits_;
-    changed.*field = static_cast<Limit>(fits);
-    add(changed, "at most %lld %s instead of %lld (%s)", static_cast<long long>(fits), what,
-        static_cast<long long>(now), name);
-  }
-
-  /// Advises the packing with the most bits that fits.
-  void reduce_bits() {
-    if (limits_.cache.layer_bits_count > 0) return;  // chosen by layer
-    const int32_t count_before = plan_->advice_count;
-    for (const int32_t bits : {8, 4, 2, 1}) {
-      if (bits >= limits_.cache.kv_bits || plan_->advice_count > count_before) continue;
-      ocellus_limits changed = limits_;
-      changed.cache.kv_bits = bits;
-      changed.cache.kv_value_bits = 0;
-      add(changed, "visual keys and values in %d bit%s (kv_bits) instead of %d", bits, bits == 1 ? "" : "s",
-          limits_.cache.kv_bits);
-    }
-  }
-
-  void reduce_keep() {
-    const auto now = static_cast<int32_t>(std::ceil(limits_.cache.keep * 100.0f - 1e-3f));
-    const int32_t fits = keep_in_budget(model_, limits_, now);
-    if (fits == 0) return;
-    ocellus_limits changed = limits_;
-    set_keep(fits, &changed);
-    if (!choose_rule(&changed.cache)) {
-      add(changed, "%d %% of the cache kept (keep) instead of %d %%", fits, now);
-      return;
-    }
-    add(changed, "%d %% of the cache kept by david (evict, keep) instead of %d %%", fits, now);
-  }
-
-  void reduce_prompt_rows() {
+  /// Changes that cost time or room, and leave images as they are.
+  void offer_mild(bool has_images) {
+    offer({"less scratch (lean), which is slower", 0, limits_.lean != 0 ? 0 : 1, set_lean});
+    const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
+    if (has_images)
+      offer({"at most %lld pixels per picture decoded as a whole instead of %lld (max_whole_pixels)", 1, whole,
+             set_limit<&ocellus_limits::max_whole_pixels>});
     EngineShape shape;
-    if (!resolve_shape(model_, limits_, &shape).ok()) return;
-    ocellus_limits changed = limits_;
-    changed.max_prompt_rows = static_cast<int32_t>(shape.rows_at_once);
-    const int64_t fits =
-        largest_that_fits(model_, changed, &ocellus_limits::max_prompt_rows, 1, shape.rows_at_once - 1);
-    if (fits < 1) return;
-    changed.max_prompt_rows = static_cast<int32_t>(fits);
-    add(changed, "prompts read in chunks of %lld rows instead of %lld (max_prompt_rows)", static_cast<long long>(fits),
-        static_cast<long long>(shape.rows_at_once));
+    if (resolve_shape(model_, limits_, &shape).ok())
+      offer({"prompts read in chunks of %lld rows instead of %lld (max_prompt_rows)", kLeastPromptRows,
+             shape.rows_at_once, set_limit<&ocellus_limits::max_prompt_rows>});
+    offer({"at most %lld text tokens per session instead of %lld (max_text_tokens)", kLeastTextTokens,
+           limits_.max_text_tokens, set_limit<&ocellus_limits::max_text_tokens>});
   }
 
-  /// Advises on the remainder if no single change is enough.
+  void offer_smaller_cache() {
+    const ocellus_cache_policy& cache = limits_.cache;
+    if (cache.layer_bits_count == 0)  // else bits are chosen by layer
+      offer({"visual keys and values in at most %lld bits instead of %lld (kv_bits)", 0,
+             std::bit_width(static_cast<uint32_t>(cache.kv_bits)) - 1, set_bits, false, true});
+    const auto kept = static_cast<int64_t>(std::ceil(cache.keep * 100.0f - 1e-3f));
+    offer({names_rule(cache) ? "%lld %% of the cache kept instead of %lld %% (keep)"
+                             : "%lld %% of the cache kept by david instead of %lld %% (evict, keep)",
+           1, kept, set_keep, false});
+  }
+
+  void offer_fewer(bool has_images) {
+    const auto fewer = [this](const char* words, int64_t least, int64_t now, auto set) {
+      offer({words, least, now, set, false});
+    };
+    if (has_images) {
+      fewer("at most %lld tiles per picture instead of %lld (max_tiles)", 1, image_bounds(model_, limits_).tiles,
+            set_limit<&ocellus_limits::max_tiles>);
+      if (model_.vision().any_size)
+        fewer("at most %lld rows per picture instead of %lld (max_image_rows)", 1, plan_->rows_per_image,
+              set_limit<&ocellus_limits::max_image_rows>);
+    }
+    fewer("at most %lld images per session instead of %lld (max_images)", 1, limits_.max_images,
+          set_limit<&ocellus_limits::max_images>);
+    fewer("at most %lld frames of clips per session instead of %lld (max_clip_frames)", 1, limits_.max_clip_frames,
+          set_limit<&ocellus_limits::max_clip_frames>);
+    fewer("at most %lld shared images instead of %lld (shared_images)", 1, limits_.shared_images,
+          set_limit<&ocellus_limits::shared_images>);
+    fewer("at most %lld sessions instead of %lld (max_sessions)", 1, limits_.max_sessions,
+          set_limit<&ocellus_limits::max_sessions>);
+    if (!has_images) return;
+    fewer("at most %lld pixels per picture instead of %lld (max_image_pixels)",
+          int64_t{model_.vision().image_size} * model_.vision().image_size, limits_.max_image_pixels,
+          set_limit<&ocellus_limits::max_image_pixels>);
+  }
+
+  /// Advises a change, as small as is enough, if it is; with `other`, if there is one, as far as that goes.
+  void try_change(const Change& change, const Change* other) {
+    const int32_t room = OCELLUS_PLAN_MAX_ADVICE - plan_->advice_count;
+    if (room <= (other != nullptr ? 1 : 0)) return;  // a place is kept for the last single one
+    ocellus_limits limits = limits_;
+    if (other != nullptr) other->set(other->least, &limits);
+    change.set(change.least, &limits);
+    if (!fits(model_, limits)) return;
+    const int64_t value = largest_set(model_, limits, change.least, change.now - 1, change.set);
+    change.set(value, &limits);
+    const int64_t total = total_for(model_, limits);
+    if (other == nullptr) return append(total, change.keeps_images, "%s", change.describe(value).text);
+    append(total, change.keeps_images && other->keeps_images, "%s, and %s", other->describe(other->least).text,
+           change.describe(value).text);
+  }
+
+  /// Advises on the remainder if no two changes are enough.
   void describe_remainder() {
     const int64_t weights = plan_->weights_bytes;
     if (weights >= plan_->budget_bytes)
-      add_text(0, "smaller weights: the weights alone take %lld bytes", static_cast<long long>(weights));
+      append(0, false, "smaller weights: the weights alone take %lld bytes", static_cast<long long>(weights));
     else
-      add_text(0, "no single change is enough: reduce several limits, or raise the budget to %lld bytes",
-               static_cast<long long>(plan_->total_bytes));
+      append(0, false, "no two changes are enough: reduce several limits, or raise the budget to %lld bytes",
+             static_cast<long long>(plan_->total_bytes));
   }
 
-  /// Advises a change if the plan then fits.
-  void add(const ocellus_limits& changed, const char* format, ...) __attribute__((format(printf, 3, 4))) {
-    const int64_t total = total_for(model_, changed);
-    if (total > limits_.budget_bytes) return;
-    va_list arguments;
-    va_start(arguments, format);
-    append(total, format, arguments);
-    va_end(arguments);
-  }
-  void add_text(int64_t total, const char* format, ...) __attribute__((format(printf, 3, 4))) {
-    va_list arguments;
-    va_start(arguments, format);
-    append(total, format, arguments);
-    va_end(arguments);
-  }
-  void append(int64_t total, const char* format, va_list arguments) {
-    if (plan_->advice_count == OCELLUS_PLAN_MAX_ADVICE) return;
+  void append(int64_t total, bool keeps_images, const char* format, ...) __attribute__((format(printf, 4, 5))) {
     ocellus_advice& advice = plan_->advice[plan_->advice_count++];
+    va_list arguments;
+    va_start(arguments, format);
     std::vsnprintf(advice.text, sizeof advice.text, format, arguments);
+    va_end(arguments);
     advice.total_bytes = total;
+    advice.keeps_images = keeps_images ? 1 : 0;
   }
 
   const Model& model_;
   const ocellus_limits& limits_;
   ocellus_plan* plan_;
+  Change changes_[kMaxChanges];
+  int count_ = 0;
 };
 
 void describe_row(const RowSpec& row, Lifetime lifetime, ocellus_plan_row* out) {

@@ -132,6 +132,29 @@ class Machines(ProgramTest):
         self.assertIn("more than the budget of 6979321856 bytes", large.stderr)
         self.assert_refused([*self.SHAPE, "orin"], USAGE, "--machine: orin not in .this,orin-nano-8gb,.*h200")
 
+    def test_a_plan_for_another_machine_is_for_its_gpu_in_every_build(self):
+        for machine, shares in [("orin-nano-8gb", True), ("rtx-4090", False)]:
+            (plan,) = self.objects(*self.SHAPE, machine, "--threads", 1)
+            (same,) = self.objects(*self.SHAPE, machine, "--threads", 7)
+            self.assertEqual((plan["device"], plan["machine"]["shares_memory"]), (machine, shares))
+            self.assertEqual(plan["total_bytes"], same["total_bytes"])
+            staged = {row["name"] for row in plan["rows"] if row["lifetime"] == "staging"}
+            twins = staged & {row["name"] for row in plan["rows"] if row["lifetime"] != "staging"}
+            self.assertGreater(plan["staging_bytes"], 0)
+            self.assertEqual(not twins, shares, twins)
+            self.assertNotIn("outside_bytes", plan)
+            (mapped,) = self.objects(*self.SHAPE, machine, "--gpu-memory", "mapped")
+            self.assertEqual(mapped["weights_bytes"], 0)
+        self.assertRegex(self.answer(*self.SHAPE, "orin-nano-8gb"), r"What CUDA takes there outside the plan, [^\n]* "
+                         r"`ocellus devices` can tell there alone; it is among what the system takes\.\n")
+        self.assert_refused([*self.SHAPE, "thor", "--device", "cpu"], USAGE, "--machine thor plans for its GPU: leave")
+
+    def test_the_room_of_a_machine_is_no_more_than_was_free_on_one(self):
+        measured = (SOURCE / "tools" / "bench" / "results" / "cuda_h100.json").read_text()
+        (gpu,) = [gpu for gpu in json.loads(measured)["devices"]["devices"] if gpu["device"] == "cuda:0"]
+        (plan,) = self.objects(*self.SHAPE, "h100")
+        self.assertLessEqual(plan["budget_bytes"], gpu["memory_bytes"] - gpu["outside_bytes"])
+
     def test_the_machine_at_hand_is_measured(self):
         (plan,) = self.objects("plan", "--machine", "this", "--threads", 1)
         self.assertGreater(plan["machine"]["bytes_per_s"], 1e8)
@@ -200,7 +223,7 @@ class Budget(ProgramTest):
         solved = run("plan", "--budget", "512M", "--solve", "images")
         self.assertEqual((solved.returncode, solved.stderr), (OK, ""))
         self.assertRegex(solved.stdout, f"Solved: --images {most} is the maximum for the model's positions; "
-                                        f"the budget would hold {report['images_in_budget']}\\.")
+                                        f"the budget would hold {report['images_in_budget']}; one of")
         self.assertRegex(solved.stdout, f"this budget: {most}, limited by the model's positions; memory would hold")
         self.assertRegex(run("plan", "--images", most + 1).stderr, "Note: .* positions, but the model has 8192")
         (table,) = self.objects("plan", "--budget", "512M", "--table")
@@ -251,15 +274,55 @@ class Budget(ProgramTest):
         self.assertRegex(text, r"Positions: 2 pictures and 512 text tokens take up to \d+ positions, but the model has 4096")
         self.assertRegex(text, r"alone would be enough:\n +at most \d tiles per picture")
 
-    def test_what_does_not_fit_is_told_with_the_flags_that_make_it_fit(self):
-        for budget, flags in [("47MB", "--lean --whole-pixels 1"), ("44MB", "--whole-pixels 1 --text-tokens 128")]:
+    FLAG = re.compile(r"(?:at most|chunks of) ([0-9]+) [^,]*?\((--[a-z-]+)\)|\((--lean)\)")
+
+    def test_what_does_not_fit_is_told_with_the_changes_that_make_it_fit(self):
+        for budget, kinds in [("54MB", ["--whole-pixels", "--prompt-rows"]), ("44MB", ["--whole-pixels", "--text-tokens"])]:
             done = run("plan", "--solve", "images", "--budget", budget)
             self.assertEqual(done.returncode, OVER_BUDGET)
-            found = re.search(f"Not solved: not one picture fits the budget; with {flags} ([0-9]+) pictures fit\\.\n", done.stdout)
+            found = re.search("Not solved: not one picture fits the budget; ([0-9]+) pictures would with (.*)\\.\n", done.stdout)
             self.assertIsNotNone(found, done.stdout)
-            (solved,) = self.objects("plan", "--solve", "images", "--budget", budget, *flags.split())
+            flags = {flag or lean: value for value, flag, lean in self.FLAG.findall(found[2])}
+            self.assertEqual(list(flags), kinds, found[2])
+            arguments = ["plan", "--budget", budget, *filter(None, sum(map(list, flags.items()), []))]
+            (solved,) = self.objects(*arguments, "--solve", "images")
             self.assertEqual((solved["images"], solved["solved"]), (int(found[1]), True))
-        self.assertRegex(run("plan", "--solve", "images", "--budget", "40MB").stdout, "not one picture fits the budget\\.\n")
+            self.assertEqual(run(*arguments, "--images", int(found[1])).returncode, OK)
+        self.assertRegex(run("plan", "--solve", "images", "--budget", "38MB").stdout, "not one picture fits the budget\\.\n")
+
+    def test_advice_is_of_two_changes_where_no_single_one_is_enough(self):
+        done = run("plan", "--images", 8, "--budget", "52MB", "--json")
+        *pairs, last = json.loads(done.stdout)["advice"]
+        self.assertEqual(last["change"], "no images: leave the vision part out")
+        self.assertGreater(len(pairs), 1)
+        for pair in pairs:
+            self.assertEqual(len(re.findall(r"\(--[^)]*\)", pair["change"])), 2, pair)
+            self.assertLessEqual(pair["total_bytes"], 52_000_000)
+        self.assertIn("; this would fit: " + pairs[0]["change"] + ", or --budget ", done.stderr)
+
+    def test_a_number_of_pictures_says_how_they_are_reduced(self):
+        for arguments, size, seen in [
+                (["--shape", "Qwen2.5-VL-3B", "--budget", "8G"], "1920 x 1080", r"about \d+ x \d+ \(\d+ of \d+ rows\)"),
+                (["--shape", "SmolVLM-256M", "--image-tiles", 4, "--budget", "1G"], "1920 x 1080",
+                 r"about 1191 x 670 \(320 of 832 rows\)"),
+                (["--image-pixels", "640x360", "--budget", "90M"], "640 x 360", "256 x 256")]:
+            reduced = f"one of {size} reduced to {seen}"
+            text = self.answer("plan", *arguments, "--solve", "images")
+            for number in [r"each with \d+ pictures [^;]*, ", r"this budget: \d+[^\n]*; ", r"Solved: --images \d+ [^\n]*; "]:
+                self.assertRegex(text, number + reduced)
+            self.assertRegex(self.answer("plan", *arguments, "--solve", "bits"), r"that fits 1 picture[^\n]*; " + reduced)
+            self.assertRegex(self.answer("plan", *arguments, "--table"), "\nMost pictures: " + reduced)
+            (plan,) = self.objects("plan", *arguments)
+            largest = plan["largest_picture"]
+            self.assertEqual(f"{largest['width']} x {largest['height']}", size)
+            self.assertTrue(largest["reduced"])
+            self.assertIn(f"{largest['seen_width']} x {largest['seen_height']}", text)
+        whole = ["plan", "--shape", "SmolVLM-256M", "--budget", "1G"]
+        self.assertNotIn("reduced", self.answer(*whole))
+        self.assertFalse(self.objects(*whole)[0]["largest_picture"]["reduced"])
+        self.assertIsNone(self.objects(*whole, "--images", 0)[0]["largest_picture"])
+        self.assertRegex(self.answer(*whole, "--whole-pixels", "640x480"),
+                         r"this budget: \d+[^\n]*; those decoded as a whole \(progressive JPEG, WebP\) of up to 307200 pixels\n")
 
     def test_solved_lines_say_that_positions_are_missing(self):
         arguments = ["plan", "--shape", "SmolVLM-256M", "--images", 8, "--budget", "1G"]
@@ -269,13 +332,13 @@ class Budget(ProgramTest):
                             ("bits", "--kv-bits 16 is the maximum that fits 8 pictures")]:
             self.assertIn(f"Solved: {line}; the model has positions for only {most}.\n",
                           self.answer(*arguments, "--solve", solve))
-        self.assertRegex(self.answer(*arguments, "--solve", "bits", "--image-tiles", 1), "maximum that fits 8 pictures\\.\n")
+        self.assertRegex(self.answer(*arguments, "--solve", "bits", "--image-tiles", 1), "maximum that fits 8 pictures; one of")
 
     def test_the_bound_on_tiles_is_told_where_there_are_tiles(self):
         (plan,) = self.objects("plan", "--shape", "SmolVLM-256M")
         self.assertEqual(plan["image_tiles"], 16)
         text = self.answer("plan", "--shape", "SmolVLM-256M", "--image-tiles", 3)
-        self.assertRegex(text, "with 1 picture of up to [0-9]+ pixels in up to 3 tiles and 512 text tokens")
+        self.assertRegex(text, "with 1 picture of up to [0-9]+ pixels in up to 3 tiles, one of [^;]* rows\\), and 512 text tokens")
         for shape in ["LLaVA-1.5-7B", "Qwen2.5-0.5B"]:
             done = run("plan", "--shape", shape, "--image-tiles", 3)
             self.assertIn("--image-tiles has no effect: this model has no tiles.\n", done.stderr)

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "runtime/engine/memory_plan.h"
-#include "tests/support/loaded_engine.h"
+#include "tests/support/plans.h"
 
 namespace ocellus {
 namespace {
@@ -21,26 +21,22 @@ ocellus_limits packing_limits() {
   return limits;
 }
 
-/// Records the plan for a GPU, without needing one.
-PlanRecorder record_on_gpu(bool shares_memory, bool maps_weights) {
-  EngineShape shape;
-  REQUIRE_MESSAGE(resolve_shape(test::bundled_model(), packing_limits(), &shape).ok(), last_failure().sentence);
-  shape.device.kind = DeviceKind::kCuda;
-  shape.device.shares_memory = shares_memory;
-  shape.device.maps_weights = maps_weights;
-  PlanRecorder recorder(shape.device);
-  EngineMemory memory;
-  REQUIRE(memory.lay_out(test::bundled_model(), shape, recorder).ok());
-  REQUIRE(PhaseScratch(test::bundled_model(), shape, memory, recorder).take_all().ok());
-  return recorder;
+/// The plan for a GPU, without needing one.
+ocellus_plan plan_on_gpu(ocellus_gpu_memory memory, ocellus_limits limits) {
+  limits.device = OCELLUS_DEVICE_CUDA;
+  limits.gpu_memory = memory;
+  return test::plan_of(limits);
 }
 
 /// Number of rows that exist on the host and on the device.
-int twin_count(const PlanRecorder& plan) {
+int twin_count(const ocellus_plan& plan) {
   int count = 0;
-  for (int i = 0; i < plan.row_count(); ++i)
-    for (int k = 0; k < i; ++k)
-      count += std::strcmp(plan.row(i).name, plan.row(k).name) == 0 && plan.row(i).place != plan.row(k).place ? 1 : 0;
+  for (int i = 0; i < plan.row_count; ++i)
+    for (int k = 0; k < i; ++k) {
+      const ocellus_plan_row &one = plan.rows[i], &other = plan.rows[k];
+      const bool staged = std::strcmp(one.lifetime, "staging") == 0, also = std::strcmp(other.lifetime, "staging") == 0;
+      count += std::strcmp(one.name, other.name) == 0 && staged != also ? 1 : 0;
+    }
   return count;
 }
 
@@ -57,21 +53,49 @@ std::vector<test::Answer> answers_of(Engine& engine) {
 }  // namespace
 
 TEST_CASE("a GPU that shares the host's memory has no staged rows twice, and its weights may be mapped") {
-  const PlanRecorder device = record_on_gpu(false, false), shared = record_on_gpu(true, false),
-                     mapped = record_on_gpu(true, true);
+  const ocellus_plan device = plan_on_gpu(OCELLUS_GPU_MEMORY_DEVICE, packing_limits()),
+                     shared = plan_on_gpu(OCELLUS_GPU_MEMORY_SHARED, packing_limits()),
+                     mapped = plan_on_gpu(OCELLUS_GPU_MEMORY_MAPPED, packing_limits());
   CHECK(twin_count(device) > 10);
   CHECK(twin_count(shared) == 0);
-  const int64_t weights = device.lifetime_bytes(Lifetime::kWeights), staged = device.lifetime_bytes(Lifetime::kStaging);
-  CHECK(shared.lifetime_bytes(Lifetime::kStaging) == staged);
-  CHECK(shared.lifetime_bytes(Lifetime::kWeights) == weights);
-  CHECK(shared.total_bytes() < device.total_bytes());
-  CHECK(mapped.lifetime_bytes(Lifetime::kStaging) == staged + weights);
-  CHECK(mapped.lifetime_bytes(Lifetime::kWeights) == 0);
-  CHECK(mapped.total_bytes() == shared.total_bytes());
+  CHECK(shared.staging_bytes == device.staging_bytes);
+  CHECK(shared.weights_bytes == device.weights_bytes);
+  CHECK(shared.total_bytes < device.total_bytes);
+  CHECK(mapped.staging_bytes == device.staging_bytes + device.weights_bytes);
+  CHECK(mapped.weights_bytes == 0);
+  CHECK(mapped.total_bytes == shared.total_bytes);
   ocellus_limits limits = packing_limits();
   limits.gpu_memory = OCELLUS_GPU_MEMORY_MAPPED + 1;
   ocellus_plan plan;
   CHECK(plan_memory(test::bundled_model(), limits, &plan).code() == Code::kBadArgument);
+}
+
+TEST_CASE("a plan for a GPU needs none and no build with CUDA, and an engine does") {
+  // Bytes on the device, the same in every build: those of the host depend on the libraries that decode pictures.
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  const auto device_bytes = [&](ocellus_gpu_memory memory) {
+    const ocellus_plan plan = plan_on_gpu(memory, limits);
+    return plan.total_bytes - plan.staging_bytes;
+  };
+  CHECK(device_bytes(OCELLUS_GPU_MEMORY_DEVICE) == 63'632'128);
+  CHECK(device_bytes(OCELLUS_GPU_MEMORY_SHARED) == 63'605'504);
+  CHECK(device_bytes(OCELLUS_GPU_MEMORY_MAPPED) == 26'393'856);
+  limits.lean = 1;
+  limits.max_sessions = 3;
+  limits.draft_rows = 8;
+  CHECK(device_bytes(OCELLUS_GPU_MEMORY_DEVICE) == 71'218'176);
+  if (cuda_device_count() > 0) return;
+  ocellus_engine_config config;
+  ocellus_engine_config_init(&config);
+  config.limits = limits;
+  config.limits.device = OCELLUS_DEVICE_CUDA;
+  ocellus_plan plan;
+  CHECK(plan_memory(test::bundled_model(), config.limits, &plan).code() == Code::kUnsupported);
+  config.limits.gpu_memory = OCELLUS_GPU_MEMORY_DEVICE;
+  std::unique_ptr<Engine> engine;
+  CHECK(Engine::create(test::bundled_model(), config, &engine).code() == Code::kUnsupported);
+  CHECK(std::string(last_failure().sentence).find("no CUDA") != std::string::npos);
 }
 
 TEST_CASE("a GPU gives the same answers with memory of its own, with shared memory and with mapped weights") {
