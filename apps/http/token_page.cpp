@@ -12,7 +12,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr char kPath[] = "/token";
-constexpr int64_t kMaxFormBytes = 8192;  // of clients without the token
+constexpr int64_t kMaxFormBytes = 8192;  // clients without the token send it
 constexpr size_t kMaxLocationBytes = 2048;
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
