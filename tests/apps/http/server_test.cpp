@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "apps/base/failure.h"
+#include "apps/http/http_access.h"
 #include "tests/apps/http/echo_server.h"
 
 namespace ocellus::app {

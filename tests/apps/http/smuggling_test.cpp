@@ -8,17 +8,10 @@
 #include <vector>
 
 #include "apps/http/http_head.h"
-#include "apps/http/http_server.h"
-#include "tests/support/http_client.h"
+#include "tests/apps/http/echo_server.h"
 
 namespace ocellus::app {
 namespace {
-
-HttpOptions on_free_port() {
-  HttpOptions options;
-  options.port = 0;
-  return options;
-}
 
 struct Target {
   Target() : server(on_free_port()) {
