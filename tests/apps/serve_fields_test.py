@@ -273,7 +273,7 @@ class Spellings(FieldTest):
                 self.assertEqual(status, 200, (spelling, answer))
         for path in ["/models", "/models/", "/v1/models/", "/v1/models/ocellus/", "/models/ocellus", "/health/", "/metrics/"]:
             self.assertEqual(self.server.request("GET", path)[0], 200, path)
-        for path in ["/chat", "//", "/v1", "/v1/", "/v1/v1/models", "/v1/health", "/models//", "/v2/models"]:
+        for path in ["/chat", "/v1", "/v1/", "/v1/v1/models", "/v1/health", "/models//", "/v2/models"]:
             self.assertEqual(self.server.request("GET", path)[0], 404, path)
 
     def test_an_answer_may_show_the_stop_string_that_ended_it(self):

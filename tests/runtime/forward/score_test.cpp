@@ -379,7 +379,7 @@ TEST_CASE("a rolling context makes room for what it is to say, but not for more 
   CHECK(scored_well(session, golden_answer(1)).sum() > -2);
 }
 
-TEST_CASE("choices have the probabilities that all logits give them, token by token") {
+TEST_CASE("choices have the probabilities that all logits give them, token by token" * doctest::test_suite("long")) {
   check_choices(test::bundled_model(), board_limits(1, 200),
                 [](Session& session) { test::add_question(session, golden(1)); });
 }
@@ -393,7 +393,7 @@ TEST_CASE("so they have in every family" * doctest::test_suite("long")) {
   });
 }
 
-TEST_CASE("a sampled conversation goes on after choices as if none had been scored") {
+TEST_CASE("a sampled conversation goes on after choices as if none had been scored" * doctest::test_suite("long")) {
   ocellus_generate_params params = default_params(30);
   params.temperature = 1.5f;
   params.frequency_penalty = 0.3f;

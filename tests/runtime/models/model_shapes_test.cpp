@@ -86,7 +86,7 @@ WeightFormat format_of(const GgufFile& file, std::string_view name) {
   return tensor->format;
 }
 
-TEST_CASE("Every shape has the numbers of its model card, whatever the format") {
+TEST_CASE("Every shape has the numbers of its model card, whatever the format" * doctest::test_suite("long")) {
   CHECK(model_shape_count() == static_cast<int32_t>(std::size(kPublished)));
   size_t next = 0;
   for (const Published& published : kPublished) {
@@ -113,7 +113,7 @@ TEST_CASE("Every shape has the numbers of its model card, whatever the format") 
   }
 }
 
-TEST_CASE("The file pair says what the shape says") {
+TEST_CASE("The file pair says what the shape says" * doctest::test_suite("long")) {
   for (int32_t i = 0; i < model_shape_count(); ++i) {
     const ModelShape& shape = model_shape(i);
     CAPTURE(shape.name);
@@ -235,7 +235,7 @@ TEST_CASE("Made-up vocabularies read any text, know the special tokens and can p
   CHECK(engine->tokenizer().piece(339, false) == " w339");
 }
 
-TEST_CASE("Memory can be planned for every shape") {
+TEST_CASE("Memory can be planned for every shape" * doctest::test_suite("long")) {
   for (const Published& published : kPublished) {
     CAPTURE(published.name);
     Model model;
