@@ -14,6 +14,7 @@
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/family_goldens.h"
+#include "tests/support/gif_files.h"
 #ifdef OCELLUS_HAS_WEBP
 #include "tests/support/webp_files.h"
 #endif
@@ -146,7 +147,7 @@ void work_hard(Work& work, ocellus_session* const* sessions, const std::vector<s
 void be_refused(Work& work, ocellus_session* session, const std::vector<uint8_t>& picture) {
   work.expect(ocellus_session_reset(session));
   work.expect_refusal(ocellus_session_add_encoded_image(session, picture.data(), 60), OCELLUS_BAD_IMAGE);
-  work.expect_refusal(ocellus_session_add_encoded_image(session, "GIF89a..", 8), OCELLUS_UNSUPPORTED);
+  work.expect_refusal(ocellus_session_add_encoded_image(session, "8BPS\0\1..", 8), OCELLUS_UNSUPPORTED);
   work.expect_refusal(
       ocellus_session_add_encoded_image(session, picture.data(), static_cast<int64_t>(picture.size() / 2)),
       OCELLUS_BAD_IMAGE);
@@ -290,6 +291,9 @@ TEST_CASE("an engine allocates when it is created and never again") {
   for (const char* name :
        {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg", "apps/samples/board_02.png"})
     pictures.push_back(read_bytes(kSourceDir + "/" + name));
+  ocellus::testing::GifPart spot = {.left = 3, .top = 5, .width = 200, .height = 90, .interlaced = true};
+  for (int i = 0; i < spot.width * spot.height; ++i) spot.indices.push_back(static_cast<uint8_t>(i % 7 % 4));
+  pictures.push_back(ocellus::testing::make_gif(220, 100, {0, 0, 0, 200, 0, 0, 0, 200, 0, 0, 0, 200}, {spot}));
 #ifdef OCELLUS_HAS_WEBP
   std::vector<uint8_t> rgba(size_t{4} * 200 * 120);  // lossy colours and lossless alpha
   for (size_t i = 0; i < rgba.size(); ++i) rgba[i] = static_cast<uint8_t>(i * i / 97);
