@@ -254,8 +254,10 @@ class Faults(ProgramTest):
                 (pathlib.Path(folder) / name).write_bytes(photo)
             out = self.answer("watch", folder, "--json", "--fps", 5, "-n", 4)
             self.assertEqual(len(lines_of(out, "caption")), 2)
-            self.assertEqual(lines_of(self.answer("watch", folder, "--json", "--fps", 5, "-n", 4, "--budget", "180MB"),
-                                      "caption")[0]["frame"], 2)
+            out = self.answer("watch", folder, "--json", "--fps", 5, "-n", 4, "--budget", "70MB")
+            whole, long = lines_of(out, "caption")
+            self.assertRegex(whole["error"], "the plan needs .* more than the budget .*--whole-pixels")
+            self.assertEqual((long["error"], bool(long["text"])), ("", True))
 
     def test_an_animated_gif_is_described_frame_by_frame(self):
         with tempfile.TemporaryDirectory() as folder:
