@@ -116,4 +116,10 @@ inline Bytes make_gif(int width, int height, const Bytes& palette, const std::ve
   return out;
 }
 
+inline Bytes make_interlaced_gif() {
+  GifPart part = {.left = 3, .top = 5, .width = 200, .height = 90, .interlaced = true};
+  for (int i = 0; i < part.width * part.height; ++i) part.indices.push_back(static_cast<uint8_t>(i % 7 % 4));
+  return make_gif(220, 100, {0, 0, 0, 200, 0, 0, 0, 200, 0, 0, 0, 200}, {part});
+}
+
 }  // namespace ocellus::testing

@@ -287,13 +287,10 @@ TEST_CASE("an engine allocates when it is created and never again") {
     CHECK(calls_of(kMap) == 1);  // the one allocation
     CHECK(calls_of(kThread) == 1);
   }
-  std::vector<std::vector<uint8_t>> pictures;
-  for (const char* name :
-       {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg", "apps/samples/board_02.png"})
-    pictures.push_back(read_bytes(kSourceDir + "/" + name));
-  ocellus::testing::GifPart spot = {.left = 3, .top = 5, .width = 200, .height = 90, .interlaced = true};
-  for (int i = 0; i < spot.width * spot.height; ++i) spot.indices.push_back(static_cast<uint8_t>(i % 7 % 4));
-  pictures.push_back(ocellus::testing::make_gif(220, 100, {0, 0, 0, 200, 0, 0, 0, 200, 0, 0, 0, 200}, {spot}));
+  std::vector<std::vector<uint8_t>> pictures = {{}, {}, {}, ocellus::testing::make_interlaced_gif()};
+  const char* const names[] = {"tests/data/shapeboard/images/115.png", "apps/samples/board_01.jpg",
+                               "apps/samples/board_02.png"};
+  for (int i = 0; i < 3; ++i) pictures[i] = read_bytes(kSourceDir + "/" + names[i]);
 #ifdef OCELLUS_HAS_WEBP
   std::vector<uint8_t> rgba(size_t{4} * 200 * 120);  // lossy colours and lossless alpha
   for (size_t i = 0; i < rgba.size(); ++i) rgba[i] = static_cast<uint8_t>(i * i / 97);
