@@ -11,6 +11,7 @@ A figure that comes from a command keeps what was seen when it ran last.
 import argparse
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import re
@@ -258,6 +259,13 @@ def page(results):
     return "\n".join(lines) + "\n"
 
 
+def by_figure(results):
+    """JSON with a line for each figure."""
+    pack = functools.partial(json.dumps, separators=(",", ":"), ensure_ascii=False)
+    head = "".join(f' {pack(name)}:{pack(value)},\n' for name, value in results.items() if name != "figures")
+    return "{\n" + head + ' "figures":[\n  ' + ",\n  ".join(map(pack, results["figures"])) + "\n ]\n}\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", type=Path, metavar="BUILD")
@@ -268,7 +276,7 @@ def main():
         fresh = PAGE.exists() and PAGE.read_text() == page(results)
         print("reliability: the page is up to date" if fresh else "reliability: run tools/reliability.py", file=sys.stderr)
         return 0 if fresh else 1
-    (RESULTS / "reliability.json").write_text(json.dumps(results, indent=1) + "\n")
+    (RESULTS / "reliability.json").write_text(by_figure(results))
     PAGE.write_text(page(results))
     return 0
 
