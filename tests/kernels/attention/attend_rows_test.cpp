@@ -149,8 +149,8 @@ TEST_CASE("chunk rows with a bias weigh more by its exponential, on every target
         biased.biased = true;
         biased.check_every = shape.rows > 100 ? 37 : 3;
         OCELLUS_CAPTURE_SHAPE(biased);
-        if (dim > most_dim) continue;
-        Case instance(biased, ++seed, queue);
+        if (test::skip(++seed, 5) || dim > most_dim) continue;
+        Case instance(biased, seed, queue);
         instance.check_numbers(instance.attend(queue));
         instance.list_bounds();
         instance.check_numbers(instance.attend(queue));
