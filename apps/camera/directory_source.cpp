@@ -20,8 +20,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_picture_name(const std::string& name) {
   if (name.empty() || name[0] == '.') return false;
   const std::string ending = to_lower(std::filesystem::path(name).extension().string());
-  constexpr const char* kEndings[] = {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".heic", ".heif", ".avif"};
-  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
+  return std::find(std::begin(kPictureEndings), std::end(kPictureEndings), ending) != std::end(kPictureEndings);
 }
 
 // Returns the number at *at without leading zeros and moves *at after it.

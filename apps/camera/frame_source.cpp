@@ -132,8 +132,10 @@ std::unique_ptr<FrameSource> open_source(const SourceOptions& options) {
   if (S_ISFIFO(facts.st_mode)) return std::make_unique<StreamSource>(options);
   if (S_ISREG(facts.st_mode) && options.format.empty()) {
     const std::vector<uint8_t> start = read_start(options.name);
-    if (std::unique_ptr<FrameSource> animated = open_gif(options)) return animated;
-    if (begins_picture(start)) return std::make_unique<DirectorySource>(options);
+    if (begins_picture(start)) {
+      if (std::unique_ptr<FrameSource> animated = open_gif(options)) return animated;
+      return std::make_unique<DirectorySource>(options);
+    }
     if (is_video_container(start)) throw needs_ffmpeg(options.name, "-re ", "this kind of video is not read here");
   }
   if (S_ISREG(facts.st_mode)) return std::make_unique<StreamSource>(options);

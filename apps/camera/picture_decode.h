@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/camera/frame.h"
@@ -13,6 +14,9 @@ namespace ocellus::app {
 inline constexpr int32_t kMaxSide = 8192;
 // Maximum bytes of an encoded frame.
 inline constexpr int64_t kMaxEncodedBytes = int64_t{32} << 20;
+// Ends of the names of picture files, in small letters.
+inline constexpr std::string_view kPictureEndings[] = {".jpg", ".jpeg", ".png",  ".webp", ".gif",
+                                                       ".bmp", ".heic", ".heif", ".avif"};
 
 bool is_jpeg(const std::vector<uint8_t>& bytes);
 bool is_png(const std::vector<uint8_t>& bytes);

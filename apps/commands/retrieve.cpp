@@ -8,6 +8,7 @@
 #include "apps/base/retrieval_mark.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/camera/picture_decode.h"
 
 namespace ocellus::app {
 namespace {
@@ -17,8 +18,7 @@ bool names_picture(const std::string& text) {
   const auto ends = [&](std::string_view end) {
     return name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
   };
-  constexpr const char* kEndings[] = {".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".heic", ".heif", ".avif"};
-  return std::any_of(std::begin(kEndings), std::end(kEndings), ends);
+  return std::any_of(std::begin(kPictureEndings), std::end(kPictureEndings), ends);
 }
 
 void split_text(const std::string& text, std::vector<PromptPart>* parts) {
