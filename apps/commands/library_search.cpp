@@ -63,7 +63,8 @@ void add_library_search(CLI::App* library, Action* action) {
   const auto options = std::make_shared<SearchOptions>();
   CLI::App* command = library->add_subcommand("search", "Find the entries nearest to words or a picture");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
-  const auto words = command->add_option("--text", options->words, "Words of captions and tags")->option_text("WORDS");
+  const auto words =
+      command->add_option("--text,WORDS", options->words, "Words of captions and tags")->option_text("WORDS");
   const auto image = command->add_option("--image", options->image_path, "Find entries similar to this picture")
                          ->option_text("FILE")
                          ->excludes(words);

@@ -54,7 +54,7 @@ bool is_own_location(std::string_view to) {
 void take_token(const AccessRules& rules, const std::shared_ptr<HttpExchange>& exchange) {
   const std::string& form = exchange->request().body;
   std::string to = form_field(form, "to");
-  if (!is_own_location(to)) to = "/";
+  if (!is_own_location(to)) to.assign(1, '/');
   const bool is_right = is_equal_in_constant_time(form_field(form, "token"), rules.token);
   exchange->respond(is_right ? keep_token_in_cookie(rules, to) : ask_for_token(to, /*is_wrong=*/true));
 }
@@ -65,7 +65,10 @@ HttpResponse ask_for_token(const std::string& to, bool is_wrong) {
   HttpResponse page = send_file(token_files().front());
   page.status = 401;
   std::string shown;  // in HTML; there is no other character that means something there
-  for (const char c : to.size() > kMaxLocationBytes ? "/" : to) shown += c == '&' ? "&amp;" : std::string(1, c);
+  for (const char c : to.size() > kMaxLocationBytes ? "/" : to) {
+    shown += c;
+    if (c == '&') shown.append("amp;");
+  }
   fill_in(&page.body, "{to}", shown);
   fill_in(&page.body, "{why}",
           is_wrong ? "This token is wrong." : "A token is needed: that with which the program was started.");

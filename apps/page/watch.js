@@ -107,7 +107,7 @@ function make(tag, name, ...children) {
 // [number, unit], three digits or so.
 function split_ms(ms) {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return ['\u2013', ''];
-  if (ms >= 9999.5) return [(ms / 1000).toFixed(1), 's'];
+  if (ms >= 999.5) return [(ms / 1000).toFixed(ms < 9995 ? 2 : 1), 's'];
   return [ms < 99.95 ? ms.toFixed(1) : ms.toFixed(0), 'ms'];
 }
 const format_ms = ms => split_ms(ms).join('\u00a0').trim();
@@ -586,6 +586,8 @@ function make_places() {
 function find_waiting() {
   if (!state) return 'Connecting';
   if (state.settings.paused) return 'Paused: captions come when it goes on.';
+  if (state.frames.answered) return 'Captions are being fetched.';
+  if (state.source.state === 'ended') return 'The source ended before its first caption.';
   if (!state.frames.captured) return 'Captions come with the first frames.';
   return 'The first caption is on its way.';
 }

@@ -293,6 +293,7 @@ class Entries(LibraryTest):
         done = run(*search, "--text", "zebra")
         self.assertEqual((done.stdout, done.stderr), ("", "ocellus: ann sees no entries here that fit.\n"))
         self.assertEqual(self.objects("library", "search", self.path, "--owner", "bob", "--text", "fox"), [])
+        self.assertEqual(self.objects(*search, "fox"), self.objects(*search, "--text", "fox"))
         hits = self.objects(*search, "--image", board("004"))
         self.assertEqual([hit["key"] for hit in hits], [blue["key"], red["key"]])
         self.assertGreater(hits[0]["score"], 0.99999)
