@@ -38,6 +38,7 @@ const Endpoint kEndpoints[] = {
     {"POST", "/v1/embeddings", read_embeddings, true},
     {"POST", "/tokenize", read_tokenize, false},
     {"POST", "/detokenize", read_detokenize, false},
+    {"GET", "/tokenizer_info", read_tokenizer_info, false},
     {"POST", kFilesPath, read_file_upload, false},
     {"GET", kFilesPath, read_file_question, false},
     {"GET", "/v1/files/*", read_file_question, false},

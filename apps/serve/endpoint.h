@@ -38,6 +38,7 @@ void read_completion(const ServeContext& context, const HttpRequest& head, ChatJ
 void read_embeddings(const ServeContext& context, const HttpRequest& head, ChatJob* job);
 void read_tokenize(const ServeContext& context, const HttpRequest& head, ChatJob* job);
 void read_detokenize(const ServeContext& context, const HttpRequest& head, ChatJob* job);
+void read_tokenizer_info(const ServeContext& context, const HttpRequest& head, ChatJob* job);
 void read_file_upload(const ServeContext& context, const HttpRequest& head, ChatJob* job);
 void read_file_question(const ServeContext& context, const HttpRequest& head, ChatJob* job);
 

@@ -1,4 +1,5 @@
-// POST /tokenize and /detokenize, with the fields of llama.cpp's server.
+// POST /tokenize and /detokenize, with the fields of llama.cpp's server or of vLLM's, and GET /tokenizer_info, as
+// evaluations without a tokenizer of their own ask for them.
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -14,8 +15,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kTokenize[] = {"content", "add_special", "parse_special", "with_pieces", "model", "user"};
+constexpr std::string_view kTokenizePrompt[] = {"prompt", "add_special_tokens", "parse_special", "with_pieces", "model",
+                                                "user"};  // as in vLLM
 constexpr std::string_view kDetokenize[] = {"tokens", "model", "user"};
 constexpr RefusedField kUnservedTokens[] = {{"prompt", "content"},
+                                            {"content", "prompt"},
+                                            {"add_special", "add_special_tokens"},
                                             {"input", "content"},
                                             {"text", "content"},
                                             {"messages", "content"},
@@ -31,18 +36,17 @@ struct TokenList {
   const ocellus_model* model;
   bool with_pieces;
   std::vector<int32_t> tokens;
-  HttpBody counted;  // as what the tokens take
+  std::string end = {};  // follows the tokens
+  HttpBody counted;      // as what the tokens take
   size_t next = 0;
   bool is_begun = false, is_ended = false;
 };
 
-RequestJson read_body(const ServeContext& context, const ChatJob& job, std::span<const std::string_view> known) {
-  RequestJson body = parse_request_json(job.body.bytes);
+void check_body(const ServeContext& context, const RequestJson& body, std::span<const std::string_view> known) {
   FieldNames unknown;
   check_fields(body, "", {.known = known, .refused = kUnservedTokens}, &unknown);
   if (const RequestJson* model = find_field(body, "model")) check_model(context, expect_string(*model, "model"));
   context.unknown.take(unknown);
-  return body;
 }
 
 // JSON of a text or, where it is no UTF-8, as that of half a character, of the list of its bytes.
@@ -70,37 +74,52 @@ std::string write_tokens(TokenList* list) {
     }
   }
   list->is_ended = list->next == list->tokens.size();
-  return list->is_ended ? text + "]}\n" : text;
+  return list->is_ended ? text + "]" + list->end + "}\n" : text;
 }
 
 }  // namespace
 
 void read_tokenize(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
-  RequestJson body = read_body(context, *job, kTokenize);
-  const RequestJson* content = find_field(body, "content");
+  RequestJson body = parse_request_json(job->body.bytes);
+  const bool is_prompt = find_field(body, "prompt") != nullptr;
+  const std::string field = is_prompt ? "prompt" : "content";
+  check_body(context, body, is_prompt ? std::span<const std::string_view>(kTokenizePrompt) : kTokenize);
+  const RequestJson* content = find_field(body, field);
   if (content == nullptr) throw RequestError(400, "content is missing.", "content");
-  std::string text = expect_string(*content, "content");
+  std::string text = expect_string(*content, field);
   const bool parses_special = find_field(body, "parse_special") == nullptr || bool_field(body, "parse_special");
-  const uint32_t flags =
-      (parses_special ? OCELLUS_TEXT_PARSE_SPECIAL : 0) | (bool_field(body, "add_special") ? OCELLUS_TEXT_START : 0);
+  const std::string add_special = is_prompt ? "add_special_tokens" : "add_special";
+  const bool starts = find_field(body, add_special) == nullptr ? is_prompt : bool_field(body, add_special);
+  const uint32_t flags = (parses_special ? OCELLUS_TEXT_PARSE_SPECIAL : 0) | (starts ? OCELLUS_TEXT_START : 0);
   const bool with_pieces = bool_field(body, "with_pieces");
   body = {};
   job->body.bytes = {};
   const auto list = std::make_shared<TokenList>(TokenList{.model = context.model,
                                                           .with_pieces = with_pieces,
-                                                          .tokens = tokenize(context.model, text, flags, "content"),
+                                                          .tokens = tokenize(context.model, text, flags, field),
                                                           .counted = std::move(job->body)});
+  if (is_prompt) {
+    list->end = ",\"count\":" + std::to_string(list->tokens.size()) +
+                ",\"max_model_len\":" + std::to_string(context.options.text_tokens);
+  }
   if (!list->counted.recount(token_bytes(list->tokens))) throw overloaded_error();
   job->answer = ReadyAnswer([list] { return write_tokens(list.get()); });
 }
 
 void read_detokenize(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
-  const RequestJson body = read_body(context, *job, kDetokenize);
+  const RequestJson body = parse_request_json(job->body.bytes);
+  check_body(context, body, kDetokenize);
   const RequestJson* tokens = find_field(body, "tokens");
   if (tokens == nullptr) throw RequestError(400, "tokens is missing.", "tokens");
   std::string text;
   for (const int32_t token : expect_tokens(context.model, *tokens, "tokens")) text += token_text(context.model, token);
-  job->answer = ReadyAnswer(Json{{"content", text}});
+  job->answer = ReadyAnswer(Json{{"content", text}, {"prompt", text}});
+}
+
+void read_tokenizer_info(const ServeContext& context, const HttpRequest& /*head*/, ChatJob* job) {
+  const std::vector<int32_t> start = tokenize(context.model, "", OCELLUS_TEXT_START, "");
+  const Json bos = start.empty() ? Json() : Json(token_text(context.model, start.front()));
+  job->answer = ReadyAnswer(Json{{"bos_token", bos}, {"eos_token", nullptr}});  // answers end by themselves
 }
 
 }  // namespace ocellus::app

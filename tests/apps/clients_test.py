@@ -1,24 +1,29 @@
 """Clients from PyPI against `ocellus serve` on this machine, with the bundled model: openai's own, LiteLLM, LangChain's
-ChatOpenAI and instructor. They take a minute to install, so this runs when it is asked for: as a program, which makes a
+ChatOpenAI, instructor and lm-eval. They take minutes to install, so this runs when it is asked for: as a program, which makes a
 virtual environment below the build folder. Where PyPI cannot be reached it is skipped, with exit code 77."""
 
 import importlib.util
+import json
+import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from program import GREEN_STAR, HAS_HTTP, board, needs_http
+from program import GREEN_STAR, HAS_HTTP, board, needs_http, run
 from server import Server, caption_of, image_part, user
 from virtual_environment import go_on_with
 
-PACKAGES = ["openai", "litellm", "langchain_openai", "instructor"]
+PACKAGES = ["openai", "litellm", "langchain_openai", "instructor", "lm_eval"]
 HAS_CLIENTS = all(importlib.util.find_spec(package) for package in PACKAGES)
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 # Nothing but the server is asked for anything.
-os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LANGCHAIN_TRACING_V2="false", LANGSMITH_TRACING="false")
+os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", LANGCHAIN_TRACING_V2="false", LANGSMITH_TRACING="false",
+                  HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
 
 
 @unittest.skipUnless(HAS_CLIENTS, "the clients are not installed: run this file as a program")
@@ -233,6 +238,77 @@ class Instructor(ClientsTest):
         answer = client.chat.completions.create(model="ocellus", response_model=None, messages=caption_of("113"),
                                                 temperature=0)
         self.assertEqual(answer.choices[0].message.content, GREEN_STAR)
+
+
+class LmEval(ClientsTest):
+    """EleutherAI's harness with tasks of our own, by log-likelihood and by what is written. It has no tokenizer: it asks the
+    server for tokens, as it finds that it may."""
+    questions = [("A large green star at the", [" top left", " zebra crossing"], 0), ("Two small red", [" xylophone", " circles"], 1),
+                 ("A sign reading 165 at the bottom", [" right", " quantum"], 0)]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        os.environ["HF_HOME"] = str(cls.folder / "cache")  # read when its packages are loaded, here first
+        rows = [{"question": question, "choices": choices, "label": label} for question, choices, label in cls.questions]
+        data = cls.folder / "questions.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        common = {"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(data)}}, "test_split": "test",
+                  "doc_to_text": "{{question}}"}
+        said = {"output_type": "generate_until", "doc_to_target": "{{choices[label]}}", "metric_list": [{"metric": "exact_match"}],
+                "generation_kwargs": {"until": [" and", ","], "max_gen_toks": 12}}
+        chosen = {"output_type": "multiple_choice", "doc_to_choice": "choices", "doc_to_target": "label", "target_delimiter": "",
+                  "metric_list": [{"metric": "acc"}]}
+        rolling = {"output_type": "loglikelihood_rolling", "doc_to_text": "", "doc_to_target": "{{question}}",
+                   "metric_list": [{"metric": "word_perplexity"}]}
+        for name, task in [("said", said), ("chosen", chosen), ("rolling", rolling)]:
+            (cls.folder / f"{name}.yaml").write_text(json.dumps({**common, "task": name, **task}))
+
+    def evaluate(self, *tasks, **fields):
+        """The results of the tasks, and for each what it got for every question."""
+        import lm_eval
+        from lm_eval.tasks import TaskManager
+        found = lm_eval.simple_evaluate(
+            model="local-completions", tasks=list(tasks), bootstrap_iters=0, log_samples=True,
+            task_manager=TaskManager(include_path=str(self.folder), include_defaults=False),
+            model_args={"model": "ocellus", "base_url": self.base_url + "/completions", "auth_token": "secret",
+                        "header": {"Authorization": "Bearer secret"}, "max_retries": 1, **fields})
+        return found["results"], {task: [one["filtered_resps"] for one in found["samples"][task]] for task in tasks}
+
+    def test_choices_and_answers_are_the_same_one_by_one_at_once_and_in_batches(self):
+        results, first = self.evaluate("chosen", "said")
+        self.assertEqual(results["chosen"]["acc,none"], 1)
+        self.assertTrue(all(text for (text,) in first["said"]))
+        for fields in [{}, {"num_concurrent": 4}, {"batch_size": 4}, {"batch_size": 2, "num_concurrent": 2}, {"tokenized_requests": False}]:
+            with self.subTest(fields=fields):
+                _, again = self.evaluate("chosen", "said", **fields)
+                self.assertEqual(again["said"], first["said"])
+                for one, other in zip(sum(again["chosen"], []), sum(first["chosen"], [])):
+                    self.assertAlmostEqual(one[0], other[0], delta=0.05)  # other steps round otherwise
+                    self.assertEqual(one[1], other[1])
+
+    def test_what_is_chosen_is_as_probable_as_the_program_says(self):
+        _, found = self.evaluate("chosen")
+        path = self.folder / "text.txt"
+        for (question, choices, label), scored in zip(self.questions, found["chosen"]):
+            with self.subTest(question=question):
+                path.write_text(question + choices[label])
+                beginning, length = len(self.tokens(question)), len(self.tokens(question + choices[label]))
+                done = run("perplexity", path, "--tokens", length, "--window", length, "--context", beginning)
+                perplexity = float(re.search(r"^perplexity +(\S+)$", done.stdout, re.MULTILINE)[1])
+                self.assertAlmostEqual(scored[label][0], -math.log(perplexity) * (length - beginning), delta=0.05)
+
+    def tokens(self, text):
+        _, _, answer = self.server.request("POST", "/tokenize", json.dumps({"content": text}), {"Authorization": "Bearer secret"})
+        return json.loads(answer)["tokens"]
+
+    def test_whole_texts_have_a_perplexity_after_a_token_that_is_given(self):
+        (start,) = self.tokens("<|im_start|>")
+        results, _ = self.evaluate("rolling", custom_prefix_token_id=start)
+        self.assertGreater(results["rolling"]["word_perplexity,none"], 1)
 
 
 def main():

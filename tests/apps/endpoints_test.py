@@ -1,4 +1,4 @@
-"""The endpoints of `ocellus serve` beside chat: completions, embeddings and tokens; several answers to one request; and
+"""The endpoints of `ocellus serve` beside chat: completions and embeddings (tokens: tokens_test.py); several answers to one request; and
 what sessions keep of the prompts that they have read."""
 
 import base64
@@ -290,31 +290,6 @@ class Responses(EndpointTest):
         for fields in [{"store": True}, {"store": False}, {"truncation": "disabled"}, {"reasoning": {"effort": "none", "summary": "auto"}},
                        {"include": ["reasoning.encrypted_content"]}, {"parallel_tool_calls": False}, {"service_tier": "auto"}]:
             self.assertEqual(self.respond("x", max_output_tokens=1, **fields)["object"], "response")
-
-
-class Tokens(EndpointTest):
-    def test_texts_become_tokens_and_tokens_become_texts(self):
-        for text in ["", BEGINNING, "Grüße, 世界! 🐙", "<|im_start|>user\n", "a\0b"]:
-            with self.subTest(text=text):
-                tokens = self.send("/tokenize", {"content": text})["tokens"]
-                self.assertEqual(self.send("/detokenize", {"tokens": tokens}), {"content": text})
-        with_pieces = self.send("/tokenize", {"content": "A star é", "with_pieces": True})["tokens"]
-        bytes_of = [piece if isinstance(piece, list) else list(piece.encode()) for piece in
-                    [one["piece"] for one in with_pieces]]
-        self.assertEqual(bytes(sum(bytes_of, [])).decode(), "A star é")
-        self.assertIn([195], [one["piece"] for one in with_pieces])
-        special = "<|im_start|>"
-        self.assertEqual(len(self.send("/tokenize", {"content": special})["tokens"]), 1)
-        self.assertGreater(len(self.send("/tokenize", {"content": special, "parse_special": False})["tokens"]), 1)
-
-    def test_what_is_no_text_and_no_token_is_refused(self):
-        for path, body, param in [("/tokenize", {}, "content"), ("/tokenize", {"content": 5}, "content"),
-                                  ("/tokenize", {"content": "x", "with_pieces": 1}, "with_pieces"),
-                                  ("/detokenize", {}, "tokens"), ("/detokenize", {"tokens": "x"}, "tokens"),
-                                  ("/detokenize", {"tokens": [-1]}, "tokens"), ("/detokenize", {"tokens": [10**7]}, "tokens"),
-                                  ("/detokenize", {"tokens": [None]}, "tokens")]:
-            with self.subTest(path=path, body=body):
-                self.assert_refused_field(path, body, param)
 
 
 class Embeddings(EndpointTest):
