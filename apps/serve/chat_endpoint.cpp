@@ -9,6 +9,18 @@
 namespace ocellus::app {
 namespace {
 
+// Tools that a model may call or not, and whose template has none, are never called. Open WebUI sends some with every
+// message.
+void leave_out_tools(const ServeContext& context, ChatRequest* request) {
+  if (context.options.strict) {
+    throw RequestError(400, "This model's chat template has no tools: set tool_choice to required, a function or none.",
+                       "tools", "unsupported_parameter");
+  }
+  context.unknown.note_once(
+      "requests have tools, which this model's chat template has not: without tool_choice they are never called");
+  request->tools.choice = ToolChoice::kNone;
+}
+
 // Checks limits that no single field shows.
 void check_request(const ServeContext& context, ChatRequest* given) {
   const ChatRequest& request = *given;
@@ -18,10 +30,7 @@ void check_request(const ServeContext& context, ChatRequest* given) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
   }
-  if (request.tools.choice == ToolChoice::kAuto && context.options.calls_tools == OCELLUS_TOOLS_NONE) {
-    throw RequestError(400, "This model's chat template has no tools: set tool_choice to required, a function or none.",
-                       "tools", "unsupported_parameter");
-  }
+  if (request.leaves_out_tools) leave_out_tools(context, given);
   check_choices(context, request);
   check_biases(context, request);
   check_logprobs(request);
@@ -121,6 +130,7 @@ PromptForm prompt_form(const ServeOptions& options) {
   PromptForm form(tool_syntax(options.calls_tools));
   form.is_plain = options.image_numbers == OCELLUS_NUMBERS_PLAIN;
   form.cuts_thoughts = options.thinking != OCELLUS_THINKS_NEVER || options.calls_tools == OCELLUS_TOOLS_GEMMA4;
+  form.has_tools = options.calls_tools != OCELLUS_TOOLS_NONE;
   form.default_system = options.default_system;
   return form;
 }

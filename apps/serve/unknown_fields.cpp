@@ -74,14 +74,18 @@ void UnknownFields::take(const FieldNames& places) {
 
 // Notes each field once, whichever message has it, up to a limit, so that no client can fill the log.
 void UnknownFields::note(const std::string& place) {
-  if (!options_.note || noted_.size() >= kMaxNotedFields) return;
   std::string shown;
   for (const char c : place) {
     const bool is_index = c >= '0' && c <= '9' && shown.ends_with('[');
     if (!is_index) shown += c;
   }
   shown = shorten(shown, kMaxNotedBytes);
-  if (noted_.insert(shown).second) options_.note("requests have the unknown field " + shown + ": it is ignored");
+  note_once("requests have the unknown field " + shown + ": it is ignored");
+}
+
+void UnknownFields::note_once(const std::string& words) {
+  if (!options_.note || noted_.size() >= kMaxNotedFields) return;
+  if (noted_.insert(words).second) options_.note(words);
 }
 
 }  // namespace ocellus::app

@@ -50,6 +50,8 @@ class UnknownFields {
   explicit UnknownFields(const ServeOptions& options) : options_(options) {}
   // With --strict throws a RequestError.
   void take(const FieldNames& places);
+  // Notes the words, the first time.
+  void note_once(const std::string& words);
 
  private:
   void note(const std::string& place);

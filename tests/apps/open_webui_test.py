@@ -1,9 +1,7 @@
 """The requests with which Open WebUI asks `ocellus serve`, as version 0.12.4 of November 2026 sent them to it, its own page's
-among them; sent here without it, as its packages take gigabytes.
+among them; sent here without it, as its packages take gigabytes. Fields that its settings add are from its sources.
 
-A chat that is kept has about thirty tools of its own with every message, unless a model's parameter function_calling is
-"legacy" (for all models: DEFAULT_MODEL_PARAMS='{"function_calling": "legacy"}' when it is started). The bundled model's
-chat template has no tools, so that this parameter is needed."""
+A chat that is kept has about thirty tools of its own with every message, without tool_choice."""
 
 import json
 import unittest
@@ -78,7 +76,7 @@ class OpenWebUi(ServerTest):
                 self.assert_answered(messages=[{"role": "user", "content": "Hello."}], max_tokens=3, stream=False, **fields)
 
     def test_what_is_refused_is_told_in_a_sentence_which_it_shows(self):
-        for fields in [{"repeat_penalty": 1.1}, {"mirostat": 1}, {"format": "json"}, {"reasoning_effort": "low"}, {"tools": [TOOL]}]:
+        for fields in [{"repeat_penalty": 1.1}, {"mirostat": 1}, {"format": "json"}, {"reasoning_effort": "low"}]:
             for stream in [False, True]:
                 with self.subTest(fields=fields, stream=stream):
                     status, answer = self.send(messages=[{"role": "user", "content": "Hello."}], stream=stream, **fields)
@@ -86,8 +84,12 @@ class OpenWebUi(ServerTest):
                     self.assertRegex(answer["error"]["message"], r"\A.+\.\Z")
 
     def test_its_tools_are_left_alone_or_called_where_that_is_said(self):
-        said = {"messages": [{"role": "user", "content": "Hello."}], "stream": False, "tools": [TOOL]}
-        self.assertTrue(self.assert_answered(**said, tool_choice="none")["choices"][0]["message"]["content"])
+        said = {"messages": [{"role": "user", "content": "Hello."}], "stream": False, "temperature": 0, "tools": [TOOL]}
+        without = self.assert_answered(**said, tool_choice="none")["choices"][0]["message"]["content"]
+        self.assertTrue(without)
+        for more in [{}, {"tool_choice": "auto"}]:
+            choice = self.assert_answered(**said, **more)["choices"][0]
+            self.assertEqual((choice["message"]["content"], choice["finish_reason"]), (without, "stop"))
         (call,) = self.assert_answered(**said, tool_choice="required")["choices"][0]["message"]["tool_calls"]
         self.assertEqual(call["function"]["name"], "get_current_timestamp")
 

@@ -338,7 +338,10 @@ class Notes(FieldTest):
         told = Server(quiet=False)
         self.addCleanup(told.process.kill)
         self.assertEqual(self.send(CHAT, body, told)[0], 200)
+        free = {"messages": HELLO, "tools": [TOOL]}
+        self.assertEqual([self.send(CHAT, free, told)[0] for _ in range(2)], [200, 200])
         _, _, errors = told.stop()
+        self.assertEqual(errors.count("chat template has not"), 1, errors)
         for field in ["messages[].mood", "messages[].content[].color", "tools[].function.owner"]:
             self.assertEqual(errors.count(f"unknown field {field}:"), 1, errors)
         strict = Server("--strict")
@@ -349,6 +352,8 @@ class Notes(FieldTest):
                                   (CHAT, {"messages": HELLO, "response_format": {"type": "text", "b": 1}}, "response_format.b")]:
             status, answer = self.send(path, body, strict)
             self.assertEqual((status, answer["error"]["param"], answer["error"]["code"]), (400, param, "unknown_parameter"))
+        status, answer = self.send(CHAT, free, strict)
+        self.assertEqual((status, answer["error"]["param"], answer["error"]["code"]), (400, "tools", "unsupported_parameter"))
         strict.stop()
 
 

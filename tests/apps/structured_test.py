@@ -304,7 +304,7 @@ class DemandedCalls(StructuredTest):
 
     def test_bad_tools_are_refused_by_their_field(self):
         for fields, param in [
-                ({"tools": [tool()]}, "tools"), ({"tools": 5}, "tools"), ({"tools": [tool()] * 129}, "tools"), ({"tools": [5]}, "tools[0]"),
+                ({"tools": 5}, "tools"), ({"tools": [tool()] * 129}, "tools"), ({"tools": [5]}, "tools[0]"),
                 ({"tools": [{"type": "web"}]}, "tools[0].type"), ({"tools": [{"type": "function"}]}, "tools[0].function"),
                 ({"tools": [{"function": {}}]}, "tools[0].function.name"), ({"tools": [tool("a b")]}, "tools[0].function.name"),
                 ({"tools": [tool(parameters=[1])]}, "tools[0].function.parameters"), ({"tool_choice": "required"}, "tool_choice"),
