@@ -152,7 +152,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(caught.exception.code, "model_not_found")
         with self.assertRaises(openai.NotFoundError):
             client.models.retrieve("gpt-4o")
-        for fields, param in [({"n": 100}, "n"), ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        for fields, param in [({"n": 100}, "n"), ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
                               ({"top_logprobs": 2}, "top_logprobs"), ({"temperature": 9}, "temperature"),
                               ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}},
                                "response_format.json_schema.schema")]:
