@@ -585,8 +585,8 @@ function make_places() {
 // Returns why there is no caption yet.
 function find_waiting() {
   if (!state) return 'Connecting';
+  if (!history_known && (state.frames.answered || state.frames.failed)) return 'Captions are being fetched.';
   if (state.settings.paused) return 'Paused: captions come when it goes on.';
-  if (state.frames.answered) return 'Captions are being fetched.';
   if (state.source.state === 'ended') return 'The source ended before its first caption.';
   if (!state.frames.captured) return 'Captions come with the first frames.';
   return 'The first caption is on its way.';
@@ -777,9 +777,7 @@ function draw_history() {
   const all = captions ? format_count(captions) : '';
   set_text(get('history-count'), words.length ? `${format_count(found)} of ${all}` : all);
   get('history-empty').hidden = found > 0;
-  const fetching = !history_known && (state?.frames.answered || state?.frames.failed);
-  const empty = fetching ? 'Captions are being fetched.' : find_waiting();
-  set_text(get('history-empty'), captions ? 'No caption here has all of these words.' : empty);
+  set_text(get('history-empty'), captions ? 'No caption here has all of these words.' : find_waiting());
 }
 
 function make_row(group) {

@@ -17,7 +17,8 @@ void leave_out_tools(const ServeContext& context, ChatRequest* request) {
                        "tools", "unsupported_parameter");
   }
   context.unknown.note_once(
-      "requests have tools, which this model's chat template has not: without tool_choice they are never called");
+      "requests have tools, which this model's chat template has not: they are called only where tool_choice demands "
+      "it");
   request->tools.choice = ToolChoice::kNone;
 }
 
@@ -30,7 +31,8 @@ void check_request(const ServeContext& context, ChatRequest* given) {
     throw RequestError(400, "This model does not think: leave out thinking_token_budget.", "thinking_token_budget",
                        "unsupported_parameter");
   }
-  if (request.leaves_out_tools) leave_out_tools(context, given);
+  if (request.tools.choice == ToolChoice::kAuto && context.options.calls_tools == OCELLUS_TOOLS_NONE)
+    leave_out_tools(context, given);
   check_choices(context, request);
   check_biases(context, request);
   check_logprobs(request);

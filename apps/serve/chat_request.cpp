@@ -392,8 +392,7 @@ ChatPart& system_text(const PromptForm& form, ChatRequest* request) {
 
 void parse_called_tools(const RequestJson& body, const PromptForm& form, bool is_flat, ChatRequest* request) {
   request->tools = parse_tools(body, form.syntax, &request->unknown_fields, is_flat);
-  request->leaves_out_tools = request->tools.choice == ToolChoice::kAuto && !form.has_tools;
-  if (request->tools.choice == ToolChoice::kNone || request->leaves_out_tools) return;
+  if (form.leaves_out(request->tools)) return;
   std::string& system = system_text(form, request).text;
   if (!system.empty()) system += form.syntax.system_gap;
   system += form.syntax.describe(request->tools.tools);
@@ -488,8 +487,9 @@ void arrange_turns(ChatRequest* request) {
   int64_t images = 0;
   for (ChatTurn& turn : request->turns) {
     if (turn.role != OCELLUS_ROLE_USER) continue;
-    const int64_t earlier = std::exchange(images, images + count_images(turn.parts));
-    turn.parts = arrange_parts(std::move(turn.parts), earlier);
+    const int64_t own = count_images(turn.parts);
+    turn.parts = arrange_parts(std::move(turn.parts), images);
+    images += own;
   }
 }
 

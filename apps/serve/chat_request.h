@@ -62,7 +62,6 @@ struct ChatRequest {
   bool numbers_several = false;    // pictures have numbers in a turn with several
   bool numbers_images = false;     // the pictures have numbers, see OCELLUS_IMAGE_NUMBERED
   bool is_told_to_think = false;   // in words, see bound_answer
-  bool leaves_out_tools = false;   // some were given, which need not be called
   std::vector<RawPrompt> prompts;  // in place of the turns
   bool echo = false;               // only with prompts
   int32_t choices = 1;             // answers to each prompt
@@ -101,8 +100,13 @@ inline constexpr int64_t kMaxWritingBytes = int64_t{48} << 20;
 struct PromptForm {
   PromptForm(const ToolSyntax& tools) : syntax(tools) {}  // NOLINT: tests have tools only
 
+  // True where no tool is shown and none is called.
+  bool leaves_out(const Tools& tools) const {
+    return tools.choice == ToolChoice::kNone || (tools.choice == ToolChoice::kAuto && !has_tools);
+  }
+
   const ToolSyntax& syntax;
-  bool has_tools = true;       // false: those that need not be called are left out
+  bool has_tools = true;       // the model's chat template has them
   bool is_plain = false;       // OCELLUS_NUMBERS_PLAIN
   bool cuts_thoughts = false;  // earlier answers lose what is between <think> and </think>
   std::string default_system;  // before tools where a conversation has no system message
