@@ -614,7 +614,8 @@ typedef enum ocellus_draft {
 
 /* What an answer may be: only tokens are sampled with which it can still become that, and it ends where nothing may
  * follow. Thoughts are free; the answer begins after them. An answer that is cut (max_tokens, a full session) is the
- * beginning of what is allowed. */
+ * beginning of what is allowed. Models whose answers begin with a space (SmolVLM, LLaVA) may begin with one here, too,
+ * after a question and unless what is allowed may itself; it is among the answer's tokens, but not in its text. */
 typedef struct ocellus_constraint ocellus_constraint;
 
 typedef enum ocellus_constraint_kind {

@@ -33,6 +33,10 @@ std::string list_names() {
   return names + ")";
 }
 
+bool is_inline(const std::string& text, int32_t kind) {
+  return kind == OCELLUS_CONSTRAINT_SCHEMA && text.starts_with('{');
+}
+
 // Reads a file, else a ready schema of that name.
 std::string read_text(const std::string& path, int32_t kind) {
   std::error_code ignored;
@@ -93,13 +97,18 @@ void add_constraint_options(CLI::App* command, CommonOptions* options) {
   const auto add_file = [&](const char* flag, int32_t kind, const char* form, const char* meaning) {
     command
         ->add_option_function<std::string>(
-            flag, [options, kind](const std::string& path) { constrain(options, kind, read_text(path, kind), path); },
+            flag,
+            [options, kind, flag](const std::string& given) {
+              const bool is_text = is_inline(given, kind);
+              constrain(options, kind, is_text ? given : read_text(given, kind), is_text ? flag : given);
+            },
             meaning)
         ->option_text(form)
         ->group("Answers");
   };
-  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME",
-           "Answers are JSON that satisfies the JSON schema in a file, or a ready one: count, objects or yes_no");
+  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
+           "Answers are JSON that satisfies a JSON schema: one in a file, a ready one (count, objects or yes_no), or "
+           "the text itself, {...}");
   add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE",
            "Answers follow the GBNF grammar in a file, as llama.cpp reads them");
   command
@@ -150,7 +159,7 @@ Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& optio
   const ocellus_status status = ocellus_constraint_create(engine, &params, &constraint);
   if (status != OCELLUS_OK) {
     const Failure failure = library_failure(status, wanted.place);
-    throw Failure(wanted.kind == OCELLUS_CONSTRAINT_REGEX ? kExitUsage : kExitBadInput, failure.what());
+    throw Failure(wanted.place.starts_with("--") ? kExitUsage : kExitBadInput, failure.what());
   }
   wanted.compiled = constraint;
   return Constraint(constraint);

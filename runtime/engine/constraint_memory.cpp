@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/grammar/gbnf.h"
+#include "runtime/grammar/grammar_facts.h"
 #include "runtime/grammar/regex.h"
 #include "runtime/grammar/schema.h"
 #include "runtime/grammar/text_after.h"
@@ -24,11 +25,22 @@ Status read_constraint(const ocellus_constraint_params& params, const TokenTrie&
                       OCELLUS_CONSTRAINT_SCHEMA, OCELLUS_CONSTRAINT_REGEX, params.kind);
 }
 
+/// Allows a space before what `start` matches, unless that may begin with one itself.
+Status allow_a_space(HostView<std::byte> memory, Grammar* grammar, Expression* start, bool* allowed) {
+  Workspace workspace(memory);
+  GrammarFacts facts;
+  OCELLUS_TRY(facts.find(*grammar, *start, ByteSet().add_range(0, 255), &workspace));
+  *allowed = !facts.of(*start).may_begin_with_space;
+  if (*allowed) *start = grammar->sequence(grammar->optional(grammar->text(" ")), *start);
+  return {};
+}
+
 }  // namespace
 
 Status ConstraintMemory::lay_out(const Tokenizer& tokenizer, const ConstraintShape& shape, int64_t sessions,
-                                 RowSink& sink) {
+                                 RowSink& sink, bool spaced) {
   constexpr Lifetime kLife = Lifetime::kSession;
+  spaced_ = spaced;
   OCELLUS_TRY(slots_.resize(shape.count));
   OCELLUS_TRY(tokens_.build(tokenizer, sink));
   OCELLUS_TRY(matcher_.lay_out(sink));
@@ -40,14 +52,17 @@ Status ConstraintMemory::lay_out(const Tokenizer& tokenizer, const ConstraintSha
 
 /// The grammar lies in the last third of the memory while it is compiled; masks are kept there afterwards.
 Status ConstraintMemory::compile(const ocellus_constraint_params& params, const StopSignal* stop,
-                                 HostView<std::byte> memory, Constraint* out) const {
+                                 HostView<std::byte> memory, ConstraintSlot* out) const {
   StepMeter meter("compiling the constraint", kMostCompileSteps, stop);
   const int64_t first = memory.cols / 3 * 2 / 16 * 16;
   Grammar grammar({memory.data + first, 1, memory.cols - first}, &meter);
   Expression start = kNoExpression;
   OCELLUS_TRY(read_constraint(params, tokens_, {memory.data, 1, first}, &grammar, &start));
   OCELLUS_TRY(grammar.status());
-  return out->compile(grammar, start, tokens_, memory);
+  out->allows_a_space = false;
+  if (spaced_) OCELLUS_TRY(allow_a_space({memory.data, 1, first}, &grammar, &start, &out->allows_a_space));
+  OCELLUS_TRY(grammar.status());
+  return out->constraint.compile(grammar, start, tokens_, memory);
 }
 
 Status ConstraintMemory::open(const ocellus_constraint_params& params, const StopSignal* stop, ConstraintSlot** out) {
@@ -58,7 +73,7 @@ Status ConstraintMemory::open(const ocellus_constraint_params& params, const Sto
                         static_cast<long long>(slots_.size()));
   slot->store_serial(ConstraintSlot::kCompiling);
   slot->owner = this;
-  const Status status = compile(params, stop, {tables_.row(slot - slots_.begin()), 1, tables_.cols}, &slot->constraint);
+  const Status status = compile(params, stop, {tables_.row(slot - slots_.begin()), 1, tables_.cols}, slot);
   slot->store_serial(status.ok() ? ++last_serial_ : 0);
   if (status.ok()) *out = slot;
   return status;

@@ -33,7 +33,8 @@ struct ConstraintSlot {
 
   Constraint constraint;
   ConstraintMemory* owner = nullptr;
-  uint64_t serial = 0;  // 0: not open
+  uint64_t serial = 0;          // 0: not open
+  bool allows_a_space = false;  // before what the constraint describes, see ocellus_constraint
 
   // Another thread may open and close slots.
   uint64_t load_serial() const {
@@ -52,6 +53,7 @@ struct ConstraintState {
   const StopSignal* stop = nullptr;  // the session's
   int64_t mask_steps = 0;            // cost of the newest masks
   uint64_t serial = 0;               // the slot's when the answer began
+  bool is_begun = false;             // a space is text that the constraint describes
   bool is_complete = false;          // nothing may follow the newest token
 };
 
@@ -62,8 +64,9 @@ struct TypeName<ConstraintState> {
 
 class ConstraintMemory {
  public:
-  /// After the tokenizer's tables were laid out.
-  Status lay_out(const Tokenizer& tokenizer, const ConstraintShape& shape, int64_t sessions, RowSink& sink);
+  /// After the tokenizer's tables were laid out. `spaced`: the model's answers begin with a space.
+  Status lay_out(const Tokenizer& tokenizer, const ConstraintShape& shape, int64_t sessions, RowSink& sink,
+                 bool spaced = false);
 
   /// Compiles a constraint; `stop` ends that, null: nothing does. kFull if all are open or the memory of one is too
   /// small, kUnsupported after kMostCompileSteps. May be called by a thread beside the engine's, one at a time.
@@ -89,7 +92,7 @@ class ConstraintMemory {
 
  private:
   Status compile(const ocellus_constraint_params& params, const StopSignal* stop, HostView<std::byte> memory,
-                 Constraint* out) const;
+                 ConstraintSlot* out) const;
 
   TokenTrie tokens_;
   Matcher matcher_;
@@ -100,6 +103,7 @@ class ConstraintMemory {
   Buffer<ConstraintSlot> slots_;
   ForcedTokens forced_;
   uint64_t last_serial_ = 0;
+  bool spaced_ = false;
 };
 
 }  // namespace ocellus

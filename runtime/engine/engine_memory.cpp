@@ -53,7 +53,10 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(take_weights("vision weights", vision, vision.data_bytes(), place, sink, &vision_weights));
   }
   OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
-  if (shape.constraints.planned()) OCELLUS_TRY(constraints.lay_out(tokenizer, shape.constraints, shape.sessions, sink));
+  if (shape.constraints.planned()) {
+    const bool spaced = answers_with_space(model.layout());
+    OCELLUS_TRY(constraints.lay_out(tokenizer, shape.constraints, shape.sessions, sink, spaced));
+  }
   OCELLUS_TRY(pools.lay_out(shape.kv, sink));
   OCELLUS_TRY(caches.resize(shape.sessions));
   for (SessionCache& cache : caches) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/grammar/automaton.h"
+#include "runtime/grammar/token_code.h"
 
 namespace ocellus {
 namespace {
@@ -16,6 +17,8 @@ bool all_of_items(const Grammar& grammar, const Grammar::Node& node, Visit visit
     if (!visit(grammar.cell(c).item)) return false;
   return true;
 }
+
+bool has_leading(const ByteSet& bytes) { return bytes.has(' ') || bytes.has(TokenCode::kMark); }
 
 bool is_list(const Grammar::Node& node) {
   return node.kind == ExpressionKind::kSequence || node.kind == ExpressionKind::kChoice;
@@ -113,46 +116,61 @@ bool GrammarFacts::spells(std::string_view text) const {
 /// Finds what its parts' facts say by now; true if that is more than before.
 bool GrammarFacts::find_once(ExpressionFacts* facts) {
   const Grammar::Node& node = grammar_->node(facts->expression);
-  bool regular = true, nullable = false, productive = false;
+  bool regular = true, nullable = false, productive = false, spaced = false;
   switch (node.kind) {
     case ExpressionKind::kNever: break;
     case ExpressionKind::kText:
       nullable = node.b == 0;
       productive = spells(grammar_->text_of(node));
+      spaced = node.b > 0 && has_leading(ByteSet().add(static_cast<uint8_t>(grammar_->text_of(node)[0])));
       break;
-    case ExpressionKind::kByte: productive = !ByteSet(grammar_->bytes_of(node)).keep(spelled_).empty(); break;
+    case ExpressionKind::kByte:
+      productive = !ByteSet(grammar_->bytes_of(node)).keep(spelled_).empty();
+      spaced = has_leading(grammar_->bytes_of(node));
+      break;
     case ExpressionKind::kSequence:
       regular = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_regular; });
       nullable = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_nullable; });
       productive = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_productive; });
+      all_of_items(*grammar_, node, [&](Expression e) {
+        spaced = spaced || of(e).may_begin_with_space;
+        return of(e).is_nullable;
+      });
       break;
     case ExpressionKind::kChoice:
       regular = all_of_items(*grammar_, node, [&](Expression e) { return of(e).is_regular; });
       nullable = !all_of_items(*grammar_, node, [&](Expression e) { return !of(e).is_nullable; });
       productive = !all_of_items(*grammar_, node, [&](Expression e) { return !of(e).is_productive; });
+      spaced = !all_of_items(*grammar_, node, [&](Expression e) { return !of(e).may_begin_with_space; });
       break;
     case ExpressionKind::kRepeat:
       regular = of(node.a).is_regular;
       nullable = node.b == 0 || of(node.a).is_nullable;
       productive = node.b == 0 || of(node.a).is_productive;
+      spaced = of(node.a).may_begin_with_space;
       break;
     case ExpressionKind::kRule: {
       const ExpressionFacts& body = of(grammar_->body(node.a));
       regular = body.is_regular;
       nullable = body.is_nullable;
       productive = body.is_productive;
+      spaced = body.may_begin_with_space;
       break;
     }
     case ExpressionKind::kAutomaton:
       nullable = grammar_->automaton_of(node).states[0].accepts != 0;
       productive = facts->is_productive || find_leads(node);
+      grammar_->automaton_of(node).visit_edges(0, [&](const AutomatonEdge& edge) {
+        spaced = spaced || has_leading(ByteSet().add_range(edge.first, edge.last));
+      });
       break;
   }
-  const bool changed =
-      regular != facts->is_regular || nullable != facts->is_nullable || productive != facts->is_productive;
+  const bool changed = regular != facts->is_regular || nullable != facts->is_nullable ||
+                       productive != facts->is_productive || spaced != facts->may_begin_with_space;
   facts->is_regular = regular;
   facts->is_nullable = nullable;
   facts->is_productive = productive;
+  facts->may_begin_with_space = spaced;
   return changed;
 }
 

@@ -15,8 +15,9 @@ struct ExpressionFacts {
   bool is_called = false;     // a body that is called, not copied
   bool is_regular = false;    // refers to no recursive rule
   bool is_nullable = false;
-  bool is_productive = false;  // matches some text
-  uint8_t uses = 0;            // places it is copied to if it is not called: 0, 1 or, for more, 2
+  bool is_productive = false;         // matches some text
+  bool may_begin_with_space = false;  // or with a token that is named
+  uint8_t uses = 0;                   // places it is copied to if it is not called: 0, 1 or, for more, 2
 };
 
 class GrammarFacts {

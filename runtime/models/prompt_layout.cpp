@@ -168,9 +168,13 @@ const PromptLayout& find_layout(std::string_view family, ChatTemplate form, std:
   return kRows[0].layout;
 }
 
+bool answers_with_space(const PromptLayout& layout) {
+  const std::string_view before = layout.end_of_question();
+  return !before.empty() && before.back() != '\n' && before.back() != ' ' && before.back() != '>';
+}
+
 bool begins_with_space(const PromptLayout& layout, VocabularyKind kind) {
-  const std::string_view before = layout.opens_answer;
-  return kind == VocabularyKind::kBytePair && !before.empty() && before.back() != '\n' && before.back() != ' ';
+  return kind == VocabularyKind::kBytePair && answers_with_space(layout);
 }
 
 }  // namespace ocellus

@@ -54,6 +54,8 @@ struct PromptLayout {
   bool is_plain = false;              // Ocellus' own form: texts are tokenised apart, see VisionFamily::plain_views
   uint8_t trims = 0;
 
+  /// The text with which an answer is asked for ends like this, too.
+  std::string_view end_of_question() const { return opens_answer[0] != '\0' ? opens_answer : user.after; }
   const char* text_before_answer(bool thinks) const {
     return thinks && opens_thought[0] != '\0' ? opens_thought : opens_answer;
   }
@@ -63,8 +65,10 @@ struct PromptLayout {
 /// template, may be empty.
 const PromptLayout& find_layout(std::string_view family, ChatTemplate form, std::string_view jinja);
 
-/// True if an answer begins with a space, as the text before it ends without white space ("Assistant:"). SentencePiece
-/// vocabularies put it there themselves.
+/// True if an answer begins with a space, as the text before it ends without white space ("Assistant:").
+bool answers_with_space(const PromptLayout& layout);
+/// True if that space is to be written before the text of an answer: SentencePiece vocabularies put it there
+/// themselves.
 bool begins_with_space(const PromptLayout& layout, VocabularyKind kind);
 
 }  // namespace ocellus

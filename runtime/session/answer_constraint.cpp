@@ -2,11 +2,23 @@
 
 #include <algorithm>
 
+#include "runtime/engine/engine.h"
+
 namespace ocellus {
 namespace {
 
 /// Masks of more steps are not made for guesses.
 constexpr int64_t kGuessedMaskSteps = kMostMaskSteps / 16;
+
+/// True if the prompt ends as the text before an answer does ("Assistant:"), not in the middle of an answer.
+bool ends_as_a_question(Conversation& conversation) {
+  const int64_t count = conversation.state().recent_count;
+  if (count == 0) return false;
+  const TokenId newest = conversation.recent_tokens()[(count - 1) % kRecentTokens];
+  const std::string_view text = conversation.engine().tokenizer().piece(newest, true);
+  const std::string_view end = conversation.engine().model().layout().end_of_question();
+  return !text.empty() && (end.ends_with(text) || text.ends_with(end));
+}
 
 }  // namespace
 
@@ -27,12 +39,24 @@ Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constrain
   state_->forced = {};
   state_->slot = slot;
   state_->serial = slot->serial;
+  state_->is_begun = false;
   state_->is_complete = false;
   state_->mask_steps = 0;
   memory->begin_steps(stop);
   memory->matcher().begin(slot->constraint.automaton());
   OCELLUS_TRY(memory->meter().status());
   return memory->matcher().store(&state_->match);
+}
+
+Status AnswerConstraint::follow(Conversation& conversation) {
+  if (!is_on() || !state_->slot->allows_a_space || ends_as_a_question(conversation)) return {};
+  state_->is_begun = true;
+  Matcher& matcher = memory().matcher();
+  memory().begin_steps(state_->stop);
+  matcher.load(state_->slot->constraint.automaton(), state_->match);
+  (void)matcher.advance(static_cast<uint8_t>(' '));
+  OCELLUS_TRY(memory().meter().status());
+  return matcher.store(&state_->match);
 }
 
 /// Finds the tokens that are forced there once for all that the step does at that place.
@@ -129,9 +153,16 @@ void AnswerConstraint::move(TokenId token) {
   if (!forced.any()) forced = {};
 }
 
+std::string_view AnswerConstraint::text_of(TokenId token) const {
+  const std::string_view text = memory().tokens().tokenizer().piece(token, false);
+  const bool is_before = !state_->is_begun && state_->slot->allows_a_space && text.starts_with(' ');
+  return is_before ? text.substr(1) : text;
+}
+
 /// The forced tokens are found as they were when the mask was written.
 Status AnswerConstraint::accept(TokenId token) {
   OCELLUS_TRY(load());
+  state_->is_begun = true;
   move(token);
   OCELLUS_TRY(memory().meter().status());
   state_->forced = memory().forced();

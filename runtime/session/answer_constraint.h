@@ -6,6 +6,7 @@
 
 #include "kernels/sampling/guess_rows.h"
 #include "runtime/engine/constraint_memory.h"
+#include "runtime/session/conversation.h"
 
 namespace ocellus {
 
@@ -16,6 +17,10 @@ class AnswerConstraint {
   /// of another engine, or another one than the answer that goes on has.
   Status begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session, bool goes_on,
                const StopSignal* stop = nullptr);
+
+  /// After the prompt of a new answer was read: no space may come before what the constraint describes unless the
+  /// prompt asks for an answer there, as its layout says.
+  Status follow(Conversation& conversation);
 
   bool is_on() const { return state_ != nullptr; }
   /// Goes to where the answer stands.
@@ -29,6 +34,8 @@ class AnswerConstraint {
                      HostView<uint32_t> masks);
   /// Writes the mask of a token of a thought, which is free but may not end the answer.
   void write_thought_mask(uint32_t* mask, int64_t words) const;
+  /// Returns a sampled token's text without a space before what the constraint describes. Call it before accept().
+  std::string_view text_of(TokenId token) const;
   /// Moves the answer by the token that was sampled.
   Status accept(TokenId token);
   /// True if nothing may follow the newest token.

@@ -82,6 +82,7 @@ Status Generation::read_prompt(int32_t i) {
   OCELLUS_TRY(prompt.read_to_answer());
   if (!conversation(i).state().is_answerable)
     return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
+  OCELLUS_TRY(parts_[i].constraint.follow(conversation(i)));
   conversation(i).begin_draft(static_cast<ocellus_draft>(params_[i].draft));
   return {};
 }
@@ -371,7 +372,9 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
      : part == ThoughtPart::kThought ? stats.thought_tokens
                                      : stats.thought_mark_tokens);
   AnswerConstraint& constraint = parts_[i].constraint;
+  std::string_view piece = engine_.tokenizer().piece(token, false);
   if (part == ThoughtPart::kAnswer && constraint.is_on()) {
+    piece = constraint.text_of(token);
     const Status status = constraint.accept(token);
     if (!status.ok()) return finish(i, stop_for(status), status);
   }
@@ -381,8 +384,7 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
                     scratch_.tops.row(at)[row]))
     finish(i, OCELLUS_STOP_CALLBACK);
   Utf8Stream& characters = own.characters();
-  const std::string_view text =
-      part == ThoughtPart::kMark ? characters.finish() : characters.push(engine_.tokenizer().piece(token, false));
+  const std::string_view text = part == ThoughtPart::kMark ? characters.finish() : characters.push(piece);
   const bool goes_on = deliver(engine_, p, &parts_[i].thought, part != ThoughtPart::kAnswer, text);
   if (parts_[i].active && !goes_on) finish(i, OCELLUS_STOP_CALLBACK);
   const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;

@@ -89,8 +89,9 @@ class AnswerEvents(ConstraintTest):
 
     def test_slow_errands_under_many_events_hold_up_no_answer_and_all_events_are_counted(self):
         """A receiver that answers byte by byte and never ends, and a command that takes longer than the next events."""
-        schema = self.file("any.json", json.dumps({"type": "object", "properties": {"count": {"type": "integer", "minimum": 0, "maximum": 9}},
-                                                   "required": ["count"], "additionalProperties": False}))
+        schema = self.file("any.json", json.dumps({"type": "object", "properties": {"note": {"type": "string", "maxLength": 2},
+                                                                                    "count": {"type": "integer", "minimum": 0, "maximum": 9}},
+                                                   "required": ["note", "count"], "additionalProperties": False}))
         met = threading.Event()
 
         def trickle(listener):
@@ -110,7 +111,7 @@ class AnswerEvents(ConstraintTest):
 
         with socket.create_server(("127.0.0.1", 0)) as listener:
             threading.Thread(target=trickle, args=(listener,), daemon=True).start()
-            flags = ["--on", "count > 3", "--run", "sleep 2; exec yes x | head -c 100000",
+            flags = ["--on", "count > 2", "--run", "sleep 2; exec yes x | head -c 100000",
                      "--post", f"http://127.0.0.1:{listener.getsockname()[1]}/"]
             with Watching("synthetic", "--change", 0, "--json", "--schema", schema, "--temp", 8, *flags, "--frames", 24) as watch:
                 watch.wait_for(lambda: watch.of_kind("caption", id=6))

@@ -4,7 +4,9 @@ import json
 import re
 import unittest
 
-from program import BAD_INPUT, USAGE, FolderTest, run
+from program import BAD_INPUT, SOURCE, USAGE, FolderTest, run
+
+SAMPLES = SOURCE / "apps" / "samples"
 
 ASK = ["ask", "--prompt", "Say something.", "--temp", 1.5]
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer", "minimum": 0, "maximum": 20},
@@ -27,6 +29,16 @@ class Constrained(ConstraintTest):
             self.assertEqual(list(answer), ["count", "kind"])
             self.assertIn(answer["count"], range(21))
             self.assertIn(answer["kind"], ["star", "circle"])
+
+    def test_a_schema_may_be_given_as_it_is(self):
+        self.assertEqual(json.loads(self.answer(*ASK, "--schema", json.dumps(SCHEMA))),
+                         json.loads(self.answer(*ASK, "--schema", self.file("schema.json", json.dumps(SCHEMA)))))
+        self.assert_refused([*ASK, "--schema", '{"items": {"not": {"type": "string"}}}'], USAGE, "--schema: .*#/items/not: ")
+
+    def test_a_space_with_which_the_model_begins_is_not_in_the_way_of_a_form(self):
+        question = ["ask", "--prompt", "How many of these images show a ring?", *(SAMPLES / f"board_0{i}.png" for i in range(1, 5))]
+        self.assertEqual(self.answer(*question, "--regex", r"(Zero|One|Two|Three|Four)\."), self.answer(*question))
+        self.assertEqual(self.answer(*question, "--regex", r" (Zero|One|Two|Three|Four)\."), " " + self.answer(*question))
 
     def test_what_openai_puts_around_a_schema_is_taken_off_with_a_word(self):
         wrapped = {"name": "answer", "strict": True, "schema": SCHEMA}

@@ -59,6 +59,18 @@ TEST_CASE("an answer under a regular expression matches it and ends where nothin
   }
 }
 
+TEST_CASE("a model whose answers begin with a space may begin with one before what a constraint describes") {
+  const auto engine = test::make_engine(constrained_limits(0));
+  Session& session = open_session(*engine);
+  const std::string free = ask(session, params_with(nullptr)).text;
+  REQUIRE(free.starts_with(' '));
+  const std::string rest = free.substr(1);
+  const std::string any = R"([A-Z](.|\n)*)";
+  CHECK(ask(session, params_with(constrain(*engine, OCELLUS_CONSTRAINT_REGEX, any))).text == rest);
+  // A form with a space of its own, which is in the text.
+  CHECK(ask(session, params_with(constrain(*engine, OCELLUS_CONSTRAINT_REGEX, " " + any))).text == free);
+}
+
 TEST_CASE("answers under a schema satisfy it at any temperature, and are the same with drafts and without") {
   const auto plain_engine = test::make_engine(constrained_limits(0)), engine = test::make_engine(constrained_limits(7));
   Session& plain = open_session(*plain_engine);
