@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "apps/serve/answer_fields.h"
 #include "apps/serve/chat_messages.h"
 #include "apps/serve/data_url.h"
 #include "apps/serve/json_fields.h"
@@ -20,126 +21,6 @@ constexpr size_t kMaxStops = 16, kMaxScored = 64;
 constexpr size_t kMaxStopBytes = 256;
 constexpr double kLeastTopP = 1e-6;
 
-// Fields that requests for answers have in common. The last ones change nothing: they identify the user, or concern
-// other servers' handling of the request.
-constexpr std::string_view kAnswerFields[] = {"model",
-                                              "n",
-                                              "stream",
-                                              "stream_options",
-                                              "max_tokens",
-                                              "max_completion_tokens",
-                                              "temperature",
-                                              "top_p",
-                                              "top_k",
-                                              "min_p",
-                                              "seed",
-                                              "stop",
-                                              "repetition_penalty",
-                                              "typical_p",
-                                              "top_n_sigma",
-                                              "frequency_penalty",
-                                              "presence_penalty",
-                                              "dry_multiplier",
-                                              "dry_base",
-                                              "dry_allowed_length",
-                                              "logit_bias",
-                                              "ignore_eos",
-                                              "response_format",
-                                              "structured_outputs",
-                                              "grammar",
-                                              "logprobs",
-                                              "thinking_token_budget",
-                                              "chat_template_kwargs",
-                                              "enable_thinking",
-                                              "thinking",
-                                              "reasoning_effort",
-                                              "include_stop_str_in_output",
-                                              "user",
-                                              "metadata",
-                                              "safety_identifier",
-                                              "prompt_cache_key",
-                                              "prompt_cache_retention",
-                                              "service_tier",
-                                              "priority",
-                                              "store"};
-
-// llama.cpp's own order, in which its clients send it.
-constexpr std::string_view kUsualSamplers =
-    R"([[], "edskypmxt", "dkypmxt", ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc",
-        "temperature"]])";
-// Fields of OpenAI's API, of vLLM, SGLang, Ollama and llama.cpp's server.
-constexpr RefusedField kUnserved[] = {{"messages", "/v1/chat/completions"},
-                                      {"prompt", "/v1/completions"},
-                                      {"input", "messages or prompt"},
-                                      {"system", "a message of the role system"},
-                                      {"instructions", "a message of the role system"},
-                                      {"tools"},
-                                      {"tool_choice"},
-                                      {"functions", "tools"},
-                                      {"function_call", "tool_choice", R"(["none", "auto"])"},
-                                      {"top_logprobs"},
-                                      {"audio"},
-                                      {"modalities", "", R"([["text"], []])"},
-                                      {"prediction"},
-                                      {"reasoning", "thinking_token_budget"},
-                                      {"reasoning_format", "", R"(["auto", "deepseek"])"},
-                                      {"include_reasoning", "", "[true]"},
-                                      {"separate_reasoning", "", "[true]"},
-                                      {"verbosity", "", R"(["medium"])"},
-                                      {"web_search_options", "", "[false]"},
-                                      {"guided_json", "structured_outputs"},
-                                      {"guided_regex", "structured_outputs"},
-                                      {"guided_choice", "structured_outputs"},
-                                      {"guided_grammar", "structured_outputs"},
-                                      {"regex", "structured_outputs"},
-                                      {"ebnf", "grammar"},
-                                      {"json_schema", "response_format"},
-                                      {"response_schema", "response_format"},
-                                      {"format", "response_format"},
-                                      {"options", "the fields themselves"},
-                                      {"n_predict", "max_tokens"},
-                                      {"max_new_tokens", "max_tokens"},
-                                      {"max_output_tokens", "max_tokens"},
-                                      {"stop_sequences", "stop"},
-                                      {"repeat_penalty", "repetition_penalty", "[1]"},
-                                      {"repeat_last_n", "", "[64]"},
-                                      {"dry_penalty_last_n", "", "[-1, 64]"},
-                                      {"dry_sequence_breakers", "", R"([[], ["\n", ":", "\"", "*"]])"},
-                                      {"dynatemp_range"},
-                                      {"mirostat"},
-                                      {"xtc_probability"},
-                                      {"tfs_z", "", "[1]"},
-                                      {"top_a"},
-                                      {"samplers", "", kUsualSamplers},
-                                      {"min_tokens"},
-                                      {"stop_token_ids", "stop"},
-                                      {"no_stop_trim", "include_stop_str_in_output"},
-                                      {"skip_special_tokens", "", "[true]"},
-                                      {"add_special_tokens", "", "[false]"},
-                                      {"return_tokens_as_token_ids"},
-                                      {"return_token_ids"},
-                                      {"logits_processors"},
-                                      {"mm_processor_kwargs"},
-                                      {"lora"},
-                                      {"echo"},
-                                      {"bad_words", "logit_bias"},
-                                      {"allowed_token_ids", "logit_bias"},
-                                      {"length_penalty", "", "[1, 0]"},
-                                      {"use_beam_search"},
-                                      {"prompt_logprobs"},
-                                      {"truncate_prompt_tokens"},
-                                      {"truncation", "", R"(["disabled"])"},
-                                      {"previous_response_id", "input, with the items of earlier turns"},
-                                      {"conversation", "input, with the items of earlier turns"},
-                                      {"background"},
-                                      {"context_management"},
-                                      {"moderation"},
-                                      {"n_probs", "top_logprobs"},
-                                      {"chat_template"},
-                                      {"add_generation_prompt", "", "[true]"},
-                                      {"continue_final_message"},
-                                      {"suffix"}};
-
 constexpr std::string_view kStreamFields[] = {"include_usage", "include_obfuscation"};
 constexpr RefusedField kUnservedStream[] = {{"continuous_usage_stats"}};
 constexpr std::string_view kTemplateFields[] = {"enable_thinking", "thinking", "reasoning_effort", "add_vision_id"};
@@ -150,6 +31,14 @@ constexpr RefusedField kUnservedTemplate[] = {{"thinking_budget", "thinking_toke
                                               {"continue_final_message"},
                                               {"tools", "tools"},
                                               {"documents", "messages"}};
+
+// Returns the name that a field has in the body, of its two; refuses two values.
+const char* choose_name(const RequestJson& body, const char* name, const char* other) {
+  const RequestJson *one = find_field(body, name), *two = find_field(body, other);
+  if (one != nullptr && two != nullptr && *one != *two)
+    throw RequestError(400, std::string(name) + " and " + other + " differ: give one of them.", name);
+  return one != nullptr ? name : other;
+}
 
 void parse_stops(const RequestJson& body, ChatRequest* request) {
   const RequestJson* stop = find_field(body, "stop");
@@ -264,7 +153,7 @@ void parse_sampling(const RequestJson& body, int64_t least_tokens, ocellus_gener
   set("temperature", 0, 2, &params->temperature);
   set("top_p", 0, 1, &params->top_p);
   set("min_p", 0, 1, &params->min_p);
-  set("repetition_penalty", 0.1, 100, &params->repetition_penalty);
+  set(choose_name(body, "repetition_penalty", "repeat_penalty"), 0.1, 100, &params->repetition_penalty);
   set("typical_p", 0, 1, &params->typical_p);
   set("top_n_sigma", -1, 1000, &params->top_n_sigma);
   set("frequency_penalty", -2, 2, &params->frequency_penalty);
@@ -357,9 +246,9 @@ int64_t ChatRequest::text_bytes() const {
 
 void parse_answer_fields(const RequestJson& body, const AnswerFields& fields, ChatRequest* request) {
   check_fields(body, "",
-               {.known = kAnswerFields,
+               {.known = answer_fields(),
                 .also = fields.own,
-                .refused = kUnserved,
+                .refused = unserved_answer_fields(),
                 .media = "parts of the type image_url in messages[].content"},
                &request->unknown_fields);
   if (const RequestJson* model = find_field(body, "model")) request->model = expect_string(*model, "model");

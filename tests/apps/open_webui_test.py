@@ -67,7 +67,7 @@ class OpenWebUi(ServerTest):
 
     def test_parameters_of_its_panel_are_read_or_change_nothing(self):
         for fields in [{"temperature": 0.1, "top_p": 0.9, "top_k": 40, "min_p": 0.01, "seed": 7, "stop": ["zzz"]},
-                       {"frequency_penalty": 0.1, "presence_penalty": 0.1, "logit_bias": {"5": 1}, "repeat_last_n": 64},
+                       {"frequency_penalty": 0.1, "presence_penalty": 0.1, "logit_bias": {"5": 1}, "repeat_last_n": 64, "repeat_penalty": 1.1},
                        {"num_ctx": 4096, "num_keep": 5, "num_batch": 512, "num_thread": 2, "num_gpu": 1, "use_mmap": True,
                         "use_mlock": True, "keep_alive": "5m", "think": False},
                        {"mirostat_eta": 0.1, "mirostat_tau": 5, "tfs_z": 1, "foo": 1},
@@ -76,7 +76,7 @@ class OpenWebUi(ServerTest):
                 self.assert_answered(messages=[{"role": "user", "content": "Hello."}], max_tokens=3, stream=False, **fields)
 
     def test_what_is_refused_is_told_in_a_sentence_which_it_shows(self):
-        for fields in [{"repeat_penalty": 1.1}, {"mirostat": 1}, {"format": "json"}, {"reasoning_effort": "low"}]:
+        for fields in [{"mirostat": 1}, {"format": "json"}, {"reasoning_effort": "low"}]:
             for stream in [False, True]:
                 with self.subTest(fields=fields, stream=stream):
                     status, answer = self.send(messages=[{"role": "user", "content": "Hello."}], stream=stream, **fields)

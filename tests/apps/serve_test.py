@@ -215,6 +215,7 @@ class Answers(ServeTest):
                               (["--temp", 2, "--seed", 7, "--typical-p", 0.3], {"temperature": 2, "seed": 7, "typical_p": 0.3}),
                               (["--temp", 2, "--seed", 8, "--top-n-sigma", 1], {"temperature": 2, "seed": 8, "top_n_sigma": 1}),
                               (["--repeat-penalty", 1.9], {"repetition_penalty": 1.9}),
+                              (["--repeat-penalty", 1.9], {"repeat_penalty": 1.9}),
                               (["--frequency-penalty", 1.5], {"frequency_penalty": 1.5}),
                               (["--presence-penalty", 2], {"presence_penalty": 2}),
                               (["--dry-multiplier", 5, "--dry-base", 2, "--dry-allowed-length", 1],
@@ -344,6 +345,7 @@ class Errors(ServeTest):
                 ({"messages": hello, "min_p": -1}, "min_p"), ({"messages": hello, "ignore_eos": 1}, "ignore_eos"), ({"messages": hello, "top_k": 0.5}, "top_k"),
                 ({"messages": hello, "seed": 1.5}, "seed"), ({"messages": hello, "seed": 2**64}, "seed"),
                 ({"messages": hello, "repetition_penalty": 0}, "repetition_penalty"),
+                ({"messages": hello, "repetition_penalty": 1, "repeat_penalty": 1.1}, "repetition_penalty"),
                 ({"messages": hello, "frequency_penalty": 2.5}, "frequency_penalty"),
                 ({"messages": hello, "presence_penalty": "much"}, "presence_penalty"),
                 ({"messages": hello, "typical_p": 2}, "typical_p"), ({"messages": hello, "dry_base": 0.5}, "dry_base"),
@@ -371,7 +373,7 @@ class Errors(ServeTest):
             with self.subTest(field=field):
                 self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} ")
         for field, value, instead in [("guided_regex", "a", "structured_outputs"), ("json_schema", {"a": 1}, "response_format"),
-                                      ("repeat_penalty", 1.1, "repetition_penalty"), ("reasoning_effort", "low", "thinking_token_budget")]:
+                                      ("n_predict", 5, "max_tokens"), ("reasoning_effort", "low", "thinking_token_budget")]:
             with self.subTest(field=field):
                 self.assert_error({"messages": hello, field: value}, 400, field, f"^{field} is not supported by this server: use {instead}\\.")
         self.server.ask(hello, min_tokens=0, functions=[], length_penalty=1.0)
