@@ -272,14 +272,14 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   const bool on_gpu = options.probes_gpu();
   if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
   const Positions positions = find_positions(model, limits, plan);
-  const SmallRows small_rows = options.all ? SmallRows::kShown : SmallRows::kFolded;
+  const PlanRows rows = options.all ? PlanRows::kAll : PlanRows::kFolded;
   if (options.common.json) {
     nlohmann::ordered_json object = plan_json(model, limits, plan, options, full_bytes, on_gpu ? &gpu : nullptr);
     if (!options.solve.empty()) object["solved"] = solution.found;
     print(json_line(object));
   } else {
     const std::string cache = shown_pictures(limits) > 0 ? "cache of pictures: " + describe_policy(limits) + "\n" : "";
-    print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, small_rows) + "\n" +
+    print(describe_limits(model, limits, plan) + cache + "\n" + plan_table(plan, rows) + "\n" +
           cache_text(model, plan, limits, full_bytes) + picture_text(limits, options.common) +
           verdict_text(model, limits, plan, options) + positions_text(positions, limits) + solution.text +
           (on_gpu ? outside_text(gpu) : "") +

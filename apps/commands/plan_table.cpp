@@ -48,11 +48,11 @@ void add_sum(Table* table, const std::string& name, int64_t bytes) {
   table->add_row({name, "", "", std::to_string(bytes), format_mib(bytes)});
 }
 
-void add_group(Table* table, const Group& group, SmallRows small_rows) {
+void add_group(Table* table, const Group& group, PlanRows rows) {
   add_sum(table, group.name, group.bytes);
   const auto is_small = [](const ocellus_plan_row* row) { return row->bytes < kSmallRowBytes; };
   const int64_t small_count = std::count_if(group.rows.begin(), group.rows.end(), is_small);
-  const bool folds = small_rows == SmallRows::kFolded && small_count > 1;
+  const bool folds = rows == PlanRows::kFolded && small_count > 1;
   int64_t folded_bytes = 0;
   for (const ocellus_plan_row* row : group.rows) {
     if (folds && is_small(row)) {
@@ -67,11 +67,15 @@ void add_group(Table* table, const Group& group, SmallRows small_rows) {
 
 }  // namespace
 
-std::string plan_table(const ocellus_plan& plan, SmallRows small_rows) {
+std::string plan_table(const ocellus_plan& plan, PlanRows rows) {
   Table table("lllrr");
-  table.add_row({"buffer", "dtype", "shape", "bytes", "MiB"});
-  table.add_rule();
-  for (const Group& group : group_rows(plan)) add_group(&table, group, small_rows);
+  if (rows == PlanRows::kSums) {
+    table.add_row({"the plan", "", "", "bytes", "MiB"});
+  } else {
+    table.add_row({"buffer", "dtype", "shape", "bytes", "MiB"});
+    table.add_rule();
+    for (const Group& group : group_rows(plan)) add_group(&table, group, rows);
+  }
   table.add_rule();
   add_sum(&table, "weights", plan.weights_bytes);
   add_sum(&table, "session", plan.session_bytes);

@@ -7,10 +7,10 @@
 
 namespace ocellus::app {
 
-// Small buffers: one line per lifetime and phase, or a line each. Sums include them either way.
-enum class SmallRows { kFolded, kShown };
+// Which lines are shown: sums alone; small buffers in one line per lifetime and phase; all of them. Sums are the same.
+enum class PlanRows { kSums, kFolded, kAll };
 
 // Formats the buffers by lifetime and phase, each with its sum; then the total that is allocated.
-std::string plan_table(const ocellus_plan& plan, SmallRows small_rows);
+std::string plan_table(const ocellus_plan& plan, PlanRows rows);
 
 }  // namespace ocellus::app

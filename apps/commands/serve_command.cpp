@@ -229,7 +229,7 @@ int run_serve(ServeCommand command) {
   const Needs needs = {.images = images + command.retrievals, .clip_frames = command.clip_frames};
   const Running running = start(model, common, with_photos(model, common, needs));
   if (!common.quiet) {
-    print_notes(plan_table(running.plan, SmallRows::kFolded) + "\n");
+    print_notes(plan_table(running.plan, PlanRows::kSums) + "\n");
     print_note(describe_http_bytes(http_bytes));
     if (model.facts.has_vision) print_note("ocellus: " + describe_pictures(running.limits) + ".");
   }
