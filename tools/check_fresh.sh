@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a stranger meets: the README's lines in a clean clone of HEAD, on a bare system of this machine's own release, by a
+# What a stranger meets: the pages' lines in a clean clone of HEAD, on a bare system of this machine's own release, by a
 # user who is not root but may use sudo; then the Debian packages made there, on another bare system.
 # usage: tools/check_fresh.sh [BUILD_DIR]
 # With BUILD_DIR its objects are taken over: compiled are only files that include headers of
@@ -83,14 +83,15 @@ fi
 say "a clean clone of $(git rev-parse --short HEAD): sh tools/demo.sh"
 as_newcomer "$tree" "sh tools/demo.sh" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 grep -E '^(A|Budget|total|setup:)' "$work/log" || true
-say "the other lines of the README"
-as_newcomer "$tree" "python3 tests/install/readme_test.py"
+say "the lines of the pages"
+as_newcomer "$tree" "python3 tests/install/pages_test.py"
 
-# The packages, for people who have no source, and what the README says of using them.
+# The packages, for people who have no source, and what the pages say of using them.
 packages=$work/packages
-mkdir -p "$packages$source/tests/install" "$packages$source/apps"
+mkdir -p "$packages$source/tests/install" "$packages$source/apps" "$packages$source/runtime"
 cp README.md "$packages$source"
-cp tests/install/readme_test.py "$packages$source/tests/install"
+cp runtime/README.md "$packages$source/runtime"
+cp tests/install/pages_test.py "$packages$source/tests/install"
 cp -r apps/samples apps/examples "$packages$source/apps"
 cp "$tree$source"/build/release/*.deb "$packages/tmp"
 enter "$packages"
@@ -100,5 +101,5 @@ say "the program's package brought $(grep -c '^Setting up' "$work/log") packages
 as_newcomer "$packages" "ocellus caption apps/samples/board_01.png"
 chroot "$packages" sh -c 'apt-get -q -y install --no-install-recommends /tmp/libocellus*.deb g++ make cmake python3' \
   >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
-as_newcomer "$packages" "python3 tests/install/readme_test.py --installed"
+as_newcomer "$packages" "python3 tests/install/pages_test.py --installed"
 say "all passed"

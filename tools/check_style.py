@@ -2,7 +2,7 @@
 """Checks format, size and names: clang-format, lines per file, lines per function, fields of the structs that ops and
 kernels are called with, functions of classes, a test and both sources for every op,
 no two types of one name in one namespace (a linker would mix up their members, whichever it meets first), plain English in
-comments and sentences.
+comments and sentences, and pages (page_style.py).
 
 Limits: header 200 lines, source 500, function 60 (in kernels/ 120, but 60 for host functions of CUDA files), 12 fields
 of a struct in kernels/ or one called Args, 30 functions of a class, constructors and operators left out.
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from page_style import check_pages
 
 FOLDERS = ["platform", "quant", "kernels", "mm", "runtime", "apps", "tests", "tools"]
 HEADERS = {".h", ".hpp", ".cuh"}
@@ -82,13 +84,16 @@ ONE_BACKEND = {
     "picture_rows": ("_cpu.cpp", "pictures in files are resized while they are decoded"),
 }
 
+# pages that have more lines than others, each with its reason
+LONG_PAGES = {}
+
 # folders whose comments and sentences are checked for the habits below
 PLAIN_FOLDERS = ["platform", "quant", "kernels", "mm", "runtime", "apps", "tools"]
 # first words of comments that leave the subject to be guessed: "Bytes of the file", not "Of the file"
 NO_SUBJECT = re.compile(r"///?[ ]?(Of|That|Those|What|Where|For|Whether|How|Who|Whom|Whose|Why)\b", re.IGNORECASE)
 # word: the plain one
 UNUSUAL = {
-    "behind": "after", "come of": "happened to", "become of": "happens to", "becomes of": "happens to", "gone": "dropped",
+    "and the like": "what they are", "behind": "after", "come of": "happened to", "become of": "happens to", "becomes of": "happens to", "goes on with": "continues with", "gone": "dropped",
     "hears": "is notified", "manieth": "a fraction", "nobody": "no one, or the passive", "so many": "the number",
     "so much": "the amount", "somebody": "the caller, or the passive",
 }
@@ -329,6 +334,8 @@ def self_test():
         "runtime/wide.h": "class Wide {\n public:\n  Wide();\n  bool operator==(const Wide&) const;\n" +
                           "  int get(int x) const { return x; }\n" * 15 + "  void set();\n" * 16 + "};\n",
         "apps/frame.h": "namespace ocellus::app {\nstruct Frame {};\n}  // namespace ocellus::app\n",
+        "README.md": "# A\n" + "a line\n" * 150,
+        "apps/README.md": "# A\n\n" + "word " * 31 + "(one) and (two). Right in .930 of [cases](gone.md), see [here](#b).\n",
     }
     expected = ["kernels/scale.h: tests/kernels/scale_test.cpp is missing", "kernels/shift.h: kernels/shift.cu is missing",
                 "kernels/add_tile.cuh: 201 lines", "kernels/add_tile.cuh: run clang-format-14",
@@ -339,22 +346,24 @@ def self_test():
                 "mm/pictures/words.cpp:7: \"gone\": say dropped", "mm/pictures/words.cpp:7: \"behind\": say after",
                 "kernels/scale_work.cuh:1: Work has 13 fields, the limit is 12",
                 "runtime/wide.h:1: Wide has 31 functions, the limit is 30", "the exception for mm/gone.h:Gone",
-                "the exception for quant/gone.h", "the exception for gone.h in kernels/"]
+                "the exception for quant/gone.h", "the exception for gone.h in kernels/",
+                "README.md: 151 lines", "README.md:2: a sentence of 300 words", "apps/README.md:3: a sentence of 34 words",
+                "apps/README.md:3: 2 parentheses", "apps/README.md:3: \".930\"", "the link to gone.md leads nowhere", "no heading for #b"]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         for name, text in tree.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         problems = find_problems(root, {"quant/gone.h": ""}, {}, {"gone": ""}, {"turn": (".cu", "")}, ["mm"],
-                                 {"mm/gone.h:Gone": ""})
+                                 {"mm/gone.h:Gone": ""}, {})
     missed = [text for text in expected if not any(text in problem for problem in problems)]
     if missed or len(problems) != len(expected):
         sys.exit(f"check_style.py: self-test failed: missed {missed}, said {problems}")
     print(f"check_style.py: self-test: {len(expected)} planted faults found and nothing else")
 
 
-def find_problems(root, long_files, long_functions, no_op, one_backend, plain_folders, wide_types):
-    return (check_sizes(root, long_files, long_functions) + check_types(root, wide_types) +
+def find_problems(root, long_files, long_functions, no_op, one_backend, plain_folders, wide_types, long_pages):
+    return (check_pages(root, long_pages) + check_sizes(root, long_files, long_functions) + check_types(root, wide_types) +
             check_siblings(root, no_op, one_backend) + check_names(root) + check_sentences(root, plain_folders) + check_format(root))
 
 
@@ -362,7 +371,7 @@ def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     root = Path(__file__).resolve().parent.parent
-    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND, PLAIN_FOLDERS, WIDE_TYPES)
+    problems = find_problems(root, LONG_FILES, LONG_FUNCTIONS, NO_OP, ONE_BACKEND, PLAIN_FOLDERS, WIDE_TYPES, LONG_PAGES)
     print("\n".join(problems + [f"check_style.py: {len(problems)} problems"]))
     sys.exit(bool(problems))
 

@@ -75,7 +75,7 @@ check_tree() {
 stage "the tree" check_tree
 
 stage "the demo" sh tools/demo.sh "$@"
-stage "README's lines" python3 tests/install/readme_test.py
+stage "pages" python3 tests/install/pages_test.py
 stage "build of the rest" sh tools/build.sh release all "$@"
 # One more than processors, as those of the program wait a third of their time.
 stage "tests" ctest --preset release --parallel $(($(nproc) + 1))

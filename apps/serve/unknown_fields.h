@@ -29,7 +29,7 @@ struct FieldRules {
   std::string_view media = {};  // use this in place of the fields below; empty: they are like others
 };
 
-// Fields in which other programs' requests have pictures and the like, which are parts of a message's content here.
+// Fields in which other programs' requests have pictures and such, which are parts of a message's content here.
 inline constexpr std::string_view kMediaFields[] = {
     "images", "image",     "image_url",        "image_urls",  "image_data", "video",
     "videos", "video_url", "multi_modal_data", "pictures",    "media",      "files",

@@ -80,7 +80,7 @@ class TextLister {
     return walk(grammar_.cell(rest->cell).item, &behind, depth + 1);
   }
 
-  /// Adds a piece, goes on with what follows, and takes it away again.
+  /// Adds a piece, continues with what follows, and takes it away again.
   bool put(std::string_view piece, const Rest* rest, int depth) {
     const int32_t before = prefix_bytes_;
     if (prefix_bytes_ + static_cast<int32_t>(piece.size()) > kMaxPrefix) return false;

@@ -35,9 +35,9 @@ class ClientTest(unittest.TestCase):
         self.addCleanup(client.close)
         return client
 
-    def test_the_lines_of_the_readme_work(self):
+    def test_the_lines_of_the_page_work(self):
         server, _ = self.start()
-        (lines,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+        (lines,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "apps/serve/README.md").read_text(), re.MULTILINE | re.DOTALL)
         done = subprocess.run([sys.executable, "-c", lines.replace("http://127.0.0.1:8000", server.url)], cwd=ROOT, text=True,
                               stdout=subprocess.PIPE, check=True)
         self.assertEqual(done.stdout.strip(), json.loads((ROOT / "apps/samples/captions.json").read_text())["board_01.png"])

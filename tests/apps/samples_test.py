@@ -21,14 +21,15 @@ def run(program, *arguments):
     return [json.loads(line) for line in done.stdout.splitlines() if line]
 
 
-def wrong_about_readme(program, captions):
-    """Sentences about the questions that README quotes and the model answers wrongly about the first boards."""
+def wrong_about_pages(program, captions):
+    """Sentences about the questions that pages quote and the model answers wrongly about the first boards."""
     boards = [f"board_0{i}.png" for i in range(1, 5)]
-    for question, sought in re.findall(r'"(Which images show an? ([^"]*)\?)"', (SOURCE / "README.md").read_text()):
+    text = "".join((SOURCE / page).read_text() for page in ("README.md", "apps/README.md", "apps/watch/README.md"))
+    for question, sought in sorted(set(re.findall(r'"(Which images show an? ([^"]*)\?)"', text))):
         (answer,) = run(program, "ask", "--prompt", question, *(str(SAMPLES / name) for name in boards))
         right = [str(i) for i, name in enumerate(boards, 1) if sought in captions[name]]
         if not right or re.findall(r"\d", answer["answer"]) != right:
-            yield f"README: '{question}' gives '{answer['answer']}', right is {right}"
+            yield f"a page: '{question}' gives '{answer['answer']}', right is {right}"
 
 
 def main():
@@ -42,7 +43,7 @@ def main():
     summary = run(program, "eval", str(SAMPLES / "questions.jsonl"))[-1]
     if summary["exact"] != summary["questions"]:
         wrong.append(f"{summary['exact']} of {summary['questions']} sample questions answered exactly")
-    wrong += wrong_about_readme(program, captions)
+    wrong += wrong_about_pages(program, captions)
     print("\n".join(wrong + [f"samples_test: {len(captions)} captions, {summary['questions']} questions, "
                              f"{len(wrong)} problems"]))
     sys.exit(bool(wrong))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the README's lines as they stand: its blocks, and the commands in its sentences.
+"""Runs the lines of the pages (README.md and those in the folders) as they stand: their blocks, and the commands in their
+sentences.
 
-usage: readme_test.py               in a source tree; tools/demo.sh, the first of the lines, builds what the others need
-       readme_test.py --installed   "In your program" alone, with the packages of libocellus-dev on this system
+usage: pages_test.py               in a source tree; tools/demo.sh, the first of the lines, builds what the others need
+       pages_test.py --installed   "In your program" alone, with the packages of libocellus-dev on this system
 
 Commands run in a scratch folder where apps/, build/ and tools/ are the tree's and pictures/ has one picture. Every line
-must be run or have a reason in NOT_RUN. Where the README prints an answer, the program must give it.
+must be run or have a reason in NOT_RUN. Where a page prints an answer, the program must give it.
 """
 import json
 import os
@@ -23,15 +24,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "apps" / "samples"
-README = (ROOT / "README.md").read_text()
+# README.md first, as its first line builds the program.
+PAGES = {str(page.relative_to(ROOT)): page.read_text() for page in
+         [ROOT / "README.md", *sorted(page for folder in ("apps", "findings", "kernels", "mm", "platform", "quant", "runtime", "tests", "tools")
+                                      for page in (ROOT / folder).rglob("*.md"))]}
+EMBEDDING = "runtime/README.md"
 INSTALLED = "--installed" in sys.argv
 MODELS = Path("/usr/share/ocellus/models") if INSTALLED else ROOT / "apps" / "models"
 PAIR = [str(MODELS / "shapeboard-34m-q8_0.gguf"), str(MODELS / "mmproj-shapeboard-34m-q8_0.gguf")]
 PICTURE = SAMPLES / "board_01.png"
 CAPTION = json.loads((SAMPLES / "captions.json").read_text())["board_01.png"]
-# the beginning of a line of the README: why it is not run here
+# the beginning of a line: why it is not run here
 NOT_RUN = {
     "sh tools/test.sh": "it runs this test",
+    "sh tools/build.sh": "tools/test.sh runs it",
+    "ctest --preset": "tools/test.sh runs it",
+    "python3 tools/check_": "tools/test.sh runs it",
+    "pip install -r requirements.txt": "training takes a GPU",
+    "python train.py": "training takes a GPU",
+    "python export.py": "it needs a training",
+    "python ../convert": "it needs a training; convert_test.py runs the converter",
+    "python make_eval.py": "it needs torch; its questions are in apps/samples and tests/data",
+    "python goldens.py": "it needs a training",
+    "hf download": "it loads half a gigabyte from Hugging Face",
+    "ocellus caption photo.jpg": "it needs the model of the line before",
+    "gst-launch-1.0": "the user's own source stands in the place of SOURCE",
     "ocellus watch /dev/video0": "it needs a camera",
     "ocellus watch browser": "it waits for a person who opens the page; page_test runs it in a browser",
     "ffmpeg -i ...": "the user's own source stands in the place of the dots",
@@ -39,30 +56,19 @@ NOT_RUN = {
 }
 INSTALL = "cmake --install build/release --prefix DIR"
 PACK = "cpack -G DEB"
-# What the example in C++ leaves to its reader.
-MAIN = """
-#include <fstream>
-#include <iterator>
-#include <vector>
-int main(int, char** arguments) {
-  std::ifstream file(arguments[3], std::ios::binary);
-  const std::vector<char> picture{std::istreambuf_iterator<char>(file), {}};
-  auto model = ocellus::Model::open(arguments[1], arguments[2]);
-  auto engine = ocellus::Engine::create(*model, ocellus::engine_config());
-  auto session = ocellus::Session::open(*engine);
-  return describe(*session, picture);
-}
-"""
 PROJECT = """cmake_minimum_required(VERSION 3.16)
 project(camera LANGUAGES CXX)
 add_executable(camera camera.cpp)
 """
 
 
-def blocks():
-    """(language, lines) of every fenced block."""
-    return [(language, text.splitlines()) for language, text in
-            re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)]
+TYPED = r"(sh|ocellus|ffmpeg|gst-launch-1\.0|cc|hf|python3?|ctest|pip) "
+
+
+def blocks(page=None):
+    """(language, lines) of every fenced block of a page, or of all."""
+    return [(language, text.splitlines()) for name in ([page] if page else PAGES) for language, text in
+            re.findall(r"^```(\w*)\n(.*?)^```$", PAGES[name], re.MULTILINE | re.DOTALL)]
 
 
 def shell_lines():
@@ -70,12 +76,12 @@ def shell_lines():
     lines = []
     for language, block in blocks():
         if language == "" and not block[0].startswith("$ "):
-            lines += [line for line in block if re.match(r"(sh|ocellus|ffmpeg|cc) ", line)]
+            lines += [line for line in block if re.match(TYPED, line)]
     return [line for line in lines if not any(line.startswith(start) for start in NOT_RUN)]
 
 
 def transcripts():
-    """(command, what the README prints below it) of every `$ ` line."""
+    """(command, what the page prints below it) of every `$ ` line."""
     found = []
     for language, block in blocks():
         for line in block if language == "" and block[0].startswith("$ ") else []:
@@ -88,7 +94,7 @@ def transcripts():
 
 def commands_in_sentences():
     """`ocellus ...` and `plan ...` with an option, once for each of A|B|C; the name of the program is put before."""
-    text = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    text = "\n".join(re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL) for page in PAGES.values())
     for span in re.findall(r"`((?:ocellus|plan) [^`]*)`", text):
         if " --" in span and not any(span.startswith(start) for start in NOT_RUN):
             words = re.search(r"\S*\|\S*", span)
@@ -98,7 +104,7 @@ def commands_in_sentences():
 
 def embedding_lines():
     """The lines for CMake and those for a compiler, of the block that begins with find_package."""
-    (lines,) = [block for language, block in blocks() if block[0].startswith("find_package")]
+    (lines,) = [block for _, block in blocks(EMBEDDING) if block[0].startswith("find_package")]
     return [line for line in lines if line.startswith(("find_package", "target_"))], \
         [line for line in lines if line.startswith("cc ")]
 
@@ -107,7 +113,7 @@ def squeeze(text):
     return " ".join(text.split())
 
 
-class ReadmeTest(unittest.TestCase):
+class PagesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -125,7 +131,7 @@ class ReadmeTest(unittest.TestCase):
 
     def shell(self, line, cwd=None, **environment):
         """What a line prints, both streams together; it must exit with 0."""
-        print("readme:", line.split("  #")[0].rstrip(), flush=True)
+        print("pages:", line.split("  #")[0].rstrip(), flush=True)
         done = subprocess.run(["bash", "-c", line], cwd=cwd or self.work, env={**self.environment, **environment},
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=3600, check=False)
@@ -133,7 +139,7 @@ class ReadmeTest(unittest.TestCase):
         return done.stdout
 
     def check_answer(self, line, printed, wanted):
-        """`...` in the README stands for anything; line breaks are the README's own."""
+        """`...` stands for anything; line breaks are the page's own."""
         pattern = ".*".join(re.escape(squeeze(part)) for part in re.split(r"^\.\.\.$", wanted, flags=re.MULTILINE))
         pattern = re.sub(r"\b[0-9a-f]{32}\b", "[0-9a-f]{32}", pattern)  # keys are drawn by lot
         self.assertRegex(squeeze(printed), re.compile(rf"\A{pattern}\Z", re.DOTALL), line)
@@ -142,10 +148,10 @@ class ReadmeTest(unittest.TestCase):
         """Makes programs out of the example and of the lines below it, and expects the right caption of each."""
         for_cmake, for_compilers = embedding_lines()
         self.assertEqual(len(for_cmake), 2)
-        (example,) = [block for language, block in blocks() if language == "cpp"]
+        (example,) = [block for language, block in blocks("README.md") if language == "cpp"]
         source = self.work / "camera"
         source.mkdir()
-        (source / "camera.cpp").write_text("\n".join(example) + MAIN)
+        (source / "camera.cpp").write_text("\n".join(example) + "\n")
         (source / "camera.c").symlink_to(ROOT / "apps" / "examples" / "caption.c")
         arguments = shlex.join([*PAIR, str(PICTURE)])
         for target in ("ocellus::ocellus", "ocellus::shared"):
@@ -161,17 +167,20 @@ class ReadmeTest(unittest.TestCase):
 
 
 @unittest.skipIf(INSTALLED, "the tree's own lines")
-class TreeTest(ReadmeTest):
+class TreeTest(PagesTest):
     """In the order in which a reader meets them."""
 
     def test_1_every_line_that_is_typed_into_a_shell_runs(self):
         lines = [line for line in shell_lines() if not line.startswith("cc ")]
         self.assertIn("sh tools/demo.sh", lines[0])
         for line in lines:
-            self.shell(line, cwd=ROOT if line.startswith("sh ") else self.work)
+            if line.startswith("ocellus serve"):
+                self.serve(line)
+            else:
+                self.shell(line, cwd=self.work if line.startswith(("ocellus ", "ffmpeg ")) else ROOT)
 
     def test_2_the_build_of_the_demo_can_be_installed_and_used(self):
-        self.assertIn(f"`{INSTALL}`", squeeze(README))
+        self.assertIn(f"`{INSTALL}`", squeeze(PAGES[EMBEDDING]))
         prefix = self.work / "DIR"
         self.shell(INSTALL)
         caption = self.shell(f"env -i {prefix}/bin/ocellus caption --quiet {shlex.quote(str(PICTURE))}")
@@ -181,7 +190,7 @@ class TreeTest(ReadmeTest):
                    LD_LIBRARY_PATH=str(found.parent.parent))
 
     def test_3_the_build_of_the_demo_can_be_packed(self):
-        self.assertIn(f"`{PACK}` makes in `build/release`", squeeze(README))
+        self.assertIn(f"`{PACK}` makes in `build/release`", squeeze(PAGES[EMBEDDING]))
         self.assertEqual(self.shell(PACK, cwd=ROOT / "build" / "release").count("generated"), 3)
 
     def test_4_every_answer_is_the_one_that_the_program_gives(self):
@@ -204,20 +213,20 @@ class TreeTest(ReadmeTest):
         projectors = re.findall(r'(?:\.projector = |qwen_family\("\S+", )"(.+?)"', sources)
         for row, names in (("text models", architectures), ("vision", projectors)):
             with self.subTest(row=row):
-                (line,) = re.findall(rf"^\| {row} \| (.+) \|$", README, re.MULTILINE)
+                (line,) = re.findall(rf"^\| {row} \| (.+) \|$", PAGES["runtime/models/README.md"], re.MULTILINE)
                 named = {name for name in re.findall(r"`(.+?)`", line) if not name.startswith("--")}
                 self.assertEqual(named, set(names))
 
     def test_6_commands_that_are_not_run_exist_and_have_a_reason(self):
         for start in NOT_RUN:
-            self.assertIn(start, README, "NOT_RUN names a line that the README no longer has")
+            self.assertTrue(any(start in page for page in PAGES.values()), f"NOT_RUN names a line that no page has: {start}")
 
     def serve(self, line):
         host, port = re.search(r"--http (\S+):(\d+)", line).groups()
         with socket.socket() as taken:
             if taken.connect_ex((host, int(port))) == 0:
                 self.skipTest(f"{host}:{port} is taken on this machine")
-        print("readme:", line, flush=True)
+        print("pages:", line, flush=True)
         with subprocess.Popen(line.split(), env=self.environment, cwd=self.work, stdin=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as server:
             try:
@@ -237,7 +246,7 @@ class TreeTest(ReadmeTest):
 
 
 @unittest.skipUnless(INSTALLED, "of an installation")
-class InstalledTest(ReadmeTest):
+class InstalledTest(PagesTest):
     def test_with_the_packages_nothing_has_to_be_said_about_where_they_are(self):
         self.embed()
 
