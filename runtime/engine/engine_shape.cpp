@@ -22,8 +22,7 @@ constexpr double kMaxCacheBytes = 0x1p48;
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
 constexpr int64_t kLeastBlockSlots = 16;
-/// As fast for each view as 16, with half the scratch (tools/bench/notes/cuda_prompts.md).
-constexpr int64_t kDefaultViewBatch = 8;
+constexpr int64_t kDefaultViewBatch = 8;  // as fast as 16, half the scratch (tools/bench/notes/cuda_prompts.md)
 
 int available_cores() {
   cpu_set_t cores = {};
