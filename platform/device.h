@@ -42,8 +42,8 @@ struct DeviceTraits {
 
   /// True if rows go through the parts of a layer in blocks, and views one by one, which keeps the widest buffers
   /// small. A GPU otherwise takes all rows of a layer and many views at once. Blocks of the CPU are wide enough for
-  /// full speed of the matrix product (measured, tools/bench/NOTES.md); lean ones have the size that a GPU multiplies
-  /// by weights in their file format, so that none are decoded.
+  /// full speed of the matrix product (measured, tools/bench/notes/cpu.md); lean ones have the size that a GPU
+  /// multiplies by weights in their file format, so that none are decoded.
   bool in_blocks() const { return !is_cuda() || lean; }
   int64_t block_rows(int64_t rows) const { return in_blocks() ? std::min(lean ? kLeanRows : kCpuRows, rows) : rows; }
   static constexpr int64_t kCpuRows = 128, kLeanRows = 64;

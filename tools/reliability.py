@@ -19,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from readme_tables import with_named_cells
+from result_tables import with_named_cells
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "tools/bench/results"

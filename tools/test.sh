@@ -67,10 +67,10 @@ check_tree() {
   python3 tools/check_layers.py --self-test
   python3 tools/check_style.py --self-test
   python3 tools/check_symbols.py --self-test
-  python3 tools/readme_tables.py --self-test
+  python3 tools/result_tables.py --self-test
   python3 tools/check_layers.py
   python3 tools/check_style.py
-  python3 tools/readme_tables.py --check
+  python3 tools/result_tables.py --check
 }
 stage "the tree" check_tree
 

@@ -22,7 +22,7 @@ constexpr double kMaxCacheBytes = 0x1p48;
 constexpr int64_t kTextBytesPerToken = 8;
 constexpr int64_t kDefaultPromptRows = 2048;
 constexpr int64_t kLeastBlockSlots = 16;
-constexpr int64_t kDefaultViewBatch = 8;  // as fast for each view as 16, with half the scratch (tools/bench/NOTES.md)
+constexpr int64_t kDefaultViewBatch = 8;  // as fast as 16, half the scratch (tools/bench/notes/cuda_prompts.md)
 
 int available_cores() {
   cpu_set_t cores = {};

@@ -13,7 +13,7 @@ namespace ocellus {
 
 /// Codes become f16 numbers in place: masked in the lowest 10 bits of a half (higher ones: in the word shifted down
 /// once), which f16 reads as subnormal numbers, code * 2^(place - 24); products use them exactly. Shifting every code
-/// to the top of the mantissa of 1 instead was measured: up to 1.4 times slower (tools/bench/NOTES.md).
+/// to the top of the mantissa of 1 instead was measured: up to 1.4 times slower (tools/bench/notes/packed_speed.md).
 template <int kBits>
 struct PackedCodes {
   static_assert(kBits == 1 || kBits == 2 || kBits == 4 || kBits == 8);

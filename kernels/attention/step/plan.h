@@ -13,7 +13,7 @@ namespace ocellus {
 
 /// Warps of a block; each takes one of the next kAttendStepWarps tiles of the block's piece. Four for long heads, two
 /// blocks to a multiprocessor, were measured: as fast at short contexts, 3% slower at 32,768 slots
-/// (tools/bench/NOTES.md).
+/// (tools/bench/notes/cuda.md).
 inline constexpr int64_t kAttendStepWarps = 8;
 /// Maximum query heads of a block: the columns of one matrix product. The sums of long heads take the memory of two.
 inline constexpr int64_t kAttendStepHeads = 8;

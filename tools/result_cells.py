@@ -1,5 +1,5 @@
-"""The README's tables of measurements: where every cell comes from. `results[NAME]` is what tools/bench/results/NAME.json
-holds; every function gives a table as Markdown, TABLES names them as the README marks them."""
+"""The tables of measurements in the pages: where every cell comes from. `results[NAME]` is what tools/bench/results/NAME.json
+holds; every function gives a table as Markdown, TABLES names them as the pages mark them."""
 import re
 import sys
 from pathlib import Path
