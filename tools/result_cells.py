@@ -38,6 +38,11 @@ def megabytes(value):
     return f"{value / 1e6:.2f} MB".removeprefix("0")
 
 
+def percent_score(value):
+    """98.0 %"""
+    return f"{100 * value:.1f} %"
+
+
 def percent(share):
     """7.8 %, 39 %"""
     return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
@@ -305,14 +310,14 @@ def best_by_share(results):
 def goals(results):
     def cell(*setting):
         value, share = our_setting(results, *setting)
-        return f"{score(value)}, {percent(share)}"
+        return f"{percent_score(value)} in {percent(share)}"
 
     rolling = results["rolling_h100"]
     by_layer = "value-window-by-layer"
-    return table(["goal", "flags", "exact answers, share of the f16 cache"], [
+    return table(["goal", "flags", "exact answers, in this share of the f16 cache"], [
         ["no loss", "`--kv-bits 4`", cell("full", 1.0, 4)],
         ["almost no loss", "`--kv-bits 2 --kv-scheme per-image:scales=6`", cell("small-scales", 1.0, 2)],
-        ["the same, smaller", "`--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scheme per-image:scales=6`: 1.83 bits a visual number; "
+        ["the same, smaller", "`--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scheme per-image:scales=6`; "
          "`ocellus calibrate --layer-bits 1.7` finds the list for another model", cell("by-layer", 1.0, 2)],
         ["less than an eighth of the bytes",
          "as above, with `per-image:scales=6,text=packed` and `--evict value-window --keep 0.5`", cell(by_layer, 0.5, 2)],
@@ -442,6 +447,38 @@ def day(results):
                   "what changed", "one of 4 linked frames described"], rows, right=True)
 
 
-TABLES = {"day": day, "packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "beside llama.cpp on two cores": beside_the_peer_on_two_cores, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
+def measured(results):
+    """README's rows: what most people ask first, and one in which the peer is ahead."""
+    def beside(file, shape, weights, test):
+        row = next(row for row in results[file]["rows"] if (row["shape"], row["format"], row["test"]) == (shape, weights, test))
+        return [f"{float(f'{row[program]:.3g}'):,g}" for program in ("ocellus", "llama.cpp")]
+
+    def cache_megabytes(bits):
+        return next(plan["kv_bytes_per_image"] for plan in results["families_memory"]["plans"]
+                    if (plan["shape"], plan["picture"], plan["kv_bits"]) == ("Qwen3-VL-2B", "1920x1080", bits)) / 1e6
+
+    xeon, h100 = ("peer_xeon_2_cores", "2 CPU cores, AMX"), ("peer_h100", "H100")
+    rows = [("prompt of 512, tokens/s", "SmolVLM-256M, Q4_K", *xeon, "pp512"), ("decode, tokens/s", "SmolVLM-256M, Q4_0", *xeon, "tg64"),
+            ("decode, tokens/s", "SmolVLM2-2.2B, Q8_0", *xeon, "tg32"), ("decode, tokens/s", "SmolVLM2-2.2B, Q4_K", *h100, "tg128"),
+            ("encode 640 x 480, ms", "InternVL2.5-8B, F16", *h100, "image encode")]
+    return table(["", "model", "on", "Ocellus", "llama.cpp"], [
+        *([what, model, place, *beside(file, *model.split(", "), test)] for what, model, file, place, test in rows),
+        ["cache of a 1920 x 1080 picture, MB", "Qwen3-VL-2B", "any", f"{cache_megabytes(2):.1f} (2 bits)",
+         f"{cache_megabytes(16) * 4.5 / 16:.1f} (its 4.5 bits)"]])
+
+
+def real_model(results):
+    """SmolVLM-256M in Q8_0, which README takes as its example."""
+    def on_cpu(test):
+        return next(row["ocellus"] for row in results["peer_xeon_2_cores"]["rows"]
+                    if (row["shape"], row["format"], row["test"]) == ("SmolVLM-256M", "Q8_0", test))
+
+    gpu = results["cuda_h100"]["benches"]["smolvlm_256m_Q8_0"]["rows"]
+    return table(["SmolVLM-256M, Q8_0", "a picture of 640 x 480, encoded", "prompt, tokens/s", "answer, tokens/s"], [
+        ["2 CPU cores with AMX", f"{on_cpu('image encode') / 1000:.1f} s", three_digits(on_cpu("pp512")), three_digits(on_cpu("tg64"))],
+        ["H100", f"{gpu['image encode']['median']:.1f} ms", three_digits(gpu["pp512"]["median"]), three_digits(gpu["tg128"]["median"])]])
+
+
+TABLES = {"measured": measured, "a real model": real_model, "day": day, "packed batches": packed_batches, "time to the first token": time_to_first_token, "request rates": request_rates, "CPU": cpu, "GPU": gpu_speed, "beside llama.cpp": beside_the_peer, "beside llama.cpp on two cores": beside_the_peer_on_two_cores, "families": families_beside_the_peer, "families in memory": families_in_memory, "the papers' models": papers_models, "bits and DAVID": packed_and_evicted,
           "eviction": eviction, "ranges": ranges,
           "best by share": best_by_share, "goals": goals, "reuse": reused, "reuse, packed and evicted": linked_and_compressed}

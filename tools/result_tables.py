@@ -3,7 +3,7 @@
 
     tools/result_tables.py              rewrites every table between its markers
     tools/result_tables.py --check      fails with the first table that differs, result file without commit or command, or
-                                        result file, page or heading that a page names and that is not there
+                                        result file that a page names and that is not there
     tools/result_tables.py --self-test  plants one fault of each kind
 
 A table NAME stands between the lines <!-- table: NAME --> and <!-- end of table -->, once in all pages; TABLES in
@@ -23,9 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- table: {} -->\n", "<!-- end of table -->\n"
 MARKED = re.compile(r"<!-- table: ([^\n]+) -->\n(.*?)<!-- end of table -->\n", re.DOTALL)
 RESULT_NAME = re.compile(r"`([a-z0-9_]+\.json)`")
-LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
-CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 MENDING = "run tools/result_tables.py"
 NOT_RECORDED = "not recorded"
 
@@ -85,22 +82,8 @@ def written(pages, results, tables):
             for path, text in pages.items()}
 
 
-def anchors_of(text):
-    """What links to the headings of a page end in, as GitHub has it."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(text)}
-
-
-def check_links(path, text):
-    """Throws a Fault if the page links to a file or to a heading that is not there."""
-    for target, anchor in LINK.findall(CODE.sub("", text)):
-        place = path.parent / target if target else path
-        if not place.exists() or anchor and anchor not in anchors_of(place.read_text(encoding="utf-8")):
-            raise Fault(f"{path.name} links to {target}{'#' * bool(anchor)}{anchor}, which is not there: name another place.")
-
-
 def check_page(path, text, fresh, folder):
     """Throws the first Fault of a page: a file it names that is neither a result nor beside it, a table that differs."""
-    check_links(path, text)
     for name in RESULT_NAME.findall(text):
         if not (folder / name).is_file() and not (path.parent / name).is_file():
             raise Fault(f"{path.name} names {name}, which is not in tools/bench/results: add it, or name another.")
@@ -129,8 +112,7 @@ def self_test():
     note, result = "tools/bench/notes/speed.md", "tools/bench/results/speed.json"
     right = BEGIN.format("speed") + "| | tokens/s |\n|---|---|\n| CPU | 1,230 |\n" + END
     good = {"README.md": "# A\n`speed.json`\n", note: right + "`speed.json` and `beside.json`\n",
-            "tools/bench/notes/beside.json": "{}", "tools/bench/notes/README.md":
-                "# B `c`: d\n[table](speed.md), [here](#b-c-d), [root](../../../README.md#a), `[no](link.md)`\n", result: '{"commit": "1234567", "command": "bench", "rate": 1234}'}
+            "tools/bench/notes/beside.json": "{}", result: '{"commit": "1234567", "command": "bench", "rate": 1234}'}
     faults = {"speed.md, table 'speed': it has '| CPU | 1,230 |', the result files '| CPU | 5,680 |': run": {
                   result: good[result].replace("1234}", "5678}")},
               "README.md, table 'speed': it has": {"README.md": right.replace("1,230", "1"), note: ""},
@@ -143,8 +125,6 @@ def self_test():
               "README.md names gone.json": {"README.md": "`gone.json`\n"},
               "speed.md names gone.json": {note: right + "`gone.json`\n"},
               "table 'speed': a result file has not got": {result: '{"commit": "1234567", "command": "bench"}'},
-              "README.md links to gone.md, which": {"README.md": "[gone](gone.md)\n"},
-              "README.md links to README.md#b, which": {"README.md": "# A\n[b](README.md#b)\n"},
               "cannot be read": {result: "{"}}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
