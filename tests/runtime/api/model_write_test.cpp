@@ -42,7 +42,7 @@ TEST_CASE("the files of a made-up model are handed out, and only those that it h
   ocellus_model_close(model);
 }
 
-TEST_CASE("every known model opens as a shape") {
+TEST_CASE("every known model opens as a shape" * doctest::test_suite("long")) {
   ocellus_known_model known;
   int32_t count = 0;
   for (; ocellus_known_model_get(count, &known) == OCELLUS_OK; ++count) {

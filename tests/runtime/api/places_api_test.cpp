@@ -27,7 +27,7 @@ EngineHandle make_engine(const ModelHandle& model, int32_t images) {
   return EngineHandle(engine);
 }
 
-TEST_CASE("a model, its family and its shape name the same units of places") {
+TEST_CASE("a model, its family and its shape name the same units of places" * doctest::test_suite("long")) {
   ocellus_known_model known;
   int32_t count = 0;
   for (; ocellus_known_model_get(count, &known) == OCELLUS_OK; ++count) {

@@ -225,7 +225,7 @@ constexpr Kind kKinds[] = {
 
 }  // namespace
 
-TEST_CASE("a session's whole life takes no more stack than the header says") {
+TEST_CASE("a session's whole life takes no more stack than the header says" * doctest::test_suite("long")) {
   for (const Kind& kind : kKinds) {
     CAPTURE(kind.name);
     for (const bool exact : {false, true}) {
