@@ -397,7 +397,7 @@ typedef enum ocellus_draft {
 
 /** How an answer is generated. Sampling has the order of llama.cpp: biases, penalties, DRY, top_n_sigma, top_k,
  * typical_p, top_p, min_p, then the temperature. Biases and penalties act on greedy answers, too. Defaults follow the
- * semicolon. */
+ * last semicolon. */
 typedef struct ocellus_generate_params {
   uint32_t struct_bytes;    /**< set by ocellus_generate_params_init */
   int32_t max_tokens;       /**< tokens of the answer, without its thought; 128 */

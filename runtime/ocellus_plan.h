@@ -38,8 +38,8 @@ typedef enum ocellus_cpu_math {
 #define OCELLUS_MOST_KEPT_VIEWS 4096
 
 /** Capacity of an engine: the plan follows from it. Most programs set `budget_bytes`, `max_sessions`, `max_images`,
- * `max_text_tokens`, `max_image_pixels`, `device` and `cache.kv_bits`, and leave all others at their defaults, which
- * follow the semicolon. runtime/README.md says more about the choices. */
+ * `max_text_tokens`, `max_image_pixels`, `device` and `cache.kv_bits`, and leave the others at their defaults. A
+ * default stands after the last semicolon, with its meaning if it has one: "; 0: none". runtime/README.md says more. */
 typedef struct ocellus_limits {
   uint32_t struct_bytes; /**< set by ocellus_limits_init */
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the reference of the C and C++ API from the public headers: build/reference/html/index.html. A warning of
-# Doxygen, a name without a sentence or a header without a place in it is a failure.
+# Builds the reference of the C and C++ API from the public headers; build/reference/html/ocellus_8h.html is its start.
+# A warning of Doxygen, a name without a sentence or a header without a place in it is a failure.
 # --self-test: each of them must be found.
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,4 +35,4 @@ if [ "${1:-}" = --self-test ]; then
   exit
 fi
 said=$(build_reference runtime build/reference) || { echo "$said" >&2; exit 1; }
-echo "reference.sh: build/reference/html/index.html"
+echo "reference.sh: built; begin with build/reference/html/ocellus_8h.html"
