@@ -2,7 +2,8 @@
 # Everything that needs a GPU, in one run: builds for this machine's GPU, runs the benchmarks, all tests on CPU and GPU,
 # and compute-sanitizer over the tests of every kernel.
 # tools/gpu_check.sh [FOLDER for logs and results]    default: build/gpu
-# STAGES (default "build bench test sanitize") chooses parts. Besides them there is "orin": this machine's GPU runs what a
+# STAGES (default "build bench test sanitize") chooses parts. Besides them there is "figures", what tests/RELIABILITY.md needs
+# of a GPU beside "sanitize" (both: about eight minutes on 16 cores), with the programs of both, and "orin": this machine's GPU runs what a
 # Jetson Orin runs, kernels made from PTX for compute capability 8.7 and memory that CPU and GPU share. It compares answers
 # and speed with the native program, which it builds if "build" has not. ORIN_TESTS,
 # ORIN_SHARED_TESTS and ORIN_BENCH choose among what it runs, as "kernels|mm", "sessions" and "256m", or "none".
@@ -49,6 +50,16 @@ nvidia-smi --query-gpu=name,driver_version,power.limit,clocks.max.sm,clocks.max.
 if has build; then
   run configure cmake --preset cuda -G Ninja
   run build cmake --build --preset cuda --parallel "$(nproc)"
+fi
+if has figures; then
+  run configure-figures cmake --preset cuda -G Ninja
+  run build-figures cmake --build --preset cuda --parallel "$(nproc)" \
+    --target ocellus_app test_kernels test_mm test_allocation deadline_bench
+  run rolling env OCELLUS_TEST_ROLLING_IMAGES=2000 OCELLUS_TEST_NEEDS_GPU=1 build/cuda/tests/test_allocation \
+    -tc='*picture after picture*'
+  run deadline build/cuda/bench/deadline_bench apps/models/shapeboard-34m-q8_0.gguf \
+    apps/models/mmproj-shapeboard-34m-q8_0.gguf cuda 1000
+  run cublaslt-heap sh findings/cublaslt-heap.sh
 fi
 if has bench; then
   for bench in decode_kernels attend_step attend_rows cublas_rate vision; do

@@ -68,10 +68,14 @@ check_tree() {
   python3 tools/check_layers.py --self-test
   python3 tools/check_style.py --self-test
   python3 tools/check_symbols.py --self-test
+  python3 tools/check_findings.py --self-test
+  python3 tools/reliability.py --self-test
   python3 tools/result_tables.py --self-test
   python3 tools/check_layers.py
   python3 tools/check_style.py
+  python3 tools/check_findings.py
   python3 tools/result_tables.py --check
+  python3 tools/reliability.py --check
 }
 stage "the tree" check_tree
 build_reference() {
