@@ -30,7 +30,7 @@ constexpr char kFooter[] =
     "Sources:\n"
     "  /dev/videoN  a camera\n"
     "  a folder     pictures, in the order of their names; none is skipped\n"
-    "  a file or -  MJPEG, Y4M or, with --format and --size, raw frames; -: from stdin\n"
+    "  a file or -  MJPEG, Y4M or raw frames (--format, --size); - is stdin\n"
     "  browser      the camera of the browser that opens the page of --http\n"
     "  synthetic    a moving scene, see --scene\n"
     "\nLines typed while it runs are questions about the frames in memory (\"What changed?\", \"When did the red "

@@ -65,8 +65,10 @@ std::string command_case(const HelpPage& page) {
   if (!folders.empty()) cases += flag_case(folders, "folders");
   if (!others.empty()) cases += flag_case(others, "value");
   std::string arguments;
-  for (const HelpFlag& argument : page.arguments)
+  for (const HelpFlag& argument : page.arguments) {
+    if (!argument.values.empty()) words += join_words(argument.values, " ") + " ";
     arguments = argument.takes_file() ? "-f" : argument.takes_folder() && arguments.empty() ? "-d" : arguments;
+  }
   if (page.name == "ocellus") arguments = "-f";  // a picture alone is captioned
   return "    '" + page.command() + "')\n      words='" + words + "-h --help' files=" + arguments +
          "\n      case $flag in\n" + cases + "        *) ;;\n      esac ;;\n";

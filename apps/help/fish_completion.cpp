@@ -51,6 +51,7 @@ std::string page_lines(const HelpPage& page) {
   for (const HelpFlag& argument : page.arguments) {
     takes_file = takes_file || argument.takes_file();
     takes_folder = takes_folder || argument.takes_folder();
+    if (!argument.values.empty()) text += line_begin(page) + " -a " + quoted(join_words(argument.values, " ")) + "\n";
   }
   if (!takes_file)
     text += line_begin(page) + " -f" + (takes_folder ? " -a '(__fish_complete_directories)'" : "") + "\n";

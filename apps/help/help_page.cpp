@@ -13,24 +13,33 @@ namespace {
 constexpr char kUngrouped[] = "Options";  // the parser's name for it
 constexpr size_t kMostUsual = 12;
 
-// Words of a list like "auto|cpu|cuda:N" or "none|snapkv[:KEY=VALUE,...]": those that stand for themselves.
-std::vector<std::string> plain_words(const std::string& list, char separator) {
+std::vector<std::string> split_words(const std::string& list) {
   std::vector<std::string> words;
-  std::istringstream parts(list.substr(0, list.find('[')));
-  for (std::string part; std::getline(parts, part, separator);) {
-    const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-    if (!part.empty() && std::all_of(part.begin(), part.end(), is_plain)) words.push_back(part);
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find_first_of("|,", at), list.size());
+    if (end > at) words.push_back(list.substr(at, end - at));
+    at = end + 1;
   }
   return words;
 }
 
-// The words that a check allows are in the type's name: "TEXT:{images,bits,keep}".
+// The words of a form like "auto|cpu|cuda:N" or "none|snapkv[:KEY=VALUE,...]" that stand for themselves.
+std::vector<std::string> plain_words(const std::string& form) {
+  std::vector<std::string> words = split_words(form.substr(0, form.find('[')));
+  std::erase_if(words, [](const std::string& word) {
+    const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+    return !std::all_of(word.begin(), word.end(), is_plain);
+  });
+  return words;
+}
+
+// Without a form of several words they are in the type's name, where checks put them: "TEXT:{images,bits,keep}".
 std::vector<std::string> words_of(const CLI::Option& option, const std::string& form) {
-  if (form.find('|') != std::string::npos) return plain_words(form, '|');
+  if (form.find('|') != std::string::npos) return plain_words(form);
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');
   if (begin == std::string::npos || end == std::string::npos) return {};
-  return plain_words(type.substr(begin + 1, end - begin - 1), ',');
+  return split_words(type.substr(begin + 1, end - begin - 1));
 }
 
 HelpFlag read_flag(const CLI::Option& option) {

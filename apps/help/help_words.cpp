@@ -41,7 +41,7 @@ constexpr UsualFlags kUsualFlags[] = {
     {"caption", "--prompt -n --schema --model --mmproj --device --budget --kv-bits --json --quiet"},
     {"ask", "--prompt --clip --boxes --choices --schema -n --model --mmproj --device --budget --kv-bits --json"},
     {"chat", "-n --temp --think-tokens --model --mmproj --device --budget --images --text-tokens --kv-bits --library"},
-    {"watch", "--prompt --http --token --every --deadline --memory --schema --on --model --mmproj --device --budget"},
+    {"watch", "--prompt --http --token --every --memory --schema --on --model --mmproj --device --budget"},
     {"serve",
      "--http --token --queue --deadline --model --mmproj --device --budget --sessions --images --text-tokens "
      "--library"},

@@ -43,8 +43,11 @@ std::string italic(const std::string& text) { return "\\fI" + escape(text) + "\\
 
 std::string section(const std::string& title) { return ".SH \"" + escape(to_upper(title)) + "\"\n"; }
 
+// Texts of one sentence are kept without its full stop, but not printed so here.
+std::string as_sentence(const std::string& text) { return escape(text) + (text.ends_with('.') ? "" : ".") + "\n"; }
+
 std::string entry(const std::string& word, const std::string& meaning) {
-  return ".TP\n" + word + "\n" + escape(meaning) + (meaning.ends_with('.') ? "" : ".") + "\n";
+  return ".TP\n" + word + "\n" + as_sentence(meaning);
 }
 
 std::string flag_entry(const HelpFlag& flag) {
@@ -91,21 +94,35 @@ std::string man_note(const HelpNote& note) {
     if (is_example)
       text += escape(line.substr(2)) + "\n";
     else if (is_listed)
-      text += entry(bold(line.substr(2, gap - 2)), trim(line.substr(gap)));
+      text += ".TP\n" + bold(line.substr(2, gap - 2)) + "\n" + escape(trim(line.substr(gap))) + "\n";
     else
       text += (text.empty() ? "" : ".PP\n") + escape(line) + "\n";
   }
   return text + (is_example ? ".fi\n" : "");
 }
 
-std::string notes(const HelpPage& page) {
-  std::string text;
-  for (const HelpNote& note : page.notes) {
-    if (!note.title.empty()) text += section(note.title);
-    text += man_note(note);
+// Notes without a title are a part of the description, others are sections.
+std::string description(const HelpPage& page) {
+  std::string text = section("Description") + as_sentence(page.about);
+  for (const HelpNote& note : page.notes)
+    if (note.title.empty()) text += ".PP\n" + man_note(note);
+  for (const HelpFlag& argument : page.arguments) text += flag_entry(argument);
+  for (const HelpCommands& some : page.commands) {
+    text += section(some.title);
+    for (const HelpCommand& command : some.commands) text += entry(bold(command.name), command.about);
   }
   return text;
 }
+
+std::string sections(const HelpPage& page) {
+  std::string text;
+  for (const HelpNote& note : page.notes)
+    if (!note.title.empty()) text += section(note.title) + man_note(note);
+  return text;
+}
+
+// "describe each picture", for lists of pages.
+std::string summary(const HelpPage& page) { return escape(to_lower(page.about.substr(0, 1)) + page.about.substr(1)); }
 
 bool is_part_of(const HelpPage& page, const HelpPage& whole) {
   return page.name.starts_with(whole.name + " ") && page.name.find(' ', whole.name.size() + 1) == std::string::npos;
@@ -133,15 +150,9 @@ std::string man_name(const HelpPage& page) {
 std::string man_page(const HelpPage& page, const std::vector<HelpPage>& pages, const std::string& version,
                      const std::string& date) {
   std::string text = ".\\\" Generated from the texts of --help.\n.TH \"" + escape(to_upper(man_name(page))) +
-                     "\" \"1\" \"" + date + "\" \"ocellus " + version + "\" \"User Commands\"\n.ad l\n" +
-                     section("Name") + escape(man_name(page)) + " \\- " + escape(page.about) + "\n" + synopsis(page) +
-                     section("Description") + escape(page.about) + (page.about.ends_with('.') ? "" : ".") + "\n";
-  for (const HelpFlag& argument : page.arguments) text += flag_entry(argument);
-  for (const HelpCommands& some : page.commands) {
-    text += section(some.title);
-    for (const HelpCommand& command : some.commands) text += entry(bold(command.name), command.about);
-  }
-  text += options(page) + notes(page);
+                     "\" \"1\" \"" + date + "\" \"ocellus " + version + "\" \"User Commands\"\n.ad l\n";
+  text += section("Name") + escape(man_name(page)) + " \\- " + summary(page) + "\n" + synopsis(page) +
+          description(page) + options(page) + sections(page);
   if (page.name != "ocellus") text += section("Exit status") + "See\n.BR ocellus (1).\n";
   return text + references(page, pages);
 }

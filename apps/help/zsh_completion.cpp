@@ -36,7 +36,8 @@ std::string flag_spec(const HelpFlag& flag) {
 }
 
 std::string argument_spec(const HelpFlag& argument) {
-  const std::string action = argument.takes_file() ? "_files" : argument.takes_folder() ? "_files -/" : " ";
+  const std::string words = argument.values.empty() ? " " : "(" + join_words(argument.values, " ") + ")";
+  const std::string action = argument.takes_file() ? "_files" : argument.takes_folder() ? "_files -/" : words;
   return std::string("'") + (argument.repeats ? "*" : "") + (argument.is_required || argument.repeats ? ":" : "::") +
          escape_spec(argument.form) + ":" + action + "'";
 }

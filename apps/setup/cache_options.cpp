@@ -185,7 +185,7 @@ void add_packing_flags(CLI::App* command, CacheOptions* options) {
       ->group("Cache");
   command
       ->add_option("--kv-layer-bits", options->layer_bits,
-                   "Bits by layer instead, first to last, each B or K/V. 'ocellus calibrate' finds them (ours)")
+                   "Bits by layer instead, first to last, each B or K/V. 'ocellus calibrate' finds them")
       ->option_text("B,B,...")
       ->excludes("--kv-bits")
       ->group("Cache");

@@ -14,6 +14,7 @@
 #include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/setup/known_models.h"
 
 namespace ocellus::app {
 namespace {
@@ -120,12 +121,21 @@ void add_model_flags(CLI::App* command, CommonOptions* options) {
       ->group("Model");
 }
 
+// The names of all shapes, as the type of a flag: "{SmolVLM-256M,SmolVLM-500M}".
+std::string list_shapes() {
+  std::string names;
+  for (const ocellus_known_model& known : known_models())
+    names += (names.empty() ? "{" : ",") + std::string(known.name);
+  return names + "}";
+}
+
 void add_shape_flags(CLI::App* command, CommonOptions* options) {
   const auto shape = command
                          ->add_option("--shape", options->shape,
                                       "Random weights in the shape of a public model. As SmolVLM-256M, instead of "
                                       "files; an unknown name lists all")
                          ->option_text("NAME")
+                         ->type_name(list_shapes())
                          ->excludes("--model")
                          ->group("Model");
   command

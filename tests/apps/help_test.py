@@ -158,6 +158,11 @@ class Pages(unittest.TestCase):
         for code in range(5):
             self.assertIn(f".TP\n\\fB{code}\\fR\n", program)
 
+    def test_a_folder_that_cannot_be_written_is_named(self):
+        done = run("pages", "/dev/null/share")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertRegex(done.stderr, r"\Aocellus: /dev/null/share/man/man1/ocellus\.1: cannot be written: .*\.\n\Z")
+
     def test_man_has_no_complaint_and_prints_all_words(self):
         self.need("man")
         for path in self.manual.iterdir():
@@ -194,6 +199,9 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.complete("plan", "--solve", "b"), ["bits"])
         self.assertEqual(self.complete("plan", "--solve", "=", "b"), ["bits"])
         self.assertEqual(self.complete("plan", "--solve", "="), ["images", "bits", "keep"])
+        self.assertEqual(self.complete("plan", "--machine", "th"), ["this", "thor"])
+        self.assertIn("SmolVLM-256M", self.complete("plan", "--shape", "Smol"))
+        self.assertEqual(self.complete("methods", "dav"), ["david", "david-h2o"])
         self.assertEqual(self.complete("caption", "--help", "real"), ["real-time"])
         self.assertEqual(self.complete("caption", "samples/board_04"), ["samples/board_04.jpg", "samples/board_04.png"])
         self.assertEqual(self.complete("caption", "-m", "models/s"),
