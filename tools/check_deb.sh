@@ -60,7 +60,7 @@ ${CC:-cc} -std=c99 "$examples/caption.c" -o caption-archive $(pkg-config --cflag
 check "a program linked to the archive" ./caption-archive "$models/shapeboard-34m-q8_0.gguf" \
   "$models/mmproj-shapeboard-34m-q8_0.gguf" "$samples/board_01.png"
 for file in man/man1/ocellus.1.gz man/man1/ocellus-library-add.1.gz bash-completion/completions/ocellus \
-  zsh/site-functions/_ocellus fish/vendor_completions.d/ocellus.fish; do
+  zsh/vendor-completions/_ocellus fish/vendor_completions.d/ocellus.fish; do
   grep -q "^/usr/share/$file$" "$work/files" || fail "there is no $file"
 done
 

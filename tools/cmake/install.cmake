@@ -87,8 +87,15 @@ if(TARGET ocellus_app)
 endif()
 if(TARGET ocellus_pages)
   install(DIRECTORY ${OCELLUS_PAGES}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
-  install(DIRECTORY ${OCELLUS_PAGES}/bash-completion ${OCELLUS_PAGES}/zsh ${OCELLUS_PAGES}/fish
+  install(DIRECTORY ${OCELLUS_PAGES}/bash-completion ${OCELLUS_PAGES}/fish
     DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
+  # Debian's zsh looks for those of packages elsewhere than every other zsh.
+  install(CODE "set(folder site-functions)
+  if(EXISTS /etc/debian_version AND CMAKE_INSTALL_PREFIX STREQUAL /usr)
+    set(folder vendor-completions)
+  endif()
+  file(INSTALL \"${OCELLUS_PAGES}/zsh/site-functions/_ocellus\"
+    DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${folder}\")" COMPONENT program)
 endif()
 install(DIRECTORY apps/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libocellus-dev)
 include(tools/cmake/package.cmake)
