@@ -15,26 +15,40 @@
 #include <utility>
 
 #include "apps/base/failure.h"
-#include "apps/base/help_text.h"
 #include "apps/base/neighbour_flags.h"
 #include "apps/base/terminal.h"
 #include "apps/base/usage_error.h"
 #include "apps/commands/commands.h"
+#include "apps/help/help_request.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus::app {
 namespace {
 
-constexpr char kAbout[] = "Ocellus: small vision-language models inside one memory budget.";
-constexpr char kExitCodes[] =
+constexpr char kAbout[] = "Run small vision-language models inside one memory budget";
+constexpr char kNotes[] =
     "Answers go to stdout, everything else to stderr.\n"
-    "Exit codes: 0 ok, 1 runtime failure, 2 bad usage, 3 does not fit the budget or the plan, 4 bad input file,\n"
-    "128 + N ended by signal N (Ctrl-C: 130; serve and watch: 0).\n"
-    "Try: ocellus caption PICTURE, ocellus plan --images 8 --budget 128M, ocellus COMMAND --help.";
+    "\nExit status:\n"
+    "  0        success\n"
+    "  1        failure at run time\n"
+    "  2        bad usage\n"
+    "  3        does not fit the budget or the plan\n"
+    "  4        bad input file\n"
+    "  128 + N  ended by signal N (Ctrl-C: 130; serve and watch: 0)\n"
+    "\nExamples:\n"
+    "  ocellus caption picture.jpg\n"
+    "  ocellus ask --prompt \"How many images show a ring?\" a.png b.png\n"
+    "  ocellus plan --images 8 --budget 128M\n"
+    "  ocellus watch /dev/video0 --http 127.0.0.1:8080\n"
+    "\nEnvironment:\n"
+    "The program reads no variables of its own. The CUDA driver reads CUDA_VISIBLE_DEVICES.\n"
+    "\nFiles:\n"
+    "  share/ocellus/models  the installed model, with a card that says what it knows\n"
+    "  MODEL.calib.json      the calibration of a model, beside it; written by `ocellus calibrate`\n";
 
 void declare_commands(CLI::App* program, Action* action) {
-  program->footer(kExitCodes);
-  program->set_version_flag("--version", std::string("ocellus ") + ocellus_version());
+  program->set_help_flag();  // find_help answers
+  program->set_version_flag("--version", std::string("ocellus ") + ocellus_version(), "Version of the program");
   program->require_subcommand(1);
   add_caption_command(program, action);
   add_ask_command(program, action);
@@ -51,6 +65,8 @@ void declare_commands(CLI::App* program, Action* action) {
   add_models_command(program, action);
   add_devices_command(program, action);
   add_methods_command(program, action);
+  add_pages_command(program, action);
+  program->footer(kNotes);  // last, as commands would inherit it
 }
 
 // The parser alone would complain about the arguments of an unknown command, or about a missing one. `names`: the
@@ -85,22 +101,25 @@ void add_missing_command(const CLI::App& program, Arguments* arguments) {
 int run(int argument_count, char** arguments) {
   Arguments given(arguments + 1, arguments + std::max(argument_count, 1));
   if (!given.empty() && given[0] == "help") {  // `ocellus help plan` is `ocellus plan --help`
-    given.erase(given.begin());
-    given.push_back("--help");
+    given[0] = "--help";
   }
   CLI::App program(kAbout, "ocellus");
   Action action;
   declare_commands(&program, &action);
   add_missing_command(program, &given);
   check_command_name(program, given);
+  if (const auto help = find_help(program, given)) {
+    print(*help);
+    flush_output();
+    return kExitOk;
+  }
   given = translate_neighbour_flags(std::move(given));
   try {
     program.parse(Arguments(given.rbegin(), given.rend()));
-  } catch (const CLI::Success& asked_for_help) {
-    if (const auto unknown = find_unasked_help(program, given)) throw Failure(kExitUsage, *unknown);
-    std::ostringstream help;
-    const int exit_code = program.exit(asked_for_help, help, help);
-    print(wrap_help(help.str()));
+  } catch (const CLI::Success& asked_for_version) {
+    std::ostringstream version;
+    const int exit_code = program.exit(asked_for_version, version, version);
+    print(version.str());
     flush_output();
     return exit_code;
   } catch (const CLI::ParseError& error) {

@@ -59,7 +59,10 @@ check "a program linked to the shared library" ./caption "$models/shapeboard-34m
 ${CC:-cc} -std=c99 "$examples/caption.c" -o caption-archive $(pkg-config --cflags --libs ocellus-static)
 check "a program linked to the archive" ./caption-archive "$models/shapeboard-34m-q8_0.gguf" \
   "$models/mmproj-shapeboard-34m-q8_0.gguf" "$samples/board_01.png"
-grep -q man1/ocellus.1.gz "$work/files" || fail "there is no manual page"
+for file in man/man1/ocellus.1.gz man/man1/ocellus-library-add.1.gz bash-completion/completions/ocellus \
+  zsh/vendor-completions/_ocellus fish/vendor_completions.d/ocellus.fish; do
+  grep -q "^/usr/share/$file$" "$work/files" || fail "there is no $file"
+done
 
 dpkg --purge $packages >>"$work/dpkg.log" 2>&1 || { cat "$work/dpkg.log" >&2; exit 1; }
 left=$(grep ocellus "$work/files" | while read -r path; do [ ! -e "$path" ] || echo "$path"; done)

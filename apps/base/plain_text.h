@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ocellus::app {
 
@@ -18,6 +19,22 @@ inline std::string to_lower(std::string_view text) {
 inline std::string trim(std::string_view text, std::string_view characters = " \t\r\n") {
   const size_t begin = std::min(text.find_first_not_of(characters), text.size());
   return std::string(text.substr(begin, text.find_last_not_of(characters) + 1 - begin));
+}
+
+// True if `word` is one of the words of a list, which spaces separate.
+constexpr bool lists_word(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(' '), list.size());
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+inline std::string join_words(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
+  return text;
 }
 
 // Returns the first position at which the text has `mark`, or ends with a beginning of it; else its size.

@@ -43,7 +43,7 @@ const CLI::App& chosen_command(const CLI::App& program) {
 
 // Names of a command's flags, with their dashes.
 Arguments flags_of(const CLI::App& command) {
-  Arguments names;
+  Arguments names = {"-h", "--help"};  // which the parser does not know
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -140,14 +140,6 @@ std::string describe_usage_error(const CLI::App& program, const CLI::ParseError&
     what = chosen->get_name() + " needs one of" + names;
   }
   return what.substr(0, what.find('\n')) + see_help(program);
-}
-
-std::optional<std::string> find_unasked_help(const CLI::App& program, const Arguments& arguments) {
-  const auto is_help = [](const std::string& argument) { return argument == "-h" || argument == "--help"; };
-  if (std::any_of(arguments.begin(), arguments.end(), is_help)) return {};
-  for (const std::string& argument : arguments)
-    if (argument.starts_with("-h")) return describe_unknown(program, argument, arguments);
-  return {};
 }
 
 std::optional<std::string> find_empty_value(const CLI::App& program) {

@@ -24,10 +24,6 @@ std::string find_alike(const std::string& name, const Arguments& names);
 // Returns one sentence for the parser's error.
 std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error, const Arguments& arguments);
 
-// The parser reads -hf and everything else that begins with -h as -h with more flags, and shows the help. Returns the
-// sentence about such a flag; nullopt if help was requested by name.
-std::optional<std::string> find_unasked_help(const CLI::App& program, const Arguments& arguments);
-
 // Returns the sentence about an option or argument with an empty value, as an unset shell variable gives it: read as
 // "not given", --token "" would leave a server open. A prompt and a caption may be empty.
 std::optional<std::string> find_empty_value(const CLI::App& program);

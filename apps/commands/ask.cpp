@@ -172,17 +172,18 @@ int run_ask(AskOptions options) {
 void add_clip_options(CLI::App* command, ClipOptions* options) {
   const auto clip = command
                         ->add_option("--clip", options->path,
-                                     "Video that goes before the pictures: an MJPEG or Y4M file, or a directory of "
-                                     "pictures; makes every picture one view")
-                        ->option_text("FILE");
-  command
-      ->add_option("--fps", options->frames_per_second,
-                   "Rate of the video (default: the Y4M header's; MJPEG 30, directory 1)")
+                                     "Video before the pictures: MJPEG, Y4M or a folder. A folder has its frames as "
+                                     "pictures; with a video every picture is one view")
+                        ->option_text("FILE")
+                        ->group("Video");
+  command->add_option("--fps", options->frames_per_second, "Rate of the video (default: Y4M's own, MJPEG 30, folder 1)")
       ->option_text("X")
+      ->group("Video")
       ->check(app::number_between(0.001, 100000))
       ->needs(clip);
   command->add_option("--clip-frames", options->frames, "Maximum frames of the video (default: the model's)")
       ->option_text("N")
+      ->group("Video")
       ->check(app::number_between(1, 999))
       ->needs(clip);
   command
@@ -192,9 +193,10 @@ void add_clip_options(CLI::App* command, ClipOptions* options) {
             options->sampling = static_cast<ocellus_clip_sampling>(
                 number_of("--clip-sampling", name, {"authors", "transformers"}, "authors or transformers"));
           },
-          "Whose frames of the video: those that its authors' code takes (Qwen: qwen-vl-utils), or transformers' class "
-          "(default: authors)")
+          "Rule that chooses frames (default: authors). As in the authors' code (Qwen: qwen-vl-utils), or in "
+          "transformers' class")
       ->option_text("authors|transformers")
+      ->group("Video")
       ->needs(clip);
 }
 
@@ -202,47 +204,50 @@ void add_clip_options(CLI::App* command, ClipOptions* options) {
 
 void add_ask_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<AskOptions>();
-  CLI::App* command = program->add_subcommand("ask", "One answer over all pictures");
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files; none: a question without pictures")
-      ->option_text("...");
+  CLI::App* command = program->add_subcommand("ask", "Answer a question about pictures or a video");
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files, or none");
   command
       ->add_option("--prompt", options->prompt,
-                   "The question; <image> marks where the pictures go, otherwise they go first; <retrieve: WORDS or "
-                   "FILE, n> takes the n best from --library")
+                   "The question, with <image> at a picture's place. Without it pictures precede the text; <retrieve: "
+                   "WORDS or FILE, n> takes "
+                   "the n best from --library")
       ->required()
-      ->option_text("TEXT");
+      ->option_text("TEXT")
+      ->group("Prompt");
   add_clip_options(command, &options->clip);
-  const auto boxes = command->add_flag("--boxes", options->boxes,
-                                       "Print the answer's boxes and points as JSON, in pixels of the picture (models "
-                                       "that answer with coordinates, one picture)");
-  command->add_option("--draw", options->drawing_path, "Paint them on the picture and write it: a PNG or JPEG file")
+  const auto boxes = command
+                         ->add_flag("--boxes", options->boxes,
+                                    "Print boxes and points as JSON, in pixels. For one picture and "
+                                    "models that answer with coordinates")
+                         ->group("Answers");
+  command->add_option("--draw", options->drawing_path, "Also write the picture with them, as PNG or JPEG")
       ->option_text("FILE")
+      ->group("Answers")
       ->needs(boxes);
   const auto since = command
                          ->add_option("--since", options->day.since,
-                                      "Ask about the frames that a watch keeps in --library since a time: 90m, 2h or "
-                                      "1d ago, 09:30, or 2026-11-27 (default: all, where no picture is given)")
-                         ->option_text("TIME");
-  command->add_option("--until", options->day.until, "The time until which (default: now)")
+                                      "Ask about frames that a watch keeps in --library. From TIME on: 90m, 2h "
+                                      "or 1d ago, 09:30, or 2026-11-27 (default: all, where no picture is given)")
+                         ->option_text("TIME")
+                         ->group("Prompt");
+  command->add_option("--until", options->day.until, "End of the time asked about (default: now)")
       ->option_text("TIME")
+      ->group("Prompt")
       ->needs(since);
   command
-      ->add_option("--choices", options->choices,
-                   "Print how probable each of these answers is, instead of one; repeat it for choices with commas")
+      ->add_option(
+          "--choices", options->choices,
+          "Print the probability of each of these answers. None is generated; repeat the flag for choices with commas")
       ->option_text("A,B,...")
+      ->group("Answers")
       ->allow_extra_args(false);
   command
-      ->add_option(
-          "--logprobs", options->common.top_logprobs,
-          "Also print the tokens' log-probabilities, those of the N most probable ones in their place, and the "
-          "answer's perplexity")
+      ->add_option("--logprobs", options->common.top_logprobs,
+                   "Print log-probabilities of tokens and N alternatives. And the answer's perplexity")
       ->option_text("N")
+      ->group("Answers")
       ->check(number_between(0, OCELLUS_MOST_TOP_LOGPROBS));
-  add_common_options(command, &options->common);
-  add_thought_options(command, &options->common);
-  add_show_thoughts_option(command, &options->common);
-  add_number_option(command, &options->common);
-  add_constraint_options(command, &options->common);
+  add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });
 }
 

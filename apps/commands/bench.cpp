@@ -455,34 +455,34 @@ void set_kv_budget(BenchOptions* options, const std::string& size) {
 
 void add_bench_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = program->add_subcommand("bench", "Speed and memory");
+  CLI::App* command = program->add_subcommand("bench", "Measure speed and memory");
   const auto count = [command](const char* name, int32_t* value, const char* help, int32_t low) {
-    return command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000));
+    CLI::Option* const option = command->add_option(name, *value, help)->option_text("N")->group("Benchmark");
+    return option->check(number_between(low, 1000000));
   };
   const auto images =
-      command->add_option("IMAGE", options->image_paths, "Pictures to encode (default: generated frames)")
-          ->option_text("...");
+      command->add_option("IMAGE", options->image_paths, "Pictures to encode (default: generated frames)");
   const auto prompt = count("-p", &options->prompt_tokens, "Tokens of the prompt row; 0: none (default: 512)", 0);
   count("-n", &options->generated_tokens, "Tokens of the generation row; 0: none (default: 128)", 0);
   const auto depth = count("-d", &options->depth, "Also measure with N tokens in the cache (default: 0)", 0);
   const auto batch = count("-b", &options->batch, "Also generate in N sessions together (default: 1)", 1);
   const auto visual =
-      count("--visual", &options->visual_tokens, "Only generate, over N synthetic visual tokens in each cache", 1);
+      count("--visual", &options->visual_tokens, "Only generate, over N synthetic visual tokens a cache", 1);
   visual->excludes(images)->excludes(prompt)->excludes(depth);
   command
       ->add_option_function<std::string>(
           "--kv-budget", [raw = options.get()](const std::string& size) { set_kv_budget(raw, size); },
           "Generate in as many sessions as have caches that fit")
       ->option_text("SIZE")
+      ->group("Benchmark")
       ->needs(visual)
       ->excludes(batch);
   count("-r", &options->repetitions, "Rounds after the warm-up (default: 5)", 1);
   command->add_option("--output", options->output, "Format of the table (default: md)")
       ->option_text("md|csv|json")
+      ->group("Benchmark")
       ->check(CLI::IsMember({"md", "csv", "json"}));
-  add_common_options(command, &options->common, AnswerLength::kOwnFlag);
-  add_constraint_options(command, &options->common);
-  add_shape_options(command, &options->common);
+  add_shared_flags(command, &options->common);
   command->callback([=] {
     if (options->visual_tokens > 0 && options->generated_tokens == 0)
       throw Failure(kExitUsage, "bench --visual measures generation: leave -n 0 out.");

@@ -216,26 +216,33 @@ void add_calibrate_command(CLI::App* program, Action* action) {
   add_question_options(command, &options->questions);
   command->add_option("--kv-bits", options->bits, "Bits to calibrate, each by itself (default: 2,1)")
       ->option_text("B,B...")
+      ->group("Calibration")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of_numbers({8, 4, 2, 1}));
   command
       ->add_option("--layer-bits", options->layer_bits,
-                   "Instead, find bits by layer with at most this average, for --kv-layer-bits")
+                   "Find bits by layer, at most this average, instead. For --kv-layer-bits")
       ->option_text("AVERAGE")
+      ->group("Calibration")
       ->excludes("--kv-bits")
       ->check(number_between(1, 4));
   command->add_flag("--apart", options->apart, "With --layer-bits: bits of keys and of values apart")
-      ->needs("--layer-bits");
-  command->add_flag("--dry-run", options->dry_run, "Only print; do not write the calibration file");
-  command->add_flag("--force", options->force,
-                    "Replace an entry that is founded on more questions, or the bundled pair's without -m");
-  add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnPacking);
+      ->needs("--layer-bits")
+      ->group("Calibration");
+  command->add_flag("--dry-run", options->dry_run, "Only print; do not write the calibration file")
+      ->group("Calibration");
+  command
+      ->add_flag("--force", options->force,
+                 "Replace an entry of more questions. Without -m one of the bundled pair as well")
+      ->group("Calibration");
+  add_shared_flags(command, &options->common);
   command->footer(
-      "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times.\n"
-      "The best pair is written to MODEL.calib.json in the model's folder, where every command finds it.\n"
-      "--layer-bits reads the questions and their expected answers a few dozen times, and prints a list; with --apart\n"
-      "about twice as often.");
+      "Tries tau 1 and tau 2 of CalibQuant's calibration from 0 to 3 each, so every question is answered 16 times. The "
+      "best pair is written to MODEL.calib.json in the model's folder, where every command finds it. --layer-bits "
+      "reads "
+      "the questions and their expected answers a few dozen times, with --apart about twice as often, and prints a "
+      "list.");
   command->callback([=] {
     check_bits(options->bits);
     *action = [=] { return run_calibrate(*options); };

@@ -60,15 +60,12 @@ int run_caption(const CaptionOptions& options) {
 
 void add_caption_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CaptionOptions>();
-  CLI::App* command = program->add_subcommand("caption", "One caption per picture");
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
-  command->add_option("--prompt", options->prompt, "Prompt (default: Caption this image.)")->option_text("TEXT");
-  add_common_options(command, &options->common);
-  add_thought_options(command, &options->common);
-  add_show_thoughts_option(command, &options->common);
-  add_number_option(command, &options->common);
-  add_constraint_options(command, &options->common);
-  add_shape_options(command, &options->common);
+  CLI::App* command = program->add_subcommand("caption", "Describe each picture; 'ocellus PICTURE' does the same");
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required();
+  command->add_option("--prompt", options->prompt, "Prompt (default: Caption this image.)")
+      ->option_text("TEXT")
+      ->group("Prompt");
+  add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_caption(*options); }; });
 }
 

@@ -27,13 +27,14 @@ constexpr int32_t kChatImages = 8;
 constexpr int32_t kChatTextTokens = 2048;
 constexpr int32_t kChatThoughts = 2;  // planned in addition: those of earlier answers stay
 constexpr char kChatHelp[] =
-    "/image PATH  add a picture to your next message\n"
-    "/reset       start again with an empty conversation\n"
-    "/stats       time and memory of the last answer\n"
-    "/help        this list\n"
-    "/quit        leave (or end the input)\n"
-    "Anything else is sent to the model; <image> marks a picture's place, and\n"
-    "<retrieve: WORDS, n> or <retrieve: PATH, n> inserts the n best from --library.\n";
+    "Lines of the conversation:\n"
+    "  /image PATH  add a picture to your next message\n"
+    "  /reset       start again with an empty conversation\n"
+    "  /stats       time and memory of the last answer\n"
+    "  /help        this list\n"
+    "  /quit        leave (or end the input)\n"
+    "  other lines  messages, in which <image> marks a picture's place and\n"
+    "  <retrieve: WORDS or PATH, n>  inserts the n best pictures of --library\n";
 
 struct ChatOptions {
   CommonOptions common;
@@ -232,13 +233,9 @@ int run_chat(ChatOptions options) {
 
 void add_chat_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ChatOptions>();
-  CLI::App* command = program->add_subcommand("chat", "A conversation, typed or piped in");
-  command->add_option("IMAGE", options->image_paths, "Pictures that go with the first message")->option_text("...");
-  add_common_options(command, &options->common);
-  add_thought_options(command, &options->common);
-  add_show_thoughts_option(command, &options->common);
-  add_number_option(command, &options->common);
-  add_constraint_options(command, &options->common);
+  CLI::App* command = program->add_subcommand("chat", "Hold a conversation, typed or piped in");
+  command->add_option("IMAGE", options->image_paths, "Pictures that go with the first message");
+  add_shared_flags(command, &options->common);
   command->footer(kChatHelp);
   command->callback([=] { *action = [=] { return run_chat(*options); }; });
 }

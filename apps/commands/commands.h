@@ -27,5 +27,6 @@ void add_make_model_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
 void add_models_command(CLI::App* program, Action* action);
 void add_methods_command(CLI::App* program, Action* action);
+void add_pages_command(CLI::App* program, Action* action);
 
 }  // namespace ocellus::app

@@ -13,7 +13,6 @@
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
-#include "apps/setup/options.h"
 
 namespace ocellus::app {
 namespace {
@@ -70,7 +69,11 @@ std::string cuda_text(size_t gpu_count) {
   return gpu_count == 0 ? "no device found" : format_count(static_cast<int64_t>(gpu_count), "device");
 }
 
-int run_devices(const CommonOptions& options) {
+struct DevicesOptions {
+  bool json = false;
+};
+
+int run_devices(const DevicesOptions& options) {
   const std::vector<std::string> features = vector_features();
   const SystemMemory memory = system_memory();
   const std::vector<ocellus_gpu_facts> gpus = probe_gpus();
@@ -100,9 +103,9 @@ int run_devices(const CommonOptions& options) {
 }  // namespace
 
 void add_devices_command(CLI::App* program, Action* action) {
-  const auto options = std::make_shared<CommonOptions>();
+  const auto options = std::make_shared<DevicesOptions>();
   CLI::App* command = program->add_subcommand("devices", "Show the devices and cores of this machine");
-  add_common_options(command, options.get());
+  command->add_flag("--json", options->json, "The same as one JSON object");
   command->callback([=] { *action = [=] { return run_devices(*options); }; });
 }
 

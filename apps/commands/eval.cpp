@@ -134,14 +134,19 @@ int run_eval(EvalOptions options) {
 
 void add_eval_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<EvalOptions>();
-  CLI::App* command = program->add_subcommand("eval", "Exact-match accuracy over a file of questions");
+  CLI::App* command = program->add_subcommand("eval", "Measure exact-match accuracy over a file of questions");
   add_question_options(command, &options->questions);
-  command->add_flag("--perplexity", options->perplexity,
-                    "Also the probability of each expected answer; reads every question twice");
-  command->add_option("--rolling", options->questions.rolling, "Rolling sessions of N pictures: older ones make room")
+  command
+      ->add_flag("--perplexity", options->perplexity,
+                 "Also the probability of each expected answer. Reads every question twice")
+      ->group("Questions");
+  command
+      ->add_option("--rolling", options->questions.rolling,
+                   "Rolling sessions of N pictures. The oldest one makes room for a new one")
       ->option_text("N")
+      ->group("Questions")
       ->check(number_between(1, 65536));
-  add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kAllMethods);
+  add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });
 }
 

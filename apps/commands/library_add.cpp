@@ -134,13 +134,13 @@ void set_lifetime(AddOptions* options, const std::string& text) {
 
 void add_library_add(CLI::App* library, Action* action) {
   const auto options = std::make_shared<AddOptions>();
-  CLI::App* command = library->add_subcommand("add", "Compute pictures' entries and store them");
+  CLI::App* command = library->add_subcommand("add", "Compute the entries of pictures and store them");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required()->option_text("...");
-  const std::string group = "Entries (for a picture already stored, flags that are not given keep their values)";
-  command->add_flag("--shared", options->shared, "In the shared part, which all owners read and NAME must administer")
+  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required();
+  const std::string group = "Entries";
+  command->add_flag("--shared", options->shared, "In the shared part, which all owners read. NAME must administer it")
       ->group(group);
-  command->add_option("--tag", options->tags, "A tag, at most 8 of them; may be repeated")
+  command->add_option("--tag", options->tags, "A tag. May be repeated, 8 times at most")
       ->option_text("T")
       ->take_all()
       ->allow_extra_args(false)
@@ -157,7 +157,8 @@ void add_library_add(CLI::App* library, Action* action) {
   command->add_flag("--describe", options->describes, "Let the model write the caption")
       ->excludes(caption)
       ->group(group);
-  add_common_options(command, &options->common, AnswerLength::kCommonFlag, CacheFlags::kOwnLibrary);
+  add_shared_flags(command, &options->common);
+  command->footer("For a picture that is stored already, flags that are not given keep their values.");
   command->callback([=] { *action = [=] { return run_add(*options); }; });
 }
 

@@ -63,19 +63,21 @@ void add_library_search(CLI::App* library, Action* action) {
   const auto options = std::make_shared<SearchOptions>();
   CLI::App* command = library->add_subcommand("search", "Find the entries nearest to words or a picture");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
-  const auto words =
-      command->add_option("--text,WORDS", options->words, "Words of captions and tags")->option_text("WORDS");
+  const auto words = command->add_option("--text,WORDS", options->words, "Words of captions and tags")
+                         ->option_text("WORDS")
+                         ->group("Search");
   const auto image = command->add_option("--image", options->image_path, "Find entries similar to this picture")
                          ->option_text("FILE")
+                         ->group("Search")
                          ->excludes(words);
   command->add_option("-n", options->count, "Maximum number of entries (default: 5)")
       ->option_text("N")
+      ->group("Search")
       ->check(number_between(1, kMaxHits));
-  add_common_options(command, &options->common, AnswerLength::kOwnFlag, CacheFlags::kOwnLibrary);
+  add_shared_flags(command, &options->common);
   command->footer(
       "Scores: for words, the fraction of them in an entry's caption and tags, 0 to 1; for a picture, the cosine of "
-      "both "
-      "embeddings, -1 to 1.");
+      "both embeddings, -1 to 1.");
   command->callback([=] {
     if (words->count() == 0 && image->count() == 0)
       throw Failure(kExitUsage, "a search needs --text WORDS or --image FILE.");

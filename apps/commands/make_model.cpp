@@ -220,25 +220,26 @@ void add_make_model_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("make-model", "Write a pair of files with random weights");
   command
       ->add_option("--shape", options->shape,
-                   "Shape of a public model, as SmolVLM-256M; an unknown name lists all. The files are named after it")
+                   "Shape of a public model, as SmolVLM-256M. An unknown name lists all; the files are named after it")
       ->required()
       ->option_text("NAME");
   command
       ->add_option(
           "--format", options->format,
-          "Type of the files, as F16 or Q4_K_M (default: Q8_0), mixed as llama.cpp does; an unknown name lists all")
+          "Weight format (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; an unknown name lists "
+          "all")
       ->option_text("NAME");
-  command
-      ->add_option("--layers", options->layers,
-                   "Fewer layers, of the language model and of the vision part; the names say so")
+  command->add_option("--layers", options->layers, "Fewer layers in both parts. The names of the files say so")
       ->option_text("N")
       ->check(number_between(1, 1000));
   command
-      ->add_option("--seed", options->seed,
-                   "Other weights. With the default, 1, the files are what --shape makes up without files, bit for bit")
+      ->add_option(
+          "--seed", options->seed,
+          "Seed of the weights (default: 1). With 1 the files are what --shape makes up without files, bit for "
+          "bit")
       ->option_text("N")
       ->check(whole_number());
-  command->add_option("--output", options->folder, "Folder for the files, created if missing (default: this one)")
+  command->add_option("--output", options->folder, "Folder for the files (default: this one). Created if missing")
       ->option_text("DIR");
   command->add_flag("--force", options->replaces, "Replace files of the same name");
   command->add_flag("--json", options->json, "One JSON object on stdout");

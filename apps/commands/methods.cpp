@@ -32,8 +32,11 @@ int run_methods(const MethodsOptions& options) {
 void add_methods_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<MethodsOptions>();
   CLI::App* command = program->add_subcommand("methods", "List the cache methods and their options");
-  command->add_option("NAME", options->name, "Only this method")->option_text(" ");
-  command->add_flag("--json", options->json, "The same as one JSON object")->group("Output");
+  command->add_option("NAME", options->name, "Only this method")
+      ->type_name("{" + join_method_names(OCELLUS_METHOD_EVICT, MethodNames::kAll) + "|" +
+                  join_method_names(OCELLUS_METHOD_KV_SCHEME, MethodNames::kAll) + "|" +
+                  join_method_names(OCELLUS_METHOD_REDUCE, MethodNames::kAll) + "}");
+  command->add_flag("--json", options->json, "The same as one JSON object");
   command->callback([=] { *action = [=] { return run_methods(*options); }; });
 }
 

@@ -144,9 +144,8 @@ int run_models(const ModelsOptions& options) {
 
 void add_models_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ModelsOptions>();
-  CLI::App* command =
-      program->add_subcommand("models", "List the public models that can be read, and the memory that they need");
-  command->add_flag("--json", options->json, "The same as one JSON object")->group("Output");
+  CLI::App* command = program->add_subcommand("models", "List the public models that can be read, and their memory");
+  command->add_flag("--json", options->json, "The same as one JSON object");
   command->callback([=] { *action = [=] { return run_models(*options); }; });
 }
 

@@ -163,14 +163,14 @@ int run_perplexity(PerplexityOptions options) {
 void add_perplexity_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PerplexityOptions>();
   CLI::App* command = program->add_subcommand("perplexity", "Measure the perplexity of a text, read through the cache");
-  command->add_option("FILE", options->path, "Plain text")->required()->option_text("FILE");
+  command->add_option("FILE", options->path, "Plain text")->required();
   const auto count = [command](const char* name, int64_t* value, const char* help, int64_t low) {
-    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000));
+    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000))->group("Text");
   };
   count("--tokens", &options->tokens, "Tokens of the text to read (default: 4000)", 2);
-  count("--window", &options->window, "Tokens read together in an empty session (default: 1024)", 2);
+  count("--window", &options->window, "Tokens read together (default: 1024). In an empty session", 2);
   count("--context", &options->context, "Of these, the tokens of the prompt (default: half)", 1);
-  add_common_options(command, &options->common, AnswerLength::kOwnFlag);
+  add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_perplexity(*options); }; });
 }
 

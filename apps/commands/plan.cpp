@@ -371,29 +371,29 @@ void check_choices(const CLI::App* command, const PlanOptions& options) {
 
 void add_plan_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = program->add_subcommand("plan", "Show the memory plan and whether it fits; loads no weights");
-  command->add_option("--solve", options->solve, "Find the most images, bits or --keep that fit the budget")
+  CLI::App* command =
+      program->add_subcommand("plan", "Show the memory plan and whether it fits, without loading weights");
+  command->add_option("--solve", options->solve, "Find the most images, bits or --keep in the budget")
       ->option_text("images|bits|keep")
+      ->group("Plan")
       ->check(CLI::IsMember({"images", "bits", "keep"}));
   command
-      ->add_option(
-          "--machine", options->machine_name,
-          "Plan for this machine, or the GPU of another, and show bounds of speed there; what it has beside its "
-          "system is the --budget")
+      ->add_option("--machine", options->machine_name,
+                   "Plan for a machine and show bounds of its speed. This one, or the GPU of another; the memory that "
+                   "its system "
+                   "leaves is the --budget")
       ->option_text("NAME")
+      ->group("Plan")
       ->check(CLI::IsMember(machine_names()));
-  command->add_flag("--table", options->table, "Instead, show cache and total bytes by bits and --keep");
-  command->add_flag("--all", options->all, "List small buffers, too, each on its own line");
+  command->add_flag("--table", options->table, "Show bytes by bits and --keep instead")->group("Plan");
+  command->add_flag("--all", options->all, "List small buffers as well")->group("Plan");
   command
       ->add_option("--clip-frames", options->clip_frames,
-                   "Frames of clips per conversation; makes every picture one view, and --images 0 the default")
+                   "Frames of videos per conversation. Every picture is then one view, and --images is 0 by default")
       ->option_text("N")
+      ->group("Plan")
       ->check(number_between(1, 999));
-  add_common_options(command, &options->common);
-  add_thought_options(command, &options->common);
-  add_constraint_options(command, &options->common);
-  add_kept_view_options(command, &options->common);
-  add_shape_options(command, &options->common);
+  add_shared_flags(command, &options->common);
   command->callback([=] {
     check_choices(command, *options);
     *action = [=] { return run_plan(*options); };

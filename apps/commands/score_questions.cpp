@@ -19,14 +19,14 @@ void begin_question(ocellus_session* session, const QuestionOptions& asked) {
 }  // namespace
 
 void add_question_options(CLI::App* command, QuestionOptions* options) {
-  command->add_option("QUESTIONS", options->path, "One JSON object a line: images, prompt, answer, kind, choices")
-      ->required()
-      ->option_text("FILE");
+  command->add_option("QUESTIONS", options->path, "JSON lines: images, prompt, answer, kind, choices")->required();
   command->add_option("--per-question", options->images_each, "Only questions with N pictures")
       ->option_text("N")
+      ->group("Questions")
       ->check(number_between(0, 1000000));
   command->add_option("--limit", options->limit, "Only the first K of them")
       ->option_text("K")
+      ->group("Questions")
       ->check(number_between(1, 1000000));
 }
 

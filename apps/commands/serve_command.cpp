@@ -43,41 +43,49 @@ struct ServeCommand {
   int32_t deadline_s = 60;
 };
 
-constexpr char kGroup[] = "Server";
 constexpr char kServeHelp[] =
-    "POST /v1/chat/completions and /v1/responses take messages with text and pictures (JPEG, PNG or WebP, as data "
-    "URLs), "
-    "/v1/completions texts or tokens that go on, /v1/embeddings texts and pictures, /tokenize and /detokenize texts "
-    "and tokens (the "
-    "last two as in llama.cpp's server). GET /v1/models lists the model, GET /healthz and /metrics (Prometheus) report "
-    "its state. Paths are also found without /v1. Ctrl-C ends it.\n"
-    "An answer ends where its conversation has no more room (--text-tokens), with finish_reason length: max_tokens -1, "
-    "or above that, is no other limit.\n"
-    "A session goes on from what it has read where a user's next prompt begins in the same way, up to its last picture "
+    "End points:\n"
+    "  POST /v1/chat/completions, /v1/responses  messages with text and pictures (JPEG, PNG or WebP, as data URLs)\n"
+    "  POST /v1/completions  texts or tokens to continue\n"
+    "  POST /v1/embeddings  texts and pictures\n"
+    "  POST /tokenize, /detokenize  texts and tokens, as in llama.cpp's server\n"
+    "  POST /v1/files  a picture for its user's library; GET and DELETE /v1/files/ID show and remove it\n"
+    "  GET /v1/models, /healthz, /metrics  the model, the server's state, and metrics for Prometheus\n"
+    "Paths are also found without /v1. Ctrl-C ends the server.\n\n"
+    "Prompts:\n"
+    "Pictures before or after a message's text precede it, as in `ocellus chat`. White space around answers is "
+    "removed. "
+    "A session continues from what it has read where a user's next prompt begins in the same way, up to its last "
+    "picture "
     "or the beginning of its last turn; cached_tokens counts that. With --batch-invariant answers are the same, bit by "
-    "bit, as if it had read all of it, and prompts are read picture by picture and turn by turn. Not with --kv-bits "
-    "below 16, --evict, --reduce and "
-    "--reuse. Equal pictures are encoded once (--kept-views), except with --api-keys.\n"
-    "Pictures before or after a message's text go first, as in `ocellus chat`. White space around answers is removed.\n"
-    "With --library DIR, POST /v1/files (fields file, purpose, caption, expires_after[seconds]) keeps a picture for "
-    "its user; "
-    "GET and DELETE /v1/files/ID show and remove it. Messages name it by the URL library:ID, or by words of its name "
-    "or caption: <retrieve: WORDS, n>. The user is the key's (--api-keys), else --owner; `ocellus library quota` "
-    "limits it. With --api-keys the metrics, which are sums over all users, need a key of the user metrics.\n"
-    "With --retrievals N the model may ask, too: where its answer has the pattern, the best of the user's pictures for "
-    "the words follows, and the answer goes on. Say so in the system message. `retrieved` lists what was found.\n"
-    "response_format, structured_outputs (json, regex, choice, grammar; as in vLLM) and grammar (GBNF, as in "
-    "llama.cpp's server) say what an answer may be; what cannot be held is refused with its place. tools are shown to "
-    "models whose chat template has them; with tool_choice required or a function, to any. Calls come whole in a "
-    "stream. logprobs are those of the model, at temperature 1.\n"
-    "Clients take turns: the one with the fewest running answers is next; where the queue is full, the one with the "
-    "most in it loses its newest request, with 429. A client is the key's user, else the address, and at its turn each "
-    "request's `user` or, on this machine, connection has one.\n"
-    "With --reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n"
+    "bit, as if it had read all of it, and prompts are read picture by picture and turn by turn. This is off with "
+    "--kv-bits below 16, --evict, --reduce and --reuse. Equal pictures are encoded once, except with --api-keys. With "
+    "--reuse, other than carry, conversations of a user share pictures on the device (--shared-images).\n\n"
+    "Answers:\n"
+    "An answer ends where its conversation has no more room (--text-tokens), with finish_reason length: max_tokens -1, "
+    "or above that, is no other limit. response_format, structured_outputs (json, regex, choice, grammar; as in vLLM) "
+    "and grammar (GBNF, as in llama.cpp's server) say what an answer may be; what cannot be held is refused with its "
+    "place. tools are shown to models whose chat template has them; with tool_choice required or a function, to any. "
+    "Calls are streamed whole. logprobs are those of the model, at temperature 1. A request that reaches its deadline "
+    "ends with finish_reason length, or with 504 if it had no answer yet.\n\n"
+    "Thoughts:\n"
     "Thoughts of thinking models are in reasoning_content, beside content and in the deltas of streams, and not in "
     "max_tokens. thinking_token_budget is the request's own --think-tokens, within the planned text. reasoning_tokens "
-    "counts them, completion_tokens also the marks around them.\n"
-    "A request that reaches its deadline ends with finish_reason length, or with 504 if it had no answer yet.";
+    "counts them, completion_tokens also the marks around them.\n\n"
+    "Library:\n"
+    "With --library DIR, POST /v1/files (fields file, purpose, caption, expires_after[seconds]) keeps a picture for "
+    "its "
+    "user. Messages name it by the URL library:ID, or by words of its name or caption: <retrieve: WORDS, n>. The user "
+    "is "
+    "the key's (--api-keys), else --owner; `ocellus library quota` limits it. With --api-keys the metrics, which are "
+    "sums over all users, need a key of the user metrics. With --retrievals N the model may ask as well: where its "
+    "answer has the pattern, the best of the user's pictures for the words follows, and the answer continues. Say so "
+    "in "
+    "the system message. `retrieved` lists what was found.\n\n"
+    "Clients:\n"
+    "Clients take turns: the one with the fewest running answers is next; where the queue is full, the one with the "
+    "most in it loses its newest request, with 429. A client is the key's user, else the address, and at its turn each "
+    "request's `user` or, on this machine, connection has one.\n";
 
 #if OCELLUS_HAS_HTTP
 
@@ -257,46 +265,59 @@ int run_serve(const ServeCommand& /*command*/) {
 #endif
 
 // Adds the flags that say who may send requests. `options` must outlive the parser.
-void add_access_options(CLI::App* command, ServeCommand* options) {
-  const std::string group = kGroup;
-  command
-      ->add_option("--token", options->token,
-                   "API key that clients must send; required for addresses other than loopback")
-      ->option_text("TOKEN")
-      ->group(group);
-  command->add_option("--token-file", options->token_file, "File with the token (other users can read arguments)")
-      ->option_text("FILE")
-      ->excludes("--token")
-      ->group(group);
-  command
-      ->add_option(
-          "--api-keys", options->key_file,
-          "File of lines KEY USER, for its owner only: clients send a key, and each user has pictures of its own")
-      ->option_text("FILE")
-      ->excludes("--token")
-      ->excludes("--token-file")
-      ->group(group);
-  command
-      ->add_option("--cors", options->cors_origins,
-                   "Also accept requests from web pages of this origin; may be repeated")
-      ->option_text("ORIGIN")
-      ->allow_extra_args(false)
-      ->group(group);
+void add_access_flags(CLI::App* command, ServeCommand* options) {
+  const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
+    return command->add_option(flag, *target, meaning)->option_text(form)->group("Access");
+  };
+  const auto token =
+      add("--token", &options->token, "TOKEN", "API key of all clients. Required for addresses other than loopback");
+  const auto file =
+      add("--token-file", &options->token_file, "FILE", "File with the token. Other users can read arguments");
+  file->excludes(token);
+  add("--api-keys", &options->key_file, "FILE",
+      "File of lines KEY USER. For its owner only; each user has pictures of its own")
+      ->excludes(token)
+      ->excludes(file);
+  add("--cors", &options->cors_origins, "ORIGIN", "Accept requests from web pages of this origin. May be repeated")
+      ->allow_extra_args(false);
 }
 
-// Adds the flags that say how strictly names are read.
-void add_name_options(CLI::App* command, ServeCommand* options) {
-  const std::string group = kGroup;
-  command
-      ->add_option("--alias", options->aliases,
-                   "Name of the model in requests and lists, in place of its own, which stays valid; may be repeated")
-      ->option_text("NAME")
-      ->allow_extra_args(false)
-      ->group(group);
-  command->add_flag("--any-model", options->any_model, "Take requests for a model of any name (default: 404)")
-      ->group(group);
-  command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: they are ignored)")
-      ->group(group);
+void add_server_flags(CLI::App* command, ServeCommand* options) {
+  const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
+    return command->add_option(flag, *target, meaning)->option_text(form)->group("Server");
+  };
+  add("--http", &options->http, "ADDRESS:PORT", "Where to listen (default: 127.0.0.1:8080). Port 0: any that is free");
+  add("--queue", &options->queue, "N", "Maximum waiting requests (default: 16). Besides running ones")
+      ->check(number_between(0, 4096));
+  add("--deadline", &options->deadline_s, "SECONDS", "Time limit of a request (default: 60)")
+      ->check(number_between(1, 86400));
+  add("--alias", &options->aliases, "NAME",
+      "Name of the model in requests and lists. Its own stays valid; may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--any-model", options->any_model, "Accept requests for a model of any name (default: 404)")
+      ->group("Server");
+}
+
+void add_request_flags(CLI::App* command, ServeCommand* options) {
+  const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
+    return command->add_option(flag, *target, meaning)->option_text(form)->group("Requests");
+  };
+  command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: ignore them)")
+      ->group("Requests");
+  add("--choices", &options->choices, "N", "Maximum answers of one request, its `n` (default: 8)")
+      ->check(number_between(1, 128));
+  add("--schemas", &options->schemas, "N",
+      "Schemas and grammars that stay compiled (default: one a session). Planned; 0: requests for them are refused")
+      ->check(number_between(0, 256));
+  add("--clip-frames", &options->clip_frames, "N",
+      "Maximum frames of videos in a conversation (default: 0). Besides its pictures, of which each is then one view")
+      ->check(number_between(0, 999));
+  add("--retrievals", &options->retrievals, "N",
+      "Pictures that the model may ask for in an answer (default: 0). The user's, from --library; planned")
+      ->check(number_between(0, 64));
+  add("--retrieve-pattern", &options->retrieve_pattern, "BEGIN...END",
+      "How the model asks (default: <retrieve:...>). The words stand in the middle");
+  command->add_flag("--no-prompt-reuse", options->forgets, "Read every prompt from its beginning")->group("Requests");
 }
 
 }  // namespace
@@ -304,57 +325,10 @@ void add_name_options(CLI::App* command, ServeCommand* options) {
 void add_serve_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ServeCommand>();
   CLI::App* command = program->add_subcommand("serve", "Serve OpenAI's chat API over HTTP");
-  add_common_options(command, &options->common);
-  add_thought_options(command, &options->common);
-  add_shape_options(command, &options->common);
-  const std::string group = kGroup;
-  command->add_option("--http", options->http, "Where to listen (default: 127.0.0.1:8080); port 0: any that is free")
-      ->option_text("ADDRESS:PORT")
-      ->group(group);
-  add_access_options(command, options.get());
-  add_name_options(command, options.get());
-  command
-      ->add_option("--retrievals", options->retrievals,
-                   "Maximum pictures of the user's that the model may ask for during an answer; planned (default: 0)")
-      ->option_text("N")
-      ->check(number_between(0, 64))
-      ->group(group);
-  command
-      ->add_option("--retrieve-pattern", options->retrieve_pattern,
-                   "How the model asks, with the words in the middle (default: <retrieve:...>)")
-      ->option_text("BEGIN...END")
-      ->group(group);
-  command->add_option("--choices", options->choices, "Maximum answers of one request, its `n` (default: 8)")
-      ->option_text("N")
-      ->check(number_between(1, 128))
-      ->group(group);
-  command
-      ->add_option("--schemas", options->schemas,
-                   "Different schemas and grammars of answers that stay compiled, planned (default: as many as "
-                   "sessions); 0: requests for them are refused")
-      ->option_text("N")
-      ->check(number_between(0, 256))
-      ->group(group);
-  add_constraint_size_option(command, &options->common);
-  command
-      ->add_option("--clip-frames", options->clip_frames,
-                   "Maximum frames of videos in a conversation, besides its pictures, of which each is then one view "
-                   "(default: 0)")
-      ->option_text("N")
-      ->check(number_between(0, 999))
-      ->group(group);
-  command
-      ->add_flag("--no-prompt-reuse", options->forgets,
-                 "Read every prompt from its beginning (default: sessions go on from what they have read, see below)")
-      ->group(group);
-  command->add_option("--queue", options->queue, "Maximum waiting requests, besides those being answered (default: 16)")
-      ->option_text("N")
-      ->check(number_between(0, 4096))
-      ->group(group);
-  command->add_option("--deadline", options->deadline_s, "Time limit of a request in seconds (default: 60)")
-      ->option_text("SECONDS")
-      ->check(number_between(1, 86400))
-      ->group(group);
+  add_server_flags(command, options.get());
+  add_access_flags(command, options.get());
+  add_request_flags(command, options.get());
+  add_shared_flags(command, &options->common);
   command->footer(kServeHelp);
   command->callback([=] { *action = [=] { return run_serve(*options); }; });
 }

@@ -27,12 +27,15 @@ constexpr int64_t kEventBytes = int64_t{256} << 10;  // maximum that waits for o
 #endif
 constexpr char kVideoPrompt[] = "Describe this video.";
 constexpr char kFooter[] =
-    "SOURCE: /dev/videoN, a directory of pictures (none is skipped), a file or '-' with MJPEG, Y4M or (with --format "
-    "and --size) raw frames, 'browser' (the camera of the browser that opens the page of --http) or 'synthetic', a "
-    "moving scene.\n"
-    "Lines typed while it runs are questions about the frames in memory (\"What changed?\", \"When did the red circle "
-    "appear?\"); "
-    "/prompt TEXT, /every S, /pause, /resume, /stats, /forget TIME and /quit act. Ctrl-C ends.";
+    "Sources:\n"
+    "  /dev/videoN  a camera\n"
+    "  a folder     pictures, in the order of their names; none is skipped\n"
+    "  a file or -  MJPEG, Y4M or raw frames (--format, --size); - is stdin\n"
+    "  browser      the camera of the browser that opens the page of --http\n"
+    "  synthetic    a moving scene, see --scene\n"
+    "\nLines typed while it runs are questions about the frames in memory (\"What changed?\", \"When did the red "
+    "circle "
+    "appear?\"); /prompt TEXT, /every S, /pause, /resume, /stats, /forget TIME and /quit act. Ctrl-C ends.\n";
 
 struct CommandOptions {
   WatchOptions watch;
@@ -50,22 +53,17 @@ struct CommandOptions {
 
 void add_source_options(CLI::App* command, CommandOptions* options) {
   SourceOptions* source = &options->watch.capture.source;
+  command->add_option("SOURCE", source->name, "Camera, folder, file, -, browser or synthetic")->required();
   command
-      ->add_option("SOURCE", source->name,
-                   "Source of the frames: a camera (/dev/video0), a stream or file of MJPEG or Y4M, raw frames, a "
-                   "directory of pictures, - for standard input, or synthetic")
-      ->required();
-  command
-      ->add_option("--format", source->format,
-                   "Format of raw frames (" + raw_format_names() + "), or to request of a camera")
+      ->add_option("--format", source->format, "Format of raw frames, or to request of a camera. " + raw_format_names())
       ->option_text("NAME")
       ->group("Source");
   command
-      ->add_option(
-          "--color", source->color,
-          "Color space: auto, bt601, bt709, bt601-full or bt709-full (default: auto, as stated by the camera or "
-          "the Y4M header; where GStreamer wrote the frames, bt709 above 576 lines; else bt601)")
-      ->option_text("NAME")
+      ->add_option("--color", source->color,
+                   "Color space (default: auto). auto: as stated by the camera or the Y4M header; where GStreamer "
+                   "wrote the frames, "
+                   "bt709 above 576 lines; else bt601")
+      ->option_text("auto|bt601|bt709|bt601-full|bt709-full")
       ->check(CLI::IsMember({"auto", "bt601", "bt709", "bt601-full", "bt709-full"}))
       ->group("Source");
   command->add_option("--size", options->size, "Size of raw frames, or to request of a camera")
@@ -73,31 +71,31 @@ void add_source_options(CLI::App* command, CommandOptions* options) {
       ->group("Source");
   command
       ->add_option("--stride", source->stride,
-                   "Bytes from one row of raw frames to the next, one number or one for each plane, or gstreamer: as "
-                   "GStreamer pads them (default: no padding)")
+                   "Bytes from one row of raw frames to the next (default: no padding). One number, one for each "
+                   "plane, or gstreamer: as GStreamer pads them")
       ->option_text("gstreamer|N[,N]")
       ->group("Source");
   command->add_option("--fps", source->frames_per_second, "Frames a second to request, or to play at")
       ->option_text("X")
       ->check(number_between(0, 1000))
       ->group("Source");
-  command->add_flag("--loop", source->loop, "Directories and files start again at their end")->group("Source");
-  command->add_option("--stall-after", options->stall_s, "Seconds without a frame that count as a stall (default: 2)")
+  command->add_flag("--loop", source->loop, "Folders and files start again at their end")->group("Source");
+  command->add_option("--stall-after", options->stall_s, "Seconds without a frame that are a stall (default: 2)")
       ->option_text("S")
       ->check(number_between(0.05, 3600))
       ->group("Source");
-  command->add_option("--scene", source->scene, "Synthetic scene: shapes, or a scripted day (default: shapes)")
+  command->add_option("--scene", source->scene, "Synthetic scene, shapes or a scripted day (default: shapes)")
       ->option_text("shapes|day")
       ->check(CLI::IsMember({"shapes", "day"}))
       ->group("Source");
-  command->add_option("--speed", source->speed, "Seconds of the day that pass in a second; 0: as fast as answers come")
+  command->add_option("--speed", source->speed, "Seconds of the day per second. 0: as fast as answers come")
       ->option_text("X")
       ->check(number_between(0, 1e6))
       ->group("Source");
   command->add_option("--date", source->date, "Date of the day (default: today)")
       ->option_text("YYYY-MM-DD")
       ->group("Source");
-  command->add_option("--truth", source->truth_path, "Write the events of the day to this file, as lines of JSON")
+  command->add_option("--truth", source->truth_path, "Write the events of the day as lines of JSON")
       ->option_text("FILE")
       ->group("Source");
   command->add_option("--faults", source->faults, "Faults of the synthetic scene, for tests")
@@ -110,7 +108,7 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
   settings->change = 0.02;
   command
       ->add_option("--prompt", options->prompt,
-                   "Prompt (default: Caption this image.; with --clip-frames Describe this video.)")
+                   "Prompt (default: Caption this image.). With --clip-frames: Describe this video.")
       ->option_text("TEXT")
       ->group("Watching");
   command->add_option("--frames", options->watch.frame_limit, "End after N answered frames")
@@ -122,39 +120,40 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
       ->check(number_between(0, 3600))
       ->group("Watching");
   command
-      ->add_option("--change", settings->change,
-                   "Skip frames in which no place changed by more than X of full brightness; 0: none (default: 0.02)")
+      ->add_option(
+          "--change", settings->change,
+          "Skip frames in which no place changed by more than X (default: 0.02). Of full brightness; 0: skip none")
       ->option_text("X")
       ->check(number_between(0, 1))
       ->group("Watching");
-  command->add_option("--deadline", settings->deadline_ms, "Deadline in ms from capture to the end of the answer")
+  command->add_option("--deadline", settings->deadline_ms, "Deadline, from capture to the end of the answer")
       ->option_text("MS")
       ->check(number_between(0, 600000))
       ->group("Watching");
   command
       ->add_option("--memory-frames", options->frames,
-                   "Frames in memory for questions, with --memory library in a prompt (default: 8, library 4)")
+                   "Frames in memory for questions (default: 8). With --memory library those in a prompt (default: 4)")
       ->option_text("N")
       ->check(number_between(1, 64))
       ->group("Watching");
   command
-      ->add_option(
-          "--memory", options->memory,
-          "Frames in memory are read when a question comes (replay), or as they come (rolling), or kept in --library "
-          "for days (library; default: replay)")
+      ->add_option("--memory", options->memory,
+                   "Kind of memory for questions (default: replay). Frames are read when a question comes (replay), as "
+                   "they come "
+                   "(rolling), or kept in --library for days (library)")
       ->option_text("replay|rolling|library")
       ->check(CLI::IsMember({"replay", "rolling", "library"}))
       ->group("Watching");
 }
 
 void add_day_options(CLI::App* command, DayOptions* day) {
-  const std::string group = "Memory in a library";
+  const std::string group = "Days";
   day->quota.bytes = int64_t{256} << 20;
   command
       ->add_option(
           "--remember-change", day->change,
-          "Keep frames whose caption is another than that of the last kept one, or in which some place differs by "
-          "X of full brightness (default: 0.05)")
+          "Keep frames in which some place differs by X from the last kept one (default: 0.05). X of full brightness; "
+          "frames with another caption are always kept")
       ->option_text("X")
       ->check(number_between(0, 1))
       ->group(group);
@@ -167,7 +166,7 @@ void add_day_options(CLI::App* command, DayOptions* day) {
               throw Failure(kExitUsage, "--library-size " + text + ": write a size, as in 256M.");
             day->quota.bytes = *bytes;
           },
-          "Maximum bytes of the frames kept and of the library's catalogue (default: 256M)")
+          "Maximum bytes of the kept frames and the catalogue (default: 256M)")
       ->option_text("SIZE")
       ->group(group);
   command
@@ -180,7 +179,7 @@ void add_day_options(CLI::App* command, DayOptions* day) {
             }
             day->quota.age_ms = *seconds * 1000;
           },
-          "Maximum age of the frames kept (default: none)")
+          "Maximum age of the kept frames (default: none)")
       ->option_text("TIME")
       ->group(group);
   command
@@ -189,7 +188,7 @@ void add_day_options(CLI::App* command, DayOptions* day) {
           [day](const std::string& text) {
             day->quota.rule = text == "oldest" ? DayRule::kOldest : DayRule::kRedundant;
           },
-          "Frames that go where the library is full (default: redundant)")
+          "Frames removed first when it is full (default: redundant)")
       ->option_text("redundant|oldest")
       ->check(CLI::IsMember({"redundant", "oldest"}))
       ->group(group);
@@ -214,18 +213,16 @@ void set_day(CommandOptions* options) {
 }
 
 void add_clip_options(CLI::App* command, ClipWish* clips) {
-  const auto frames =
-      command
-          ->add_option(
-              "--clip-frames", clips->frames,
-              "Frames of a clip that each answer is about: the newest and those captured before it, with their "
-              "times (default: the newest alone, as a picture)")
-          ->option_text("N")
-          ->check(number_between(2, kMaxClipFrames))
-          ->group("Watching");
+  const auto frames = command
+                          ->add_option("--clip-frames", clips->frames,
+                                       "Answer about clips of N frames (default: 1 picture). The newest frame and "
+                                       "those captured before it, with "
+                                       "their times")
+                          ->option_text("N")
+                          ->check(number_between(2, kMaxClipFrames))
+                          ->group("Watching");
   command
-      ->add_option("--clip-fps", clips->frames_per_second,
-                   "Maximum frames of a clip in a second of the source (default: the model's rate)")
+      ->add_option("--clip-fps", clips->frames_per_second, "Maximum frames of a clip per second (default: the model's)")
       ->option_text("X")
       ->check(number_between(0.001, 1000))
       ->needs(frames)
@@ -233,17 +230,19 @@ void add_clip_options(CLI::App* command, ClipWish* clips) {
 }
 
 void add_output_options(CLI::App* command, CommandOptions* options) {
-  command->add_option("--http", options->http, "Serve the page, as 127.0.0.1:8080; other addresses need --token")
+  command
+      ->add_option("--http", options->http,
+                   "Serve the page, as on 127.0.0.1:8080. Other addresses than loopback need --token")
       ->option_text("ADDRESS:PORT")
       ->group("Page");
   command->add_option("--token", options->token, "Token required to open the page")->option_text("TEXT")->group("Page");
-  command->add_option("--token-file", options->token_file, "File with the token (other users can read arguments)")
+  command->add_option("--token-file", options->token_file, "File with the token. Other users can read arguments")
       ->option_text("FILE")
       ->excludes("--token")
       ->group("Page");
   command
       ->add_option("--history", options->watch.history_path,
-                   "Keep captions and small pictures in this folder, which must be new or empty")
+                   "Keep captions and small pictures in a folder. It must be new or empty")
       ->option_text("DIR")
       ->group("Page");
   options->watch.history_bytes = int64_t{256} << 20;
@@ -267,17 +266,19 @@ void add_event_options(CLI::App* command, CommandOptions* options) {
     return command->add_option(flag, *target, meaning)->option_text(form)->group("Events");
   };
   const auto on = add("--on", &options->on, "CONDITION",
-                      "Note when answers in JSON begin to satisfy a condition: 'count > 3 and what contains \"ring\"'");
+                      "Trigger when a JSON answer starts to match CONDITION. As in 'count > 3 and what contains "
+                      "\"ring\"'");
   add("--run", &options->run, "COMMAND",
-      "Then run a command in a shell, with the answer on its stdin, for at most 10 s; one at a time")
+      "Run a command in a shell on a trigger. It gets the answer on its stdin, and 10 s; one runs at a time")
       ->needs(on);
-  const auto post = add("--post", &options->post, "http://ADDRESS:PORT/PATH", "Then post the answer to this machine");
+  const auto post = add("--post", &options->post, "http://ADDRESS:PORT/PATH",
+                        "Post the answer on a trigger. To an address of this machine");
   post->needs(on);
   command->add_flag("--post-anywhere", options->post_anywhere, "Let --post send to other machines")
       ->needs(post)
       ->group("Events");
   add("--metric", &options->watch.answers.metrics, "FIELD",
-      "Show a number of answers in JSON, as count or objects.length, in /metrics; may be repeated")
+      "Show a number of JSON answers in /metrics. As count or objects.length; may be repeated")
       ->expected(1)
       ->take_all();
 }
@@ -378,20 +379,14 @@ int run_watch(CommandOptions options) {
 
 void add_watch_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CommandOptions>();
-  CLI::App* command = program->add_subcommand("watch", "Describe what a camera sees, with a page and questions");
+  CLI::App* command = program->add_subcommand("watch", "Describe what a camera sees, with a web page and questions");
   add_source_options(command, options.get());
   add_watch_options(command, options.get());
   add_day_options(command, &options->watch.day);
   add_clip_options(command, &options->clips);
   add_output_options(command, options.get());
   add_event_options(command, options.get());
-  add_common_options(command, &options->watch.narrator.common);
-  add_thought_options(command, &options->watch.narrator.common);
-  add_constraint_options(command, &options->watch.narrator.common);
-  add_kept_view_options(command, &options->watch.narrator.common);
-  CLI::Option* const compress_at = command->get_option("--compress-at");
-  std::string meaning = compress_at->get_description();
-  compress_at->description(meaning.insert(meaning.size() - 1, "; with --memory rolling image-end"));
+  add_shared_flags(command, &options->watch.narrator.common);
   command->footer(kFooter);
   command->callback([=] {
     for (const char* flag : {"--remember-change", "--library-size", "--library-age", "--library-drops"}) {

@@ -18,7 +18,6 @@
 namespace ocellus::app {
 namespace {
 
-constexpr char kGroup[] = "Cache (the tokens of pictures to keep, and their bits)";
 constexpr std::array<const char*, 8> kReuseNames = {"none", "mpic",       "spread", "carry",
                                                     "full", "mpic-tiles", "prefix", "cacheblend"};
 constexpr std::array<const char*, 3> kWhenNames = {"prompt-end", "before-suffix", "image-end"};
@@ -169,131 +168,112 @@ void set_method(const std::string& flag, const std::string& text, char (&field)[
   field[text.size()] = '\0';
 }
 
-void add_packing_options(CLI::App* command, CacheOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--kv-bits", [options](const std::string& text) { set_kv_bits(options, text); },
-          "Bits of a cached visual key or value, or of keys and of values (default: 16)")
-      ->option_text("16|8|4|2|1|K/V")
-      ->group(kGroup);
-  command
-      ->add_option("--kv-layer-bits", options->layer_bits,
-                   "Bits by layer instead, first to last, each B or K/V; 'ocellus calibrate' finds them (ours)")
-      ->option_text("B,B,...")
-      ->excludes("--kv-bits")
-      ->group(kGroup);
-  command
-      ->add_option("--calib", options->calibration,
-                   "Calibration of packed scores: tau 1 and 2; auto: those known for the model (default)")
-      ->option_text("none|auto|T1,T2")
-      ->group(kGroup);
-}
-
 void set_library_cache(CacheOptions* options, const std::string& size) {
   const std::optional<int64_t> bytes = parse_bytes(size);
   if (!bytes) throw Failure(kExitUsage, "--library-cache " + size + ": write a size, as in 64M or 1G.");
   options->library_cache_bytes = *bytes;
 }
 
-void add_method_options(CLI::App* command, CacheOptions* options, MethodNames shown) {
+}  // namespace
+
+void add_packing_flags(CLI::App* command, CacheOptions* options) {
   command
-      ->add_option(
-          "--evict", options->evict,
-          "Method that drops cached tokens, with options as in david:rho=1,window=8; 'ocellus methods' lists all "
-          "(default: none)")
-      ->option_text("none|" + join_method_names(OCELLUS_METHOD_EVICT, shown) + "[:KEY=VALUE,...]")
-      ->check(method_of(OCELLUS_METHOD_EVICT))
-      ->group(kGroup);
-  command->add_option("--keep", options->keep, "Fraction of the cached tokens to keep (default: 1)")
-      ->option_text("FRACTION")
-      ->check(number_between(0, 1))
-      ->group(kGroup);
+      ->add_option_function<std::string>(
+          "--kv-bits", [options](const std::string& text) { set_kv_bits(options, text); },
+          "Bits of cached pictures (default: 16). K/V: of keys and of values")
+      ->option_text("16|8|4|2|1|K/V")
+      ->group("Cache");
   command
-      ->add_option("--reduce", options->reduce,
-                   "Method that chooses the rows of pictures that are read; more: ocellus methods (default: none)")
-      ->option_text("none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown) + "[:KEY=VALUE,...]")
-      ->check(method_of(OCELLUS_METHOD_REDUCE))
-      ->group(kGroup);
-  command->add_option("--reduce-keep", options->reduce_keep, "Fraction of a picture's rows that it keeps (default: 1)")
-      ->option_text("FRACTION")
-      ->check(number_between(0, 1))
-      ->group(kGroup);
+      ->add_option("--kv-layer-bits", options->layer_bits,
+                   "Bits by layer instead, first to last, each B or K/V. 'ocellus calibrate' finds them")
+      ->option_text("B,B,...")
+      ->excludes("--kv-bits")
+      ->group("Cache");
   command
-      ->add_option(
-          "--reduce-ms", options->reduce_ms,
-          "Time that reading a prompt is to take: fewer rows are kept, a sixteenth at least, where the prompts "
-          "before it took longer (default: none)")
+      ->add_option("--calib", options->calibration,
+                   "Calibration of packed scores, tau 1 and 2 (default: auto, those known for the model)")
+      ->option_text("none|auto|T1,T2")
+      ->group("Cache");
+}
+
+void add_method_flags(CLI::App* command, CacheOptions* options, MethodNames shown) {
+  const auto add_share = [command](const char* name, float* share, const char* help) {
+    command->add_option(name, *share, help)->option_text("FRACTION")->check(number_between(0, 1))->group("Cache");
+  };
+  const auto add_method = [command](const char* name, std::string* method, ocellus_method_kind kind,
+                                    const std::string& names, const char* help) {
+    command->add_option(name, *method, help)
+        ->option_text(names + "[:KEY=VALUE,...]")
+        ->check(method_of(kind))
+        ->group("Cache");
+  };
+  add_method("--evict", &options->evict, OCELLUS_METHOD_EVICT, "none|" + join_method_names(OCELLUS_METHOD_EVICT, shown),
+             "Method that evicts cached tokens (default: none). With options as in david:rho=1,window=8; 'ocellus "
+             "methods' lists all");
+  add_share("--keep", &options->keep, "Fraction of tokens that --evict keeps (default: 1)");
+  add_method(
+      "--reduce", &options->reduce, OCELLUS_METHOD_REDUCE, "none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown),
+      "Method that drops tokens before they are read (default: none). Those of pictures; 'ocellus methods' lists all");
+  add_share("--reduce-keep", &options->reduce_keep, "Fraction of a picture's tokens that --reduce keeps (default: 1)");
+  command
+      ->add_option("--reduce-ms", options->reduce_ms,
+                   "Target time for reading a prompt (default: none). Fewer tokens are kept, a sixteenth at least, "
+                   "where the prompts before it took longer")
       ->option_text("MS")
       ->check(number_between(0, 1e6))
-      ->group(kGroup);
-  command
-      ->add_option("--kv-scheme", options->scheme,
-                   "Packing scheme, with options as in per-image:scales=6; per-image: a range per picture and channel, "
-                   "calibquant: one for all pictures of a prompt, kivi: packs text, too (default: per-image)")
-      ->option_text(join_method_names(OCELLUS_METHOD_KV_SCHEME, MethodNames::kAll) + "[:KEY=VALUE,...]")
-      ->check(method_of(OCELLUS_METHOD_KV_SCHEME))
-      ->group(kGroup);
+      ->group("Cache");
+  add_method(
+      "--kv-scheme", &options->scheme, OCELLUS_METHOD_KV_SCHEME,
+      join_method_names(OCELLUS_METHOD_KV_SCHEME, MethodNames::kAll),
+      "Quantization scheme (default: per-image). per-image: a range per picture and channel, calibquant: one for "
+      "all pictures of a prompt, kivi: packs text as well; with options as in per-image:scales=6");
 }
 
-// Commands that score answers compress before the suffix, as score_questions.h says.
-void add_reuse_options(CLI::App* command, CacheOptions* options, bool scores_answers) {
-  const std::string standard = scores_answers ? "before-suffix" : "prompt-end";
+void add_reuse_flags(CLI::App* command, CacheOptions* options, const std::string& standard) {
   command
-      ->add_option(
-          "--compress-at", options->compress_at,
-          "When pictures are compressed; before-suffix: before the text after which the model answers, so that "
-          "one-word answers come from the compressed cache (default: " +
-              standard + ")")
+      ->add_option("--compress-at", options->compress_at,
+                   "When pictures are compressed (default: " + standard +
+                       "). before-suffix: before the text after which the model answers, so that one-word answers come "
+                       "from the compressed cache")
       ->option_text("prompt-end|before-suffix|image-end")
       ->check(CLI::IsMember(list_of(kWhenNames)))
-      ->group(kGroup);
+      ->group("Cache");
   command
-      ->add_option(
-          "--reuse", options->reuse,
-          "Reuse of encoded pictures: all but K of a picture's tokens are reused, K are recomputed in place; mpic: "
-          "the first ones (of each tile), spread: spread over the picture, carry: these, and their change is "
-          "applied to the others; cacheblend: the R percent that change most; full: all are reused; prefix: "
-          "all, but only after the same text and pictures")
+      ->add_option("--reuse", options->reuse,
+                   "Reuse of encoded pictures (default: none). Of a picture's tokens K are recomputed "
+                   "in place, the others reused; mpic: the first ones (of each tile), spread: spread over the picture, "
+                   "carry: these, and their change is applied to the others; cacheblend: the R percent that change "
+                   "most; full: all are reused; prefix: all, but only after the same text and pictures")
       ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|cacheblend:R|full|prefix")
-      ->group(kGroup);
+      ->group("Reuse");
   command
       ->add_option("--shared-images", options->shared_images,
-                   "Reused pictures that all sessions together hold on the device, each once; with carry besides their "
-                   "copies (default: 0, each session has its own)")
+                   "Reused pictures that all sessions share, each once on the device (default: 0, each session has its "
+                   "own). With carry besides their copies")
       ->option_text("N")
       ->check(number_between(0, 65536))
-      ->group(kGroup);
+      ->group("Reuse");
 }
 
-void add_library_options(CLI::App* command, CacheOptions* options, bool is_own) {
-  options->notes_new_library = !is_own;
-  if (!is_own)
+void add_library_flags(CLI::App* command, CacheOptions* options, LibraryPlace place) {
+  options->notes_new_library = place == LibraryPlace::kFlag;
+  if (place == LibraryPlace::kFlag)
     command
         ->add_option("--library", options->library_path,
-                     "Image library: folder of pictures' caches for later runs (implies carry:16, or spread:16 for "
-                     "packed caches)")
+                     "Image library, a folder of pictures' caches. For later runs; implies --reuse carry:16, or "
+                     "spread:16 for packed caches")
         ->option_text("DIR")
-        ->group(kGroup);
+        ->group("Reuse");
   command->add_option("--owner", options->owner, "Owner of the pictures in the library")
       ->option_text("NAME")
-      ->required(is_own)
-      ->group(kGroup);
+      ->required(place == LibraryPlace::kArgument)
+      ->group("Reuse");
   command
       ->add_option_function<std::string>(
           "--library-cache", [options](const std::string& size) { set_library_cache(options, size); },
           "Memory for the latest library entries (default: 0)")
       ->option_text("SIZE")
-      ->group(kGroup);
-}
-
-}  // namespace
-
-void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags) {
-  if (flags != CacheFlags::kOwnPacking) add_packing_options(command, options);
-  add_method_options(command, options,
-                     flags == CacheFlags::kAllMethods ? MethodNames::kAll : MethodNames::kRecommended);
-  add_reuse_options(command, options, flags == CacheFlags::kAllMethods || flags == CacheFlags::kOwnPacking);
-  add_library_options(command, options, flags == CacheFlags::kOwnLibrary);
+      ->group("Reuse");
 }
 
 ocellus_cache_policy cache_policy(const CacheOptions& options, const std::string& model_path,

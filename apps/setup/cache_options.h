@@ -44,12 +44,15 @@ struct CacheOptions {
   bool is_kivi() const { return method_name(scheme) == "kivi"; }
 };
 
-// Flags that a command offers: with kOwnPacking it sets bits and calibration itself; with kOwnLibrary it sets the
-// library, and --owner is required. With kAllMethods its help names every method, not only the recommended ones.
-enum class CacheFlags { kAll, kAllMethods, kOwnPacking, kOwnLibrary };
-
-// `options` must outlive the parser.
-void add_cache_options(CLI::App* command, CacheOptions* options, CacheFlags flags);
+// `options` must outlive the parser, here and below. Bits and calibration:
+void add_packing_flags(CLI::App* command, CacheOptions* options);
+// Methods, of which the help names those `shown`.
+void add_method_flags(CLI::App* command, CacheOptions* options, MethodNames shown);
+// `standard`: when pictures are compressed by default.
+void add_reuse_flags(CLI::App* command, CacheOptions* options, const std::string& standard);
+// The library is named by --library, or is an argument of the command, which then requires --owner.
+enum class LibraryPlace { kFlag, kArgument };
+void add_library_flags(CLI::App* command, CacheOptions* options, LibraryPlace place);
 
 // Throws a Failure if two options contradict each other. Calibration "auto" reads the calibration file of `model_path`,
 // if it has these bits; for made-up weights, which have no path, it is tau 0 and 2 at 1 bit, so that memory and speed

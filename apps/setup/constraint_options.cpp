@@ -93,7 +93,7 @@ void constrain(CommonOptions* options, int32_t kind, const std::string& text, co
 
 }  // namespace
 
-void add_constraint_options(CLI::App* command, CommonOptions* options) {
+void add_constraint_flags(CLI::App* command, CommonOptions* options) {
   const auto add_file = [&](const char* flag, int32_t kind, const char* form, const char* meaning) {
     command
         ->add_option_function<std::string>(
@@ -106,11 +106,11 @@ void add_constraint_options(CLI::App* command, CommonOptions* options) {
         ->option_text(form)
         ->group("Answers");
   };
-  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
-           "Answers are JSON that satisfies a JSON schema: one in a file, a ready one (count, objects or yes_no), or "
-           "the text itself, {...}");
-  add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE",
-           "Answers follow the GBNF grammar in a file, as llama.cpp reads them");
+  add_file(
+      "--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
+      "Answers are JSON that satisfies a JSON schema. In a file, a ready one (count, objects or yes_no), or the text "
+      "itself, {...}");
+  add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE", "Answers follow a GBNF grammar, as in llama.cpp");
   command
       ->add_option_function<std::string>(
           "--regex",
@@ -124,10 +124,9 @@ void add_constraint_options(CLI::App* command, CommonOptions* options) {
           [options] { constrain(options, OCELLUS_CONSTRAINT_SCHEMA, R"({"type": "object"})", "--json-answer"); },
           "Answers are JSON objects")
       ->group("Answers");
-  add_constraint_size_option(command, options);
 }
 
-void add_constraint_size_option(CLI::App* command, CommonOptions* options) {
+void add_constraint_size_flag(CLI::App* command, CommonOptions* options) {
   command
       ->add_option_function<std::string>(
           "--schema-size",
@@ -137,7 +136,7 @@ void add_constraint_size_option(CLI::App* command, CommonOptions* options) {
               throw Failure(kExitUsage, "--schema-size " + text + ": write a size between 64K and 1G.");
             options->constraint_bytes = *bytes;
           },
-          "Planned memory of what a schema, grammar or expression is compiled to (default: 8 MiB)")
+          "Memory planned for each compiled schema, grammar or expression (default: 8M)")
       ->option_text("SIZE")
       ->group("Answers");
 }

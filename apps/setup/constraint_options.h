@@ -24,9 +24,9 @@ struct AnswerConstraint {
 };
 
 // Adds --schema, --grammar, --regex and --json-answer.
-void add_constraint_options(CLI::App* command, CommonOptions* options);
+void add_constraint_flags(CLI::App* command, CommonOptions* options);
 // Adds --schema-size alone.
-void add_constraint_size_option(CLI::App* command, CommonOptions* options);
+void add_constraint_size_flag(CLI::App* command, CommonOptions* options);
 
 bool answers_in_json(const CommonOptions& options);
 

@@ -11,8 +11,10 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/setup/known_models.h"
 
 namespace ocellus::app {
 namespace {
@@ -79,21 +81,22 @@ void set_budget(CommonOptions* options, const std::string& size) {
   }
 }
 
-void add_pixels_option(CLI::App* command, const std::string& name, std::optional<int64_t>* pixels,
-                       const std::string& help, const std::string& group) {
+void add_pixels_flag(CLI::App* command, const std::string& name, std::optional<int64_t>* pixels,
+                     const std::string& help) {
   const auto set = [=](const std::string& text) {
     *pixels = parse_pixels(text);
     if (!*pixels)
       throw Failure(kExitUsage,
                     name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count; below 2^31 pixels.");
   };
-  command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group(group);
+  command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group("Memory");
 }
 
-void add_model_options(CLI::App* command, CommonOptions* options) {
+void add_model_flags(CLI::App* command, CommonOptions* options) {
   const auto model = command
                          ->add_option("-m,--model", options->model_path,
-                                      "Text model, a GGUF file or the first of a split one (default: the bundled pair)")
+                                      "Text model, a GGUF file (default: the bundled one). Of a split model, the first "
+                                      "file")
                          ->option_text("FILE")
                          ->group("Model");
   command->add_option("--mmproj", options->mmproj_path, "Its vision part, a GGUF file")
@@ -102,153 +105,272 @@ void add_model_options(CLI::App* command, CommonOptions* options) {
       ->group("Model");
   command
       ->add_option_function<std::string>(
-          "--device", [options](const std::string& device) { set_device(options, device); }, "Device to run on")
+          "--device", [options](const std::string& device) { set_device(options, device); },
+          "Device (default: auto, a GPU if there is one)")
       ->option_text("auto|cpu|cuda:N")
       ->group("Model");
-  command->add_option("--threads", options->threads, "Threads (default: one per core)")
+  command->add_option("--threads", options->threads, "CPU threads (default: one per core)")
       ->option_text("N")
       ->check(number_between(0, kMaxThreads))
       ->group("Model");
   command
       ->add_option_function<std::string>(
           "--cpu-math", [options](const std::string& name) { set_cpu_math(options, name); },
-          "How a CPU multiplies F16 weights: as exactly as F16 (default), or rounded to bf16 where that is faster")
+          "Arithmetic with F16 weights on a CPU (default: f16). bf16 rounds them, where the CPU is faster that way")
       ->option_text("f16|bf16")
       ->group("Model");
 }
 
-void add_depth_option(CLI::App* command, CommonOptions* options, const std::string& group) {
+// The names of all shapes, as the type of a flag: "{SmolVLM-256M,SmolVLM-500M}".
+std::string list_shapes() {
+  std::string names;
+  for (const ocellus_known_model& known : known_models())
+    names += (names.empty() ? "{" : ",") + std::string(known.name);
+  return names + "}";
+}
+
+void add_shape_flags(CLI::App* command, CommonOptions* options) {
+  const auto shape = command
+                         ->add_option("--shape", options->shape,
+                                      "Random weights in the shape of a public model. As SmolVLM-256M, instead of "
+                                      "files; an unknown name lists all")
+                         ->option_text("NAME")
+                         ->type_name(list_shapes())
+                         ->excludes("--model")
+                         ->group("Model");
+  command
+      ->add_option("--format", options->shape_format,
+                   "Weight format of --shape (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; "
+                   "an unknown name lists all")
+      ->option_text("NAME")
+      ->needs(shape)
+      ->group("Model");
+}
+
+void add_depth_flag(CLI::App* command, CommonOptions* options) {
   command
       ->add_option_function<std::string>(
           "--depth-range", [options](const std::string& text) { options->depth = parse_depth_range(text); },
-          "Pictures and frames of 16-bit grey are depth: show NEAR as white, FAR and no reading (0) as black; in their "
-          "units, as 300..5000 (default: no depth, the upper eight bits)")
+          "Range of depths in 16-bit grey pictures, as 300..5000 (default: no depth). NEAR becomes white, FAR and no "
+          "reading (0) black; without it the upper eight bits are shown")
       ->option_text("NEAR..FAR")
-      ->group(group);
+      ->group("Memory");
 }
 
-void add_picture_size_options(CLI::App* command, CommonOptions* options, const std::string& group) {
-  add_pixels_option(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count",
-                    group);
+void add_picture_size_flags(CLI::App* command, CommonOptions* options) {
+  add_pixels_flag(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count");
   command
       ->add_option("--image-side", options->image_side,
-                   "Longest side of a picture (default: the pictures', 8192 or more), 65500 at most")
+                   "Longest side of a picture, at most 65500 (default: that of the pictures, 8192 or more)")
       ->option_text("N")
       ->check(number_between(1, 65500))
-      ->group(group);
-  add_pixels_option(command, "--whole-pixels", &options->whole_pixels,
-                    "Largest picture that must be decoded as a whole: progressive JPEG, interlaced PNG, WebP", group);
+      ->group("Memory");
+  add_pixels_flag(
+      command, "--whole-pixels", &options->whole_pixels,
+      "Largest picture that must be decoded as a whole. These are progressive JPEG, interlaced PNG and WebP");
 }
 
-void add_memory_options(CLI::App* command, CommonOptions* options) {
-  const std::string group = "Memory (limits that the engine is planned for)";
+void add_memory_flags(CLI::App* command, CommonOptions* options) {
+  const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
+    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, high))->group("Memory");
+  };
   command
       ->add_option_function<std::string>(
           "--budget", [options](const std::string& size) { set_budget(options, size); },
-          "Maximum bytes to use: K M G (1024), KB MB GB (1000), or bytes")
+          "Maximum memory: 512M, 2G (1024) or 44MB (1000)")
       ->option_text("SIZE")
-      ->group(group);
-  command
-      ->add_option("--image-tiles", options->image_tiles,
-                   "Maximum tiles of a picture, besides its overview (default: by the model)")
-      ->option_text("N")
-      ->check(number_between(1, 256))
-      ->group(group);
-  command
-      ->add_option("--image-rows", options->image_rows,
-                   "Maximum rows of a picture in models that take any size; larger ones are reduced (default: 1280)")
-      ->option_text("N")
-      ->check(number_between(1, 65536))
-      ->group(group);
-  command->add_option("--sessions", options->sessions, "Number of sessions")
-      ->option_text("N")
-      ->check(number_between(1, 1024))
-      ->group(group);
-  command->add_option("--images", options->images, "Maximum pictures in a conversation")
-      ->option_text("N")
-      ->check(number_between(0, kMaxCount))
-      ->group(group);
-  command
-      ->add_option("--text-tokens", options->text_tokens,
-                   "Maximum text tokens in a conversation, answers and thoughts included")
-      ->option_text("N")
-      ->check(number_between(1, kMaxCount))
-      ->group(group);
-  command->add_option("--prompt-rows", options->prompt_rows, "Prompt rows processed at once (default: all)")
-      ->option_text("N")
-      ->check(number_between(1, kMaxCount))
-      ->group(group);
-  add_picture_size_options(command, options, group);
-  add_depth_option(command, options, group);
+      ->group("Memory");
+  add("--sessions", &options->sessions, "Number of sessions (default: 1; serve 4)", 1, 1024);
+  add("--images", &options->images, "Maximum pictures in a conversation", 0, kMaxCount);
+  add("--text-tokens", &options->text_tokens,
+      "Maximum text tokens in a conversation. They include answers and thoughts", 1, kMaxCount);
+  add("--image-tiles", &options->image_tiles,
+      "Maximum tiles of a picture, besides its overview (default: by the model)", 1, 256);
+  add("--image-rows", &options->image_rows,
+      "Maximum tokens of a picture in models that take any size (default: 1280). Larger pictures are reduced", 1,
+      65536);
+  add("--prompt-rows", &options->prompt_rows, "Prompt tokens processed at once (default: all)", 1, kMaxCount);
+  add_picture_size_flags(command, options);
+  add_depth_flag(command, options);
   command
       ->add_option_function<std::string>(
           "--gpu-memory", [options](const std::string& name) { set_gpu_memory(options, name); },
-          "What a GPU gets from the host is copied to its memory, or read in the host's (shared), the weights too "
-          "(mapped); auto: shared on a Jetson")
+          "Where a GPU reads its inputs (default: auto, shared on a Jetson). device: in its own memory, shared: "
+          "pictures and tokens in the host's, mapped: the weights there as well")
       ->option_text("auto|device|shared|mapped")
-      ->group(group);
-  command->add_flag("--lean", options->lean, "Use less scratch memory, at lower speed")->group(group);
+      ->group("Memory");
+  command->add_flag("--lean", options->lean, "Less scratch memory, at lower speed")->group("Memory");
   command
       ->add_flag(
           "--batch-invariant", options->batch_invariant,
-          "The same answer, bit by bit, whatever is decoded beside it, and in serve whatever was read before, at "
-          "lower speed")
-      ->group(group);
+          "Bit-identical answers for any batch, at lower speed. In serve also for any part of a prompt that is reused")
+      ->group("Memory");
 }
 
-void add_sampling_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length) {
+void add_kept_view_flags(CLI::App* command, CommonOptions* options) {
+  command
+      ->add_option("--kept-views", options->kept_views,
+                   "Views of pictures that are not encoded again while their pixels stay the same (default: those of "
+                   "all pictures in a prompt, or of one if the budget is short). 0: none")
+      ->option_text("N")
+      ->check(number_between(0, OCELLUS_MOST_KEPT_VIEWS))
+      ->group("Reuse");
+  command
+      ->add_option("--view-change", options->view_change,
+                   "Treat a view as unchanged if no patch mean differs by more than X (default: 0). A share of full "
+                   "brightness, 0 to 1, for cameras with noise")
+      ->option_text("X")
+      ->check(number_between(0, 1))
+      ->group("Reuse");
+}
+
+void add_sampling_flags(CLI::App* command, CommonOptions* options) {
   const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
     command->add_option(name, *value, help)
         ->option_text(std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X")
         ->check(number_between(low, high))
-        ->group("Answers");
+        ->group("Sampling");
   };
-  if (answer_length == AnswerLength::kCommonFlag) {
-    add("-n", &options->answer_tokens, "Maximum tokens of an answer (default: 128)", 1, kMaxCount);
-  }
-  add("--temp", &options->temperature, "Temperature; 0: greedy (default: 0)", 0, 100);
-  add("--top-k", &options->top_k, "Sample from the K most probable tokens; 0: off", 0, kMaxCount);
-  add("--top-p", &options->top_p, "Sample from the most probable tokens that make up P; 1: off", 0, 1);
-  add("--min-p", &options->min_p, "Drop tokens less probable than P times the maximum; 0: off", 0, 1);
-  add("--typical-p", &options->typical_p,
-      "Sample from the tokens of most usual surprise that make up P, after top-k; 1: off", 1e-6, 1);
+  add("--temp", &options->temperature, "Temperature (default: 0, greedy)", 0, 100);
+  add("--top-k", &options->top_k, "Top-k sampling (default: 0, off)", 0, kMaxCount);
+  add("--top-p", &options->top_p, "Nucleus sampling with mass P (default: 1, off)", 0, 1);
+  add("--min-p", &options->min_p, "Minimum probability, as a fraction of the maximum (default: 0, off)", 0, 1);
+  add("--typical-p", &options->typical_p, "Locally typical sampling with mass P, after top-k (default: 1, off)", 1e-6,
+      1);
   add("--top-n-sigma", &options->top_n_sigma,
-      "Drop logits more than N standard deviations below the largest, before top-k; 0: off", 0, 1000);
+      "Discard logits N standard deviations below the maximum, before top-k (default: 0, off)", 0, 1000);
   add("--repeat-penalty", &options->repeat_penalty,
-      "Repetition penalty; 1: off. This and the others are of the newest 64 tokens", 0.1, 100);
-  add("--frequency-penalty", &options->frequency_penalty, "Penalty for every time that a token occurs; 0: off", -100,
+      "Repetition penalty (default: 1, off). All penalties look at the last 64 tokens", 0.1, 100);
+  add("--frequency-penalty", &options->frequency_penalty, "Penalty for each occurrence of a token (default: 0, off)",
+      -100, 100);
+  add("--presence-penalty", &options->presence_penalty, "Penalty for tokens that have occurred (default: 0, off)", -100,
       100);
-  add("--presence-penalty", &options->presence_penalty, "Penalty for tokens that occur; 0: off", -100, 100);
   add("--dry-multiplier", &options->dry_multiplier,
-      "Penalty for tokens that continue a repeat (DRY, without sequence breakers); 0: off", 0, 100);
-  add("--dry-base", &options->dry_base, "It grows by this factor with every token of the repeat (default: 1.75)", 1,
-      100);
-  add("--dry-allowed-length", &options->dry_length, "From this length on (default: 2)", 1, 64);
+      "DRY: penalty for continuing a repeated sequence, without sequence breakers (default: 0, off)", 0, 100);
+  add("--dry-base", &options->dry_base, "DRY: growth of the penalty per token of the repeat (default: 1.75)", 1, 100);
+  add("--dry-allowed-length", &options->dry_length, "DRY: longest repeat that is not penalised (default: 2)", 1, 64);
   command
       ->add_option_function<std::vector<std::string>>(
           "--logit-bias", [options](const std::vector<std::string>& biases) { set_logit_bias(options, biases); },
-          "Add X to the logit of a token, by its id; may be repeated")
+          "Add X to the logit of a token, given by its id. May be repeated")
       ->option_text("TOKEN=X")
       ->allow_extra_args(false)
-      ->group("Answers");
+      ->group("Sampling");
   command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")
       ->option_text("N")
       ->check(whole_number())
+      ->group("Sampling");
+}
+
+void add_length_flag(CLI::App* command, CommonOptions* options) {
+  command->add_option("-n", options->answer_tokens, "Maximum tokens of an answer (default: 128)")
+      ->option_text("N")
+      ->check(number_between(1, kMaxCount))
       ->group("Answers");
+}
+
+void add_draft_flags(CLI::App* command, CommonOptions* options) {
   command
       ->add_option_function<std::string>(
           "--draft", [options](const std::string& name) { set_draft(options, name); },
-          "Guess what an answer goes on with, and read that at once: the last answer to the same prompt, what followed "
-          "the same words before, or both as far as it pays (auto). Answers stay the same")
+          "Speculative decoding; answers do not change (default: off; watch auto). Drafts are the last answer to the "
+          "same prompt (last), what followed the same words before (lookup), or both as far as it pays (auto)")
       ->option_text("auto|last|lookup|off")
       ->group("Answers");
   command
       ->add_option("--draft-rows", options->draft_rows,
-                   "Maximum tokens that are read at once, the newest and guessed ones (default: 7)")
+                   "Maximum tokens read at once, the newest and drafted ones (default: 7)")
       ->option_text("N")
       ->check(number_between(2, 16))
       ->group("Answers");
 }
+
+void add_thought_flag(CLI::App* command, CommonOptions* options) {
+  options->thought_tokens = -1;
+  command
+      ->add_option("--think-tokens", options->thought_tokens,
+                   "Maximum tokens of thoughts, besides the answer's. Planned in addition; 0: no thoughts "
+                   "(default: 1024 if the chat template opens a thought, else 0); fewer where the answer would have no "
+                   "room")
+      ->option_text("N")
+      ->check(number_between(0, kMaxCount))
+      ->group("Answers");
+}
+
+void add_output_flags(CLI::App* command, CommonOptions* options) {
+  command->add_flag("--json", options->json, "JSON on stdout, one object per answer")->group("Output");
+  command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
+  command
+      ->add_option_function<std::string>(
+          "--trace",
+          [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
+          "Write a timeline for chrome://tracing and Perfetto")
+      ->option_text("FILE")
+      ->group("Output");
+}
+
+void add_show_thoughts_flag(CLI::App* command, CommonOptions* options) {
+  command->add_flag("--show-thoughts", options->shows_thoughts, "Print thoughts on stderr. --json always has them")
+      ->group("Output");
+}
+
+void add_number_flag(CLI::App* command, CommonOptions* options) {
+  command
+      ->add_flag("--number-images", options->numbers_images,
+                 "Number the pictures in the prompt. \"Picture 1: \", \"Image-1: \" or \"Image 1: \", by the model's "
+                 "family")
+      ->group("Prompt");
+}
+
+// Flags that are defined together, and the commands that have them.
+struct FlagSet {
+  void (*add)(CLI::App* command, CommonOptions* options);
+  std::string_view commands;
+};
+
+// All commands that run or plan a model.
+constexpr std::string_view kAll = "caption ask chat watch serve plan eval perplexity calibrate bench add search";
+// Commands that sample tokens, and commands whose -n is the length of an answer. `library add` writes captions
+// greedily.
+constexpr std::string_view kSampling = "caption ask chat watch serve plan eval calibrate bench";
+constexpr std::string_view kAnswering = "caption ask chat watch serve plan eval calibrate add";
+
+template <auto kAdd, auto... kArguments>
+void with_cache(CLI::App* command, CommonOptions* options) {
+  kAdd(command, &options->cache, kArguments...);
+}
+
+// The time of compression that is a command's default. Commands that score answers compress before the suffix, as
+// score_questions.h says.
+constexpr char kPromptEnd[] = "prompt-end", kBeforeSuffix[] = "before-suffix",
+               kWatched[] = "prompt-end; with --memory rolling image-end";
+
+constexpr FlagSet kFlagSets[] = {
+    {add_number_flag, "caption ask chat"},
+    {add_length_flag, kAnswering},
+    {add_constraint_flags, "caption ask chat watch plan bench"},
+    {add_constraint_size_flag, "caption ask chat watch serve plan bench"},
+    {add_thought_flag, "caption ask chat watch serve plan"},
+    {add_draft_flags, "caption ask chat watch serve plan eval calibrate bench add"},
+    {add_sampling_flags, kSampling},
+    {add_output_flags, kAll},
+    {add_show_thoughts_flag, "caption ask chat"},
+    {add_model_flags, kAll},
+    {add_shape_flags, "caption serve plan bench"},
+    {add_memory_flags, kAll},
+    {with_cache<add_packing_flags>, "caption ask chat watch serve plan eval perplexity bench add search"},
+    {with_cache<add_method_flags, MethodNames::kAll>, "eval"},
+    {with_cache<add_method_flags, MethodNames::kRecommended>,
+     "caption ask chat watch serve plan perplexity calibrate bench add search"},
+    {with_cache<add_reuse_flags, kBeforeSuffix>, "eval calibrate"},
+    {with_cache<add_reuse_flags, kWatched>, "watch"},
+    {with_cache<add_reuse_flags, kPromptEnd>, "caption ask chat serve plan perplexity bench add search"},
+    {with_cache<add_library_flags, LibraryPlace::kFlag>,
+     "caption ask chat watch serve plan eval perplexity calibrate bench"},
+    {with_cache<add_library_flags, LibraryPlace::kArgument>, "add search"},
+    {add_kept_view_flags, "watch plan"},
+    {[](CLI::App* command, CommonOptions* options) { add_real_time_flags(command, &options->real_time); }, kAll},
+};
 
 }  // namespace
 
@@ -259,80 +381,10 @@ int32_t number_of(const std::string& flag, const std::string& name, std::initial
   return static_cast<int32_t>(found - words.begin());
 }
 
-void add_common_options(CLI::App* command, CommonOptions* options, AnswerLength answer_length, CacheFlags cache_flags) {
-  add_model_options(command, options);
-  add_memory_options(command, options);
-  add_real_time_options(command, &options->real_time);
-  add_cache_options(command, &options->cache, cache_flags);
-  add_sampling_options(command, options, answer_length);
-  command->add_flag("--json", options->json, "One JSON object per answer on stdout")->group("Output");
-  command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
-  command
-      ->add_option_function<std::string>(
-          "--trace",
-          [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
-          "Write a timeline to FILE, for chrome://tracing and Perfetto")
-      ->option_text("FILE")
-      ->group("Output");
-}
-
-void add_shape_options(CLI::App* command, CommonOptions* options) {
-  const auto shape = command
-                         ->add_option("--shape", options->shape,
-                                      "Shape of a public model, as SmolVLM-256M, with random weights instead of files; "
-                                      "an unknown name lists all")
-                         ->option_text("NAME")
-                         ->excludes("--model")
-                         ->group("Model");
-  command
-      ->add_option(
-          "--format", options->shape_format,
-          "Type of its files, as F16 or Q4_K_M (default: Q8_0), mixed as llama.cpp does; an unknown name lists all")
-      ->option_text("NAME")
-      ->needs(shape)
-      ->group("Model");
-}
-
-void add_thought_options(CLI::App* command, CommonOptions* options) {
-  options->thought_tokens = -1;
-  command
-      ->add_option(
-          "--think-tokens", options->thought_tokens,
-          "Maximum tokens that a thinking model thinks before an answer, planned in addition; 0: none (default: 1024 "
-          "if its chat template opens a thought, else 0); fewer where the answer would have no room")
-      ->option_text("N")
-      ->check(number_between(0, kMaxCount))
-      ->group("Answers");
-}
-
-void add_kept_view_options(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option("--kept-views", options->kept_views,
-                   "Views of pictures that are not encoded again while their pixels stay the same; 0: none (default: "
-                   "those of all pictures in a prompt, if the budget has room, else of one)")
-      ->option_text("N")
-      ->check(number_between(0, OCELLUS_MOST_KEPT_VIEWS))
-      ->group("Memory");
-  command
-      ->add_option(
-          "--view-change", options->view_change,
-          "For cameras with noise: nor while no patch's mean brightness differs from the encoded view's by more "
-          "than this share, 0 to 1 (default: 0)")
-      ->option_text("X")
-      ->check(number_between(0, 1))
-      ->group("Memory");
-}
-
-void add_show_thoughts_option(CLI::App* command, CommonOptions* options) {
-  command->add_flag("--show-thoughts", options->shows_thoughts, "Print thoughts on stderr (--json has them anyway)")
-      ->group("Output");
-}
-
-void add_number_option(CLI::App* command, CommonOptions* options) {
-  command->add_flag(
-      "--number-images", options->numbers_images,
-      "Number the pictures in the prompt: \"Picture 1: \", \"Image-1: \" or \"Image 1: \", by the model's "
-      "family");
+void add_shared_flags(CLI::App* command, CommonOptions* options) {
+  for (const FlagSet& set : kFlagSets) {
+    if (lists_word(set.commands, command->get_name())) set.add(command, options);
+  }
 }
 
 ocellus_generate_params generate_params(const CommonOptions& options) {

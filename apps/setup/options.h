@@ -1,4 +1,4 @@
-// Flags that every command has.
+// Flags that commands share.
 #pragma once
 
 #include <cstdint>
@@ -83,26 +83,8 @@ struct CommonOptions {
 int32_t number_of(const std::string& flag, const std::string& name, std::initializer_list<std::string_view> words,
                   const std::string& sentence);
 
-enum class AnswerLength { kCommonFlag, kOwnFlag };
-
-// `options` must outlive the parser. With kOwnFlag the command defines -n itself.
-void add_common_options(CLI::App* command, CommonOptions* options,
-                        AnswerLength answer_length = AnswerLength::kCommonFlag,
-                        CacheFlags cache_flags = CacheFlags::kAll);
-
-// Adds, after the common options, a model given by shape instead of files, for commands that do not depend on its
-// answers.
-void add_shape_options(CLI::App* command, CommonOptions* options);
-
-// Adds --number-images.
-void add_number_option(CLI::App* command, CommonOptions* options);
-// Adds, after the common options, the bound of a thinking model's thoughts, for commands whose answers may have them;
-// others answer without.
-void add_thought_options(CLI::App* command, CommonOptions* options);
-// Adds, after the common options, the views that are not encoded again, for commands that read a camera's pictures.
-void add_kept_view_options(CLI::App* command, CommonOptions* options);
-// Adds --show-thoughts for commands that print single answers.
-void add_show_thoughts_option(CLI::App* command, CommonOptions* options);
+// Adds the flags that the command has in common with others, by a table of both. `options` must outlive the parser.
+void add_shared_flags(CLI::App* command, CommonOptions* options);
 
 // `options` must outlive the parameters, which refer to its biases.
 ocellus_generate_params generate_params(const CommonOptions& options);

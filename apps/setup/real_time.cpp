@@ -52,11 +52,11 @@ bool is_chosen(const RealTimeOptions& options, int32_t cpu) { return (options.cp
 
 }  // namespace
 
-void add_real_time_options(CLI::App* command, RealTimeOptions* options) {
+void add_real_time_flags(CLI::App* command, RealTimeOptions* options) {
   const std::string group = "Real time";
   command
       ->add_option("--thread-priority", options->thread_priority,
-                   "Real-time priority (SCHED_FIFO) of compute threads, 1 to 99 (default: unchanged)")
+                   "SCHED_FIFO priority of compute threads, 1 to 99 (default: unchanged)")
       ->option_text("N")
       ->check(number_between(1, 99))
       ->group(group);
@@ -66,8 +66,8 @@ void add_real_time_options(CLI::App* command, RealTimeOptions* options) {
           "CPUs of compute threads, as in 0-3,6 (default: all)")
       ->option_text("LIST")
       ->group(group);
-  command->add_flag("--lock-memory", options->lock_memory, "Keep the engine's memory in RAM")->group(group);
-  command->add_flag("--prefault", options->prefault, "Touch all memory at start, to avoid later page faults")
+  command->add_flag("--lock-memory", options->lock_memory, "Lock the engine's memory in RAM")->group(group);
+  command->add_flag("--prefault", options->prefault, "Touch all memory at start, so that no page fault follows")
       ->group(group);
 }
 

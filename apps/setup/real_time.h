@@ -18,7 +18,7 @@ struct RealTimeOptions {
   bool prefault = false;
 };
 
-void add_real_time_options(CLI::App* command, RealTimeOptions* options);
+void add_real_time_flags(CLI::App* command, RealTimeOptions* options);
 
 void set_real_time(const RealTimeOptions& options, ocellus_engine_config* config);
 

@@ -86,7 +86,7 @@ class Flags(ProgramTest):
 
     def test_every_command_knows_them(self):
         for command in ["caption", "ask", "chat", "plan", "eval", "bench"]:
-            text = self.answer(command, "--help")
+            text = self.answer(command, "--help", "cache")
             for flag in ["--kv-bits 16|8|4|2|1", "--kv-layer-bits B,B,...", "--kv-scheme per-image|calibquant|kivi[:KEY=VALUE,...]",
                          "--calib none|auto|T1,T2", "--evict none|snapkv|david|h2o|value-window", "--keep FRACTION",
                          "--compress-at prompt-end|before-suffix|image-end"]:
@@ -95,8 +95,8 @@ class Flags(ProgramTest):
     def test_each_command_names_its_own_time_of_compression(self):
         for command, default in [("ask", "prompt-end"), ("bench", "prompt-end"), ("eval", "before-suffix"),
                                  ("calibrate", "before-suffix")]:
-            text = " ".join(self.answer(command, "--help").split())
-            self.assertIn(f"one-word answers come from the compressed cache (default: {default})", text)
+            text = " ".join(self.answer(command, "--help", "cache").split())
+            self.assertIn(f"When pictures are compressed (default: {default}).", text)
 
     def test_without_them_nothing_is_compressed(self):
         (answer,) = self.objects("caption", board("113"))
@@ -214,8 +214,8 @@ class Flags(ProgramTest):
         names = [method["name"] for method in listed["evict"]]
         self.assertEqual(len(names), 19)
         text = self.answer("methods")
-        few, every = self.answer("caption", "--help"), self.answer("eval", "--help")
-        self.assertIn("--evict none|" + "|".join(names), every)
+        few, every = self.answer("caption", "--help", "cache"), self.answer("eval", "--help", "cache")
+        self.assertIn("--evictnone|" + "|".join(names), "".join(every.split()))
         self.assertNotIn("elastic", few)
         self.assertIn("'ocellus methods'", " ".join(few.split()))
         for method in listed["evict"] + listed["kv_scheme"]:

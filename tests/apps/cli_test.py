@@ -685,16 +685,8 @@ class Usage(ProgramTest):
     def test_help_and_version_are_answers(self):
         self.assertRegex(self.answer("--version"), r"\Aocellus \d")
         self.assertRegex(self.answer("--help"), "caption")
-        for command in ["caption", "ask", "chat", "plan", "eval", "perplexity", "calibrate", "bench", "devices"]:
-            self.assertRegex(self.answer(command, "--help"), "--budget SIZE")
-
-    def test_help_pages_fit_80_columns(self):
-        for command in [[], ["caption"], ["plan"], ["bench"], ["library"], ["library", "add"], ["library", "search"], ["methods"],
-                        ["make-model"], ["watch"], ["serve"]]:
-            with self.subTest(command=command):
-                page = self.answer(*command, "--help")
-                self.assertEqual([line for line in page.splitlines() if len(line) > 80], [])
-                self.assertNotRegex(page, r" \n")
+        for command in ["caption", "ask", "chat", "plan", "eval", "perplexity", "calibrate", "bench"]:
+            self.assertRegex(self.answer(command, "--help", "memory"), "--budget SIZE")
 
 
 class Boxes(FolderTest):
@@ -799,16 +791,6 @@ class Refusals(ProgramTest):
 
 
 class Streams(ProgramTest):
-    def test_the_manual_page_lists_every_command_and_exit_code(self):
-        page = (SOURCE / "tools" / "package" / "ocellus.1").read_text().replace("\\-", "-")
-        text = self.answer("--help")
-        commands = re.findall(r"^  ([a-z-]+) ", text[text.index("Subcommands:"):], re.MULTILINE)
-        self.assertGreater(len(commands), 10)
-        section = page[page.index(".SH COMMANDS"):page.index(".SH OPTIONS")]
-        self.assertEqual(sorted(re.findall(r"\.TP\n\.B ([a-z-]+)", section)), sorted(commands))
-        for code in (OK, RUNTIME, USAGE, OVER_BUDGET, BAD_INPUT):
-            self.assertIn(f"\n.B {code}\n", page)
-
     def test_a_closed_pipe_is_quiet(self):
         program = subprocess.Popen([PROGRAM, "plan"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         program.stdout.close()

@@ -300,7 +300,7 @@ class Entries(LibraryTest):
         found = [(hit["score"], hit["key"]) for hit in self.objects(*search, "--text", "red bus foxes")]
         self.assertEqual(found, [(2 / 3, red["key"]), (1 / 3, blue["key"])])
         self.assertRegex(self.answer(*search, "--text", "bus"), r"\n +1\.00 ")
-        self.assertRegex(self.answer("library", "search", "--help"), r"the\s+fraction\s+of\s+them")
+        self.assertRegex(self.answer("library", "search", "--help", "all"), r"the\s+fraction\s+of\s+them")
         self.assertEqual(len(self.objects(*search, "--image", board("004"), "-n", 1)), 1)
         self.assertIn("a red fox", self.answer(*search, "--text", "fox"))
 

@@ -143,6 +143,10 @@ expect '^cancelled after' cancel "$model" "$mmproj" 1
 expect 'ms old, [0-9]* dropped' lifecycle_node "$model" "$mmproj"
 
 if [ -x "$prefix/bin/ocellus" ]; then
+  for file in man/man1/ocellus.1.gz man/man1/ocellus-library-add.1.gz bash-completion/completions/ocellus \
+    zsh/site-functions/_ocellus fish/vendor_completions.d/ocellus.fish; do
+    [ -s "$prefix/share/$file" ] || fail "there is no share/$file"
+  done
   check "installed program" "$prefix/bin/ocellus" caption --quiet --prompt "Describe this image." "$picture"
   for bits in 2 1; do
     remark=$("$prefix/bin/ocellus" plan --kv-bits $bits --calib auto 2>&1 >/dev/null)

@@ -57,14 +57,10 @@ if(OCELLUS_HAS_SQLITE)  # newer than the functions that we call tell
 endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS ocellus)
 
-# What Debian wants beside the files: in each package the licences and a changelog, and a page for `man`.
+# What Debian wants beside the files: in each package the licences and a changelog.
 string(TIMESTAMP ocellus_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 configure_file(tools/package/changelog.in ${PROJECT_BINARY_DIR}/package/changelog @ONLY)
-configure_file(tools/package/ocellus.1 ${PROJECT_BINARY_DIR}/package/ocellus.1 COPYONLY)
-foreach(file changelog ocellus.1)
-  execute_process(COMMAND gzip -9nf ${PROJECT_BINARY_DIR}/package/${file} COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
-install(FILES ${PROJECT_BINARY_DIR}/package/ocellus.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+execute_process(COMMAND gzip -9nf ${PROJECT_BINARY_DIR}/package/changelog COMMAND_ERROR_IS_FATAL ANY)
 foreach(component PROGRAM RUNTIME DEVELOPMENT)
   string(TOLOWER ${component} name)
   set(folder ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${component}_PACKAGE_NAME})
