@@ -77,7 +77,7 @@ void prepare_choices(AskOptions* options) {
       (has_choices && (common.top_logprobs || common.constraint != nullptr)))
     throw Failure(kExitUsage,
                   "--choices and --logprobs go without --boxes, --since and each other, --choices without "
-                  "--schema and the like.");
+                  "--schema, --grammar, --regex and --json-answer.");
   if (!has_choices) return;
   if (texts.size() == 1) texts = CLI::detail::split(texts[0], ',');
   if (texts.size() == 1) throw Failure(kExitUsage, "--choices needs two or more, as in yes,no.");
@@ -95,7 +95,7 @@ int run_ask_since(const AskOptions& options) {
       options.common.constraint != nullptr)
     throw Failure(kExitUsage,
                   "--since asks about frames in a library, and answers in words: leave out pictures, --clip, --boxes, "
-                  "--schema and the like.");
+                  "--schema, --grammar, --regex and --json-answer.");
   return run_ask_day(options.common, options.prompt, options.day);
 }
 
