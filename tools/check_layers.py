@@ -4,8 +4,9 @@
 A file includes its own folder and the ones below it. A header that stands in a folder itself, beside its floors, is for
 all of them, and a source there may use all of them. A folder inside a floor of the library is a room: it holds the parts
 of one op, and only its floor includes it. The program in apps/ is built on the public C API alone. Tests and
-tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository;
-Highway's headers, quoted by its own custom, are the exception.
+tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository.
+Exceptions are Highway's headers, quoted by its own custom, and the public headers, which are installed together: they
+include each other by name alone, and nothing else.
 
 No source of the library or the program asks whether its build has CUDA: that is for CMake and cuda_absent.cpp, so that a
 plan for a GPU is made by the same code in every build.
@@ -24,7 +25,7 @@ FLOORS = {
 }
 ABOVE_ALL = ["tools", "tests"]
 QUOTED_LIBRARIES = ["hwy"]
-PUBLIC_HEADER = "runtime/ocellus.h"
+PUBLIC_HEADER = re.compile(r"runtime/ocellus\w*\.h(pp)?")  # installed, in one folder
 # (file, what it includes): reason
 EXCEPTIONS = {
     ("apps/base/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, "
@@ -62,7 +63,7 @@ def allowed(path, target):
     if folder in ABOVE_ALL:
         return True
     if folder == "apps":
-        return target_folder == "apps" or target == PUBLIC_HEADER
+        return target_folder == "apps" or PUBLIC_HEADER.fullmatch(target) is not None
     return target_folder in LAYERS[:LAYERS.index(folder) + 1]
 
 
@@ -82,7 +83,11 @@ def find_problems(root):
                 place = f"{name}:{text.count(chr(10), 0, match.start(1)) + 1}"
                 if target.split("/")[0] in QUOTED_LIBRARIES:
                     continue
-                if not (root / target).is_file():
+                if PUBLIC_HEADER.fullmatch(name):
+                    beside = f"runtime/{target}"
+                    if not PUBLIC_HEADER.fullmatch(beside) or not (root / beside).is_file():
+                        problems.append(f'{place}: "{target}" is no public header, which this one is')
+                elif not (root / target).is_file():
                     problems.append(f'{place}: "{target}" is not a path from the root of the repository')
                 elif not allowed(name, target) and (name, target) not in EXCEPTIONS:
                     problems.append(f'{place}: {name.rpartition("/")[0]}/ may not include "{target}"')
@@ -99,9 +104,11 @@ def self_test():
         "kernels/linear/add.cu": '#include "kernels/linear/add/plan.h"\n',
         "kernels/cache/pack.h": '#include "kernels/linear/add.h"\n',
         "kernels/add.cu": '#include "kernels/tile.cuh"\n',
-        "runtime/ocellus.h": "",
+        "runtime/ocellus.h": '#include "ocellus_plan.h"\n',
+        "runtime/ocellus_plan.h": '#include "ocellus.h"\n#include <stdint.h>\n',
+        "runtime/ocellus.hpp": '#include "ocellus.h"\n',
         "runtime/session/session.h": '#include "platform/status.h"\n#include "hwy/highway.h"\n',
-        "apps/main.cpp": '#include "runtime/ocellus.h"\n#include <vector>\n',
+        "apps/main.cpp": '#include "runtime/ocellus.hpp"\n#include <vector>\n',
         "tests/support/guard.h": "",
         "tests/runtime/session/session_test.cpp": '#include "tests/support/guard.h"\n#include "runtime/session/session.h"\n',
         "tools/bench/session_bench.cpp": '#include "runtime/session/session.h"\n',
@@ -117,6 +124,8 @@ def self_test():
         "runtime/session/session.h": '#include "tests/support/guard.h"\n',
         "tools/bench/session_bench.cpp": '#include "tests/support/guard.h"\n',
         "runtime/ocellus.h": '#include "status.h"\n',
+        "runtime/ocellus_plan.h": '#include "ocellus_gone.h"\n',
+        "runtime/ocellus.hpp": '#include "runtime/session/session.h"\n',
     }
     for changed in [None, *broken]:
         with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ FORMAT_VERSION = "version 14."
 
 # path: reason
 LONG_FILES = {
-    "runtime/ocellus.h": "the whole public interface in one header, half of it comments",
+    "runtime/ocellus.h": "what most programs use of the public interface, with a sentence for each name",
     "runtime/ocellus.hpp": "the whole public interface once more, for C++",
 }
 # path:function: reason

@@ -4,7 +4,7 @@
   tools/check_symbols.py BUILD_DIR    --write: renews the published lists; --self-test: every rule must be able to fail
   tools/check_symbols.py --hardened FILE...    programs, shared libraries and archives, wherever they are
 
-Offers: libocellus.so the functions of runtime/ocellus.h and nothing else (exported.txt); libocellus.a the same, and
+Offers: libocellus.so the functions of ocellus.h and its parts and nothing else (exported.txt); libocellus.a the same, and
 beside them only hidden names: in namespace ocellus, and weak copies of std's templates. ocellus.hpp reaches every
 function. Needs: what undefined.txt lists, and never what throws, ends or surprises the host (FORBIDDEN).
 The list is exact for GCC 12 on x86-64; elsewhere a name may be missing, but none may be new. CUDA's names come on top.
@@ -143,7 +143,7 @@ def check_shared(library, declared):
 
 
 def check_build(build, write):
-    header = (ROOT / "runtime/ocellus.h").read_text()
+    header = "\n".join(path.read_text() for path in sorted((ROOT / "runtime").glob("ocellus*.h")))
     declared = set(DECLARED.findall(header))
     archive, shared = build / "libocellus.a", build / "libocellus.so"
     cache = (build / "CMakeCache.txt").read_text()

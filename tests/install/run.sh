@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs a build into a fresh prefix, moves it, and builds the same C program against it through find_package and
-# pkg-config, static and shared, the C++ header's test without exceptions and RTTI, and the examples; expects the
-# same right caption from all and from the installed program.
+# pkg-config, static and shared, the C++ header's test without exceptions and RTTI, the program at the head of ocellus.h
+# as C and as C++, and the examples; expects the same right caption from all and from the installed program.
 # usage: tests/install/run.sh BUILD_DIR
 set -eu
 CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}  # the one tools/setup.sh installs
@@ -71,6 +71,26 @@ compile_c "$main" by-pkg-config "$(pkg-config --cflags --libs ocellus-static)"
 check "through pkg-config, the archive" "$work/by-pkg-config" "$model" "$mmproj" "$picture"
 compile_cpp "$root/tests/install/consumer/caption_test.cpp" cpp "$(pkg-config --cflags --libs ocellus-static)"
 check "the C++ header" "$work/cpp" "$model" "$mmproj" "$picture"
+
+# The program at the head of ocellus.h, as it stands there, in both languages.
+sed -n '/^ \* @code$/,/^ \* @endcode$/p' "$prefix/include/ocellus.h" | sed '/@\(end\)\?code/d; s/^ \* \{0,1\}//' >"$work/head.c"
+[ -s "$work/head.c" ] || fail "ocellus.h has no program at its head"
+cp "$work/head.c" "$work/head.cpp"
+strict="-Wall -Wextra -Wpedantic -Werror"
+for header in "$prefix"/include/ocellus*.h; do  # each part may be included alone, and before the others
+  printf '#include <%s>\n#include <ocellus.h>\nint main(void) { return OCELLUS_OK; }\n' "${header##*/}" >"$work/part.c"
+  ${CC:-cc} -std=c90 $strict -I"$prefix/include" -fsyntax-only "$work/part.c" || fail "${header##*/} alone is no C"
+  ${CXX:-c++} -std=c++17 $strict -I"$prefix/include" -x c++ -fsyntax-only "$work/part.c" || fail "${header##*/} alone is no C++"
+done
+${CC:-cc} -std=c11 $strict "$work/head.c" -o "$work/head-c" $(pkg-config --cflags --libs ocellus-static)
+${CXX:-c++} -std=c++20 $strict "$work/head.cpp" -o "$work/head-cpp" $(pkg-config --cflags --libs ocellus-static)
+for program in head-c head-cpp; do
+  check "the program in ocellus.h, $program" sh -c '"$1" "$2" "$3" <"$4"' sh "$work/$program" "$model" "$mmproj" "$picture" \
+    2>"$work/said"
+  grep -q '^[0-9.]* MB planned. $' "$work/said" || fail "the program in ocellus.h said: $(cat "$work/said")"
+done
+! "$work/head-c" "$model" "$mmproj" 2>"$work/said" <"$main" || fail "the program in ocellus.h takes a text for a picture"
+grep -q 'MB planned. .*picture' "$work/said" || fail "the program in ocellus.h said of a text: $(cat "$work/said")"
 
 if [ -n "$shared" ]; then
   flags=$(pkg-config --cflags --libs ocellus)

@@ -37,7 +37,8 @@ if(OCELLUS_HAS_SQLITE)
 endif()
 
 install(TARGETS ocellus EXPORT ocellus-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES runtime/ocellus.h runtime/ocellus.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+file(GLOB ocellus_headers CONFIGURE_DEPENDS runtime/ocellus*.h runtime/ocellus.hpp)
+install(FILES ${ocellus_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT ocellus-targets NAMESPACE ocellus:: DESTINATION ${ocellus_package_dir})
 if(OCELLUS_SHARED)
   install(TARGETS ocellus_shared EXPORT ocellus-shared-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
