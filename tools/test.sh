@@ -47,6 +47,7 @@ wait_beside() {
 }
 
 sh tools/setup.sh
+sh tools/setup.sh doxygen
 # The page is tested in a Chromium. Ubuntu's package of that name is a stub for a snap, so one must be there already.
 has_browser() {
   python3 -c 'import sys; sys.path.insert(0, "tests/apps"); import browser; sys.exit(not browser.find_browser())'
@@ -73,6 +74,11 @@ check_tree() {
   python3 tools/readme_tables.py --check
 }
 stage "the tree" check_tree
+build_reference() {
+  sh tools/reference.sh --self-test
+  sh tools/reference.sh
+}
+stage "reference" build_reference
 
 stage "the demo" sh tools/demo.sh "$@"
 stage "README's lines" python3 tests/install/readme_test.py
