@@ -6,7 +6,7 @@
 #include <string>
 
 #include "apps/base/plain_text.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
@@ -44,5 +44,12 @@ Failure library_failure(ocellus_status status, const std::string& subject = "");
 
 // Throws library_failure unless `status` is OCELLUS_OK.
 void check(ocellus_status status, const std::string& subject = "");
+
+// Returns the value of a result, or throws library_failure.
+template <class T>
+T take(Result<T> result) {
+  check(result.status().code());
+  return *std::move(result);
+}
 
 }  // namespace ocellus::app

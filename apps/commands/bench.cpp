@@ -45,8 +45,6 @@ struct BenchOptions {
   int32_t repetitions = 5;
 };
 
-using SessionPointer = std::unique_ptr<ocellus_session, decltype(&ocellus_session_close)>;
-
 class Bench {
  public:
   // `copy_bytes_per_s`: copy rate of the GPU, 0 on the CPU.
@@ -59,11 +57,7 @@ class Bench {
         session_(running.session.get()),
         pictures_(pictures) {
     if (running.limits.library != 0) library_.emplace(running, options.common.cache.library_path, pictures);
-    for (int32_t i = 1; i < options.batch; ++i) {
-      ocellus_session* session = nullptr;
-      check(ocellus_session_open(running.engine.get(), &session));
-      more_sessions_.emplace_back(session, &ocellus_session_close);
-    }
+    for (int32_t i = 1; i < options.batch; ++i) more_sessions_.push_back(take(Session::open(running.engine)));
   }
 
   BenchReport run() {
@@ -206,7 +200,7 @@ class Bench {
 
   std::vector<ocellus_session*> first_sessions(int32_t count) const {
     std::vector<ocellus_session*> sessions = {session_};
-    for (const SessionPointer& session : more_sessions_) sessions.push_back(session.get());
+    for (const Session& session : more_sessions_) sessions.push_back(session.get());
     sessions.resize(static_cast<size_t>(count));
     return sessions;
   }
@@ -353,7 +347,7 @@ class Bench {
   const Running& running_;
   double copy_bytes_per_s_;
   ocellus_session* session_;
-  std::vector<SessionPointer> more_sessions_;
+  std::vector<Session> more_sessions_;
   Pictures* pictures_;
   std::optional<LibraryBench> library_;
   uint32_t random_ = 1;

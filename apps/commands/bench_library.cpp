@@ -74,7 +74,7 @@ void LibraryBench::reopen() {
 void LibraryBench::close() {
   const std::string stranger = owner_ + "." + std::to_string(++closings_);  // shares no pictures yet
   check(ocellus_session_set_library(session_, nullptr, stranger.c_str()));
-  library_.reset();
+  library_ = {};
 }
 
 double LibraryBench::first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats) {

@@ -146,23 +146,21 @@ bool answers_in_json(const CommonOptions& options) {
   return options.constraint != nullptr && options.constraint->kind == OCELLUS_CONSTRAINT_SCHEMA;
 }
 
-Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options) {
-  if (options.constraint == nullptr) return nullptr;
+Constraint compile_constraint(const Engine& engine, const CommonOptions& options) {
+  if (options.constraint == nullptr) return {};
   AnswerConstraint& wanted = *options.constraint;
   if (!options.quiet && !wanted.note.empty()) print_note(std::exchange(wanted.note, ""));
-  ocellus_constraint_params params;
-  ocellus_constraint_params_init(&params);
+  ocellus_constraint_params params = constraint_params();
   params.kind = wanted.kind;
   params.text = wanted.text.data();
   params.text_bytes = std::ssize(wanted.text);
-  ocellus_constraint* constraint = nullptr;
-  const ocellus_status status = ocellus_constraint_create(engine, &params, &constraint);
-  if (status != OCELLUS_OK) {
-    const Failure failure = library_failure(status, wanted.place);
+  Result<Constraint> constraint = Constraint::create(engine, params);
+  if (!constraint) {
+    const Failure failure = library_failure(constraint.status().code(), wanted.place);
     throw Failure(wanted.place.starts_with("--") ? kExitUsage : kExitBadInput, failure.what());
   }
-  wanted.compiled = constraint;
-  return Constraint(constraint);
+  wanted.compiled = constraint->get();
+  return *std::move(constraint);
 }
 
 }  // namespace ocellus::app

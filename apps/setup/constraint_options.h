@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace CLI {
 class App;
@@ -24,11 +23,6 @@ struct AnswerConstraint {
   const ocellus_constraint* compiled = nullptr;
 };
 
-struct ConstraintDestroyer {
-  void operator()(ocellus_constraint* constraint) const { ocellus_constraint_destroy(constraint); }
-};
-using Constraint = std::unique_ptr<ocellus_constraint, ConstraintDestroyer>;
-
 // Adds --schema, --grammar, --regex and --json-answer.
 void add_constraint_options(CLI::App* command, CommonOptions* options);
 // Adds --schema-size alone.
@@ -36,8 +30,8 @@ void add_constraint_size_option(CLI::App* command, CommonOptions* options);
 
 bool answers_in_json(const CommonOptions& options);
 
-// Compiles the constraint of the options for an engine that was planned for it; null if there is none. Throws a Failure
-// that names its place.
-Constraint compile_constraint(ocellus_engine* engine, const CommonOptions& options);
+// Compiles the constraint of the options for an engine that was planned for it; empty if there is none. Throws a
+// Failure that names its place.
+Constraint compile_constraint(const Engine& engine, const CommonOptions& options);
 
 }  // namespace ocellus::app

@@ -39,13 +39,6 @@ int64_t planned_text_tokens(const ocellus_model_facts& facts, const CommonOption
   return std::min<int64_t>(wanted, facts.context_length - least_image_positions(facts, needs));
 }
 
-std::unique_ptr<ocellus_engine, EngineDestroyer> create_engine(const Model& model,
-                                                               const ocellus_engine_config& config) {
-  ocellus_engine* engine = nullptr;
-  check(ocellus_engine_create(model.get(), &config, &engine));
-  return std::unique_ptr<ocellus_engine, EngineDestroyer>(engine);
-}
-
 // The most rows of the pictures, if their sizes are known; else 0. Entries of a library are to fit any.
 int32_t planned_image_rows(const Model& model, const CommonOptions& options, const Needs& needs,
                            const ocellus_limits& limits) {
@@ -87,12 +80,9 @@ bool holds_library(const std::string& path) {
   return false;
 }
 
-Model take_model(ocellus_model* handle, const std::string& path) {
-  Model model;
-  model.handle.reset(handle);
-  model.path = path;
-  check(ocellus_model_get_facts(handle, &model.facts));
-  return model;
+Model describe_model(ocellus::Model handle, const std::string& path) {
+  const ocellus_model_facts facts = take(handle.facts());
+  return {.handle = std::move(handle), .facts = facts, .path = path};
 }
 
 }  // namespace
@@ -113,24 +103,21 @@ bool runs_on_gpu(const CommonOptions& options) {
 }
 
 Model open_shape(const std::string& name, const std::string& format, int32_t layers) {
-  ocellus_model* handle = nullptr;
-  check(ocellus_model_open_shape(name.c_str(), format.c_str(), layers, &handle));
-  return take_model(handle, "");
+  return describe_model(take(ocellus::Model::open_shape(name.c_str(), format.c_str(), layers)), "");
 }
 
 Model open_model(const CommonOptions& options) {
   if (!options.shape.empty()) return open_shape(options.shape, options.shape_format, 0);
   const bool bundled = options.model_path.empty();
   const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
-  ocellus_model* handle = nullptr;
-  const ocellus_status status =
-      ocellus_model_open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str(), &handle);
-  if (status == OCELLUS_UNSUPPORTED && !bundled) {
-    const Failure failure = library_failure(status);  // before the hint, whose calls fail at the end of a list
+  Result<ocellus::Model> opened =
+      ocellus::Model::open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str());
+  if (opened.status().code() == OCELLUS_UNSUPPORTED && !bundled) {
+    const Failure failure =
+        library_failure(OCELLUS_UNSUPPORTED);  // before the hint, whose calls fail at the end of a list
     throw Failure(failure.exit_code(), std::string(failure.what()) + "; " + models_hint(paths.model));
   }
-  check(status);
-  return take_model(handle, paths.model);
+  return describe_model(take(std::move(opened)), paths.model);
 }
 
 int64_t clip_pictures(const Model& model, int64_t frames) { return count_groups(model.facts, frames); }
@@ -255,17 +242,11 @@ ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const
   return plan;
 }
 
-ocellus_engine_stats Running::engine_stats() const {
-  ocellus_engine_stats stats;
-  check(ocellus_engine_get_stats(engine.get(), &stats));
-  return stats;
-}
+ocellus_engine_stats Running::engine_stats() const { return take(engine.stats()); }
 
 Library open_library(const std::string& path) {
   (void)holds_library(path);
-  ocellus_library* library = nullptr;
-  check(ocellus_library_open(path.c_str(), 0, &library));
-  return Library(library);
+  return take(Library::open(path.c_str()));
 }
 
 Library open_existing_library(const std::string& path) {
@@ -299,21 +280,18 @@ std::string make_caption(const std::string& text) {
 namespace {
 
 // A bound of thoughts also tells a model to think whose chat template has words for that.
-void open_session(const Running& running, const CommonOptions& options, Session* out) {
-  ocellus_session* session = nullptr;
-  check(ocellus_session_open(running.engine.get(), &session));
-  out->reset(session);
-  if (running.library) {
-    check(ocellus_session_set_library(session, running.library.get(), options.cache.owner.c_str()));
-  }
-  check(ocellus_session_let_think(session, options.thought_tokens > 0 ? 1 : 0));
+Session open_session(const Running& running, const CommonOptions& options) {
+  Session session = take(Session::open(running.engine));
+  if (running.library) check(session.set_library(running.library, options.cache.owner.c_str()).code());
+  check(session.let_think(options.thought_tokens > 0).code());
+  return session;
 }
 
 }  // namespace
 
 Sessions open_more_sessions(const Running& running, const CommonOptions& options, int32_t count) {
   Sessions sessions(static_cast<size_t>(count));
-  for (Session& session : sessions) open_session(running, options, &session);
+  for (Session& session : sessions) session = open_session(running, options);
   return sessions;
 }
 
@@ -360,11 +338,11 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
     config.trace = TraceFile::receive;
     config.trace_user = options.trace.get();
   }
-  running.engine = create_engine(model, config);
-  running.constraint = compile_constraint(running.engine.get(), options);
+  running.engine = take(Engine::create(model.handle, config));
+  running.constraint = compile_constraint(running.engine, options);
   raise_priority(options.real_time);
   if (limits.library != 0) running.library = open_library(library_path);
-  open_session(running, options, &running.session);
+  running.session = open_session(running, options);
   if (limits.library != 0 && is_new_library && options.cache.notes_new_library && !options.quiet)
     print_note("ocellus: " + library_path + " is a new library.");
   return running;

@@ -2,28 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
-struct ModelCloser {
-  void operator()(ocellus_model* model) const { ocellus_model_close(model); }
-};
-struct EngineDestroyer {
-  void operator()(ocellus_engine* engine) const { ocellus_engine_destroy(engine); }
-};
-struct SessionCloser {
-  void operator()(ocellus_session* session) const { ocellus_session_close(session); }
-};
-
 struct Model {
-  std::unique_ptr<ocellus_model, ModelCloser> handle;
+  ocellus::Model handle;
   ocellus_model_facts facts;
   std::string path;  // text model; empty for shapes
   ocellus_model* get() const { return handle.get(); }
@@ -79,10 +68,6 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options);
 
-struct LibraryCloser {
-  void operator()(ocellus_library* library) const { ocellus_library_close(library); }
-};
-using Library = std::unique_ptr<ocellus_library, LibraryCloser>;
 // Opens a library; makes one of a folder that is missing or empty. Throws a Failure for a file or another folder.
 Library open_library(const std::string& path);
 // Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
@@ -93,14 +78,12 @@ std::vector<ocellus_library_item> list_items(ocellus_library* library, const std
 // A model's text as a library's caption: one line without control characters, cut at a character's end.
 std::string make_caption(const std::string& text);
 
-using Session = std::unique_ptr<ocellus_session, SessionCloser>;
-
 // An engine with one session; members are destroyed in reverse order.
 struct Running {
   ocellus_limits limits;
   ocellus_plan plan;
   Library library;
-  std::unique_ptr<ocellus_engine, EngineDestroyer> engine;
+  Engine engine;
   Constraint constraint;
   Session session;
   ocellus_engine_stats engine_stats() const;
