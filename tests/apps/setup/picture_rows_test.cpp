@@ -1,8 +1,6 @@
 // Rows of pictures in the language model: the same wherever a picture goes, and those of transformers 5.24.0, whose
 // formulas are written again here from image_processing_*.py and processing_llava_next.py. Rounding of Python: round()
 // takes halves to even numbers, int() and // of what is positive cut.
-#include "runtime/session/picture_rows.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,13 +9,18 @@
 #include <vector>
 
 #include "apps/setup/setup.h"
-#include "runtime/api/handles.h"
-#include "runtime/engine/engine_shape.h"
-#include "runtime/engine/picture_source.h"
+#include "tests/apps/setup/engine_rows.h"
 #include "tests/support/random.h"
 
 namespace ocellus::app {
 namespace {
+
+using test::EngineRows;
+
+struct Size {
+  int32_t width = 0;
+  int32_t height = 0;
+};
 
 constexpr int kSizes = 10000;  // a family
 constexpr int64_t kFew = 0;    // no bound of rows is asked for
@@ -180,16 +183,12 @@ ocellus_limits limits_for(const Model& model, int32_t bound, const std::vector<S
 }
 
 // Rows that a session gives the picture; -1 if it refuses it.
-int64_t session_rows(const EngineShape& shape, Size picture) {
-  ViewPlan plan;
-  const Status status = plan_picture(shape.pictures, {.width = picture.width, .height = picture.height}, &plan);
-  return status.ok() ? plan.row_count() : -1;
-}
+int64_t session_rows(const EngineRows& rows, Size picture) { return rows.of(picture.width, picture.height); }
 
-EngineShape shape_of(const Model& model, const ocellus_limits& limits) {
-  EngineShape shape;
-  REQUIRE_MESSAGE(resolve_shape(model.handle->model, limits, &shape).ok(), last_failure().sentence);
-  return shape;
+EngineRows rows_of(const Model& model, const ocellus_limits& limits) {
+  EngineRows rows;
+  REQUIRE_MESSAGE(rows.plan(model.get(), limits) == OCELLUS_OK, ocellus_last_error()->sentence);
+  return rows;
 }
 
 int32_t counted_rows(const Model& model, const ocellus_limits& limits, Size picture) {
@@ -209,7 +208,7 @@ TEST_CASE("a picture has transformers' rows whether its size is known to the pla
     for (const int32_t bound : published.bounds) {
       CAPTURE(bound);
       const ocellus_limits open = limits_for(model, bound, {});
-      const EngineShape of_any = shape_of(model, open);  // serve, chat, watch, plan
+      const EngineRows of_any = rows_of(model, open);  // serve, chat, watch, plan
       test::Random random(7);
       Size before = {640, 480};
       for (int i = 0; i < kSizes / std::ssize(published.bounds); ++i) {
@@ -220,12 +219,11 @@ TEST_CASE("a picture has transformers' rows whether its size is known to the pla
         REQUIRE(session_rows(of_any, picture) == rows);
         REQUIRE(counted_rows(model, open, picture) == rows);
         const ocellus_limits known = limits_for(model, bound, {picture, before});  // ask, caption, eval, bench
-        const EngineShape of_two = shape_of(model, known);
+        const EngineRows of_two = rows_of(model, known);
         REQUIRE(session_rows(of_two, picture) == rows);
         REQUIRE(session_rows(of_two, before) == session_rows(of_any, before));
-        REQUIRE(of_two.pictures.rows <= of_any.pictures.rows);
-        if (model.facts.any_image_size != 0)
-          REQUIRE(of_two.pictures.rows == std::max(rows, session_rows(of_any, before)));
+        REQUIRE(of_two.planned() <= of_any.planned());
+        if (model.facts.any_image_size != 0) REQUIRE(of_two.planned() == std::max(rows, session_rows(of_any, before)));
         before = picture;
       }
     }
@@ -237,7 +235,7 @@ TEST_CASE("gemma4: 640 x 480 has 266 rows and 1920 x 1080 has 264, known or not"
   for (const auto& [picture, rows] : {std::pair{Size{640, 480}, 266}, std::pair{Size{1920, 1080}, 264}}) {
     CHECK(gemma4_rows(picture, kFew) == rows);
     for (const std::vector<Size>& known : {std::vector<Size>{}, std::vector<Size>{picture}})
-      CHECK(session_rows(shape_of(model, limits_for(model, 0, known)), picture) == rows);
+      CHECK(session_rows(rows_of(model, limits_for(model, 0, known)), picture) == rows);
   }
 }
 
@@ -246,16 +244,16 @@ TEST_CASE("a picture with more rows than memory is planned for is refused, and n
   ocellus_limits limits = limits_for(model, 0, {{640, 480}});
   CHECK(limits.max_image_rows == 0);
   CHECK(limits.planned_image_rows == 300);
-  const EngineShape shape = shape_of(model, limits);
-  CHECK(session_rows(shape, {480, 640}) == 300);
-  CHECK(session_rows(shape, {672, 480}) == -1);
-  CHECK(std::string(last_failure().sentence) ==
+  const EngineRows sessions = rows_of(model, limits);
+  CHECK(session_rows(sessions, {480, 640}) == 300);
+  CHECK(session_rows(sessions, {672, 480}) == -1);
+  CHECK(std::string(ocellus_last_error()->sentence) ==
         "the picture takes 315 rows, and memory is planned for 300 (planned_image_rows): plan more, or a lower bound "
         "of a picture's rows (max_image_rows)");
   int32_t rows = 0;
   CHECK(ocellus_model_count_image_rows(model.handle.get(), &limits, 672, 480, &rows) == OCELLUS_FULL);
   limits.max_image_rows = 200;
-  CHECK(session_rows(shape_of(model, limits), {672, 480}) <= 200);
+  CHECK(session_rows(rows_of(model, limits), {672, 480}) <= 200);
   CHECK(counted_rows(model, limits, {672, 480}) <= 200);
 }
 
@@ -268,9 +266,9 @@ TEST_CASE("rows that are dropped after they are counted do not change what pictu
   limits.reduce_keep = 0.5f;
   CHECK(counted_rows(model, limits, picture) == all);
   limits.planned_image_rows = all;
-  const EngineShape shape = shape_of(model, limits);
-  CHECK(session_rows(shape, picture) == all);
-  CHECK(shape.pictures.rows == shape.pictures.reduction.kept_of(all));
+  const EngineRows sessions = rows_of(model, limits);
+  CHECK(session_rows(sessions, picture) == all);
+  CHECK(sessions.planned() == sessions.kept_of(all));
 }
 
 TEST_CASE("rows are planned for pictures of any size only") {
@@ -278,9 +276,9 @@ TEST_CASE("rows are planned for pictures of any size only") {
   ocellus_limits limits = limits_for(model, 0, {{640, 480}});
   CHECK(limits.planned_image_rows == 0);
   limits.planned_image_rows = 64;
-  EngineShape shape;
-  CHECK(resolve_shape(model.handle->model, limits, &shape).code() == Code::kBadArgument);
-  CHECK(std::string(last_failure().sentence).find("(planned_image_rows)") != std::string::npos);
+  EngineRows rows;
+  CHECK(rows.plan(model.get(), limits) == OCELLUS_BAD_ARGUMENT);
+  CHECK(std::string(ocellus_last_error()->sentence).find("(planned_image_rows)") != std::string::npos);
 }
 
 }  // namespace ocellus::app
