@@ -32,6 +32,8 @@ std::string escape(const std::string& text) {
       safe += "\\(ti";
     else if (c == '^')
       safe += "\\(ha";
+    else if (c == '|')
+      safe += "|\\:";  // where long forms may be broken
     else
       safe += c;
   }

@@ -140,6 +140,7 @@ class Pages(unittest.TestCase):
 
     def need(self, program):
         if not shutil.which(program):
+            print(f"help_test: there is no {program} here, so what it reads was not tried")
             self.skipTest(f"there is no {program} here")
 
     def test_every_command_has_a_page_with_every_flag(self):
