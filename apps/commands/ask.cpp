@@ -243,7 +243,7 @@ void add_ask_command(CLI::App* program, Action* action) {
       ->allow_extra_args(false);
   command
       ->add_option("--logprobs", options->common.top_logprobs,
-                   "Print log-probabilities of tokens and N alternatives. And the answer's perplexity")
+                   "Print log-probabilities of tokens and N alternatives. Prints the answer's perplexity as well")
       ->option_text("N")
       ->group("Answers")
       ->check(number_between(0, OCELLUS_MOST_TOP_LOGPROBS));

@@ -222,7 +222,7 @@ void add_calibrate_command(CLI::App* program, Action* action) {
       ->check(one_of_numbers({8, 4, 2, 1}));
   command
       ->add_option("--layer-bits", options->layer_bits,
-                   "Find bits by layer, at most this average, instead. For --kv-layer-bits")
+                   "Find bits by layer, at most this average, instead. Prints a list for --kv-layer-bits")
       ->option_text("AVERAGE")
       ->group("Calibration")
       ->excludes("--kv-bits")

@@ -168,7 +168,7 @@ void add_perplexity_command(CLI::App* program, Action* action) {
     command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000))->group("Text");
   };
   count("--tokens", &options->tokens, "Tokens of the text to read (default: 4000)", 2);
-  count("--window", &options->window, "Tokens read together (default: 1024). In an empty session", 2);
+  count("--window", &options->window, "Tokens read together (default: 1024). Each begins in an empty session", 2);
   count("--context", &options->context, "Of these, the tokens of the prompt (default: half)", 1);
   add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_perplexity(*options); }; });

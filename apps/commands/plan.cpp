@@ -379,9 +379,8 @@ void add_plan_command(CLI::App* program, Action* action) {
       ->check(CLI::IsMember({"images", "bits", "keep"}));
   command
       ->add_option("--machine", options->machine_name,
-                   "Plan for a machine and show bounds of its speed. This one, or the GPU of another; the memory that "
-                   "its system "
-                   "leaves is the --budget")
+                   "Plan for a machine and show bounds of its speed. 'this' is this one, others are planned for their "
+                   "GPU; the memory that the system leaves is the --budget")
       ->option_text("NAME")
       ->group("Plan")
       ->check(CLI::IsMember(machine_names()));

@@ -275,7 +275,7 @@ void add_access_flags(CLI::App* command, ServeCommand* options) {
       add("--token-file", &options->token_file, "FILE", "File with the token. Other users can read arguments");
   file->excludes(token);
   add("--api-keys", &options->key_file, "FILE",
-      "File of lines KEY USER. For its owner only; each user has pictures of its own")
+      "File of lines KEY USER. The file must be its owner's only; each user has pictures of its own")
       ->excludes(token)
       ->excludes(file);
   add("--cors", &options->cors_origins, "ORIGIN", "Accept requests from web pages of this origin. May be repeated")
@@ -287,7 +287,7 @@ void add_server_flags(CLI::App* command, ServeCommand* options) {
     return command->add_option(flag, *target, meaning)->option_text(form)->group("Server");
   };
   add("--http", &options->http, "ADDRESS:PORT", "Where to listen (default: 127.0.0.1:8080). Port 0: any that is free");
-  add("--queue", &options->queue, "N", "Maximum waiting requests (default: 16). Besides running ones")
+  add("--queue", &options->queue, "N", "Maximum waiting requests (default: 16). Running ones do not count")
       ->check(number_between(0, 4096));
   add("--deadline", &options->deadline_s, "SECONDS", "Time limit of a request (default: 60)")
       ->check(number_between(1, 86400));
@@ -307,13 +307,15 @@ void add_request_flags(CLI::App* command, ServeCommand* options) {
   add("--choices", &options->choices, "N", "Maximum answers of one request, its `n` (default: 8)")
       ->check(number_between(1, 128));
   add("--schemas", &options->schemas, "N",
-      "Schemas and grammars that stay compiled (default: one a session). Planned; 0: requests for them are refused")
+      "Schemas and grammars that stay compiled (default: one a session). Their memory is planned; with 0 requests for "
+      "them are refused")
       ->check(number_between(0, 256));
   add("--clip-frames", &options->clip_frames, "N",
-      "Maximum frames of videos in a conversation (default: 0). Besides its pictures, of which each is then one view")
+      "Maximum frames of videos in a conversation (default: 0). They come besides its pictures, of which each is then "
+      "one view")
       ->check(number_between(0, 999));
   add("--retrievals", &options->retrievals, "N",
-      "Pictures that the model may ask for in an answer (default: 0). The user's, from --library; planned")
+      "Pictures that the model may ask for in an answer (default: 0). They are the user's, from --library, and planned")
       ->check(number_between(0, 64));
   add("--retrieve-pattern", &options->retrieve_pattern, "BEGIN...END",
       "How the model asks (default: <retrieve:...>). The words stand in the middle");

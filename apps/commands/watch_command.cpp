@@ -55,7 +55,8 @@ void add_source_options(CLI::App* command, CommandOptions* options) {
   SourceOptions* source = &options->watch.capture.source;
   command->add_option("SOURCE", source->name, "Camera, folder, file, -, browser or synthetic")->required();
   command
-      ->add_option("--format", source->format, "Format of raw frames, or to request of a camera. " + raw_format_names())
+      ->add_option("--format", source->format,
+                   "Format of raw frames, or to request of a camera. One of " + raw_format_names())
       ->option_text("NAME")
       ->group("Source");
   command
@@ -120,9 +121,9 @@ void add_watch_options(CLI::App* command, CommandOptions* options) {
       ->check(number_between(0, 3600))
       ->group("Watching");
   command
-      ->add_option(
-          "--change", settings->change,
-          "Skip frames in which no place changed by more than X (default: 0.02). Of full brightness; 0: skip none")
+      ->add_option("--change", settings->change,
+                   "Skip frames in which no place changed by more than X (default: 0.02). X is a share of full "
+                   "brightness; 0 skips none")
       ->option_text("X")
       ->check(number_between(0, 1))
       ->group("Watching");
@@ -150,10 +151,9 @@ void add_day_options(CLI::App* command, DayOptions* day) {
   const std::string group = "Days";
   day->quota.bytes = int64_t{256} << 20;
   command
-      ->add_option(
-          "--remember-change", day->change,
-          "Keep frames in which some place differs by X from the last kept one (default: 0.05). X of full brightness; "
-          "frames with another caption are always kept")
+      ->add_option("--remember-change", day->change,
+                   "Keep frames in which some place differs by X from the last kept one (default: 0.05). X is a share "
+                   "of full brightness; frames with another caption are always kept")
       ->option_text("X")
       ->check(number_between(0, 1))
       ->group(group);
@@ -215,9 +215,8 @@ void set_day(CommandOptions* options) {
 void add_clip_options(CLI::App* command, ClipWish* clips) {
   const auto frames = command
                           ->add_option("--clip-frames", clips->frames,
-                                       "Answer about clips of N frames (default: 1 picture). The newest frame and "
-                                       "those captured before it, with "
-                                       "their times")
+                                       "Answer about clips of N frames (default: 1 picture). These are the newest "
+                                       "frame and those captured before it, with their times")
                           ->option_text("N")
                           ->check(number_between(2, kMaxClipFrames))
                           ->group("Watching");
@@ -266,19 +265,19 @@ void add_event_options(CLI::App* command, CommandOptions* options) {
     return command->add_option(flag, *target, meaning)->option_text(form)->group("Events");
   };
   const auto on = add("--on", &options->on, "CONDITION",
-                      "Trigger when a JSON answer starts to match CONDITION. As in 'count > 3 and what contains "
+                      "Trigger when a JSON answer starts to match CONDITION. For example 'count > 3 and what contains "
                       "\"ring\"'");
   add("--run", &options->run, "COMMAND",
       "Run a command in a shell on a trigger. It gets the answer on its stdin, and 10 s; one runs at a time")
       ->needs(on);
   const auto post = add("--post", &options->post, "http://ADDRESS:PORT/PATH",
-                        "Post the answer on a trigger. To an address of this machine");
+                        "Post the answer on a trigger. The address must be of this machine");
   post->needs(on);
   command->add_flag("--post-anywhere", options->post_anywhere, "Let --post send to other machines")
       ->needs(post)
       ->group("Events");
   add("--metric", &options->watch.answers.metrics, "FIELD",
-      "Show a number of JSON answers in /metrics. As count or objects.length; may be repeated")
+      "Show a number of JSON answers in /metrics. Write a field, as count or objects.length; may be repeated")
       ->expected(1)
       ->take_all();
 }

@@ -34,7 +34,8 @@ std::string answer(const CLI::App& command, const std::string& asked) {
   if (key == kAll) return full_help(page);
   if (const HelpGroup* const group = page.find_group(key)) return group_help(*group);
   std::vector<std::string> keys;
-  for (const HelpGroup& group : page.groups) keys.push_back(group.key);
+  if (page.commands.empty())
+    for (const HelpGroup& group : page.groups) keys.push_back(group.key);
   for (const HelpCommands& some : page.commands)
     for (const HelpCommand& one : some.commands) keys.push_back(one.name);
   const std::string alike = find_alike(key, keys), kind = page.commands.empty() ? "group of flags" : "command";

@@ -32,6 +32,8 @@ std::string escape(const std::string& text) {
       safe += "\\(ti";
     else if (c == '^')
       safe += "\\(ha";
+    else if (c == '|')
+      safe += "|\\:";  // where long forms may be broken
     else
       safe += c;
   }
@@ -150,7 +152,7 @@ std::string man_name(const HelpPage& page) {
 std::string man_page(const HelpPage& page, const std::vector<HelpPage>& pages, const std::string& version,
                      const std::string& date) {
   std::string text = ".\\\" Generated from the texts of --help.\n.TH \"" + escape(to_upper(man_name(page))) +
-                     "\" \"1\" \"" + date + "\" \"ocellus " + version + "\" \"User Commands\"\n.ad l\n";
+                     "\" \"1\" \"" + date + "\" \"ocellus " + version + "\" \"User Commands\"\n.ad l\n.nh\n";
   text += section("Name") + escape(man_name(page)) + " \\- " + summary(page) + "\n" + synopsis(page) +
           description(page) + options(page) + sections(page);
   if (page.name != "ocellus") text += section("Exit status") + "See\n.BR ocellus (1).\n";

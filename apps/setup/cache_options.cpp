@@ -211,9 +211,10 @@ void add_method_flags(CLI::App* command, CacheOptions* options, MethodNames show
              "Method that evicts cached tokens (default: none). With options as in david:rho=1,window=8; 'ocellus "
              "methods' lists all");
   add_share("--keep", &options->keep, "Fraction of tokens that --evict keeps (default: 1)");
-  add_method(
-      "--reduce", &options->reduce, OCELLUS_METHOD_REDUCE, "none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown),
-      "Method that drops tokens before they are read (default: none). Those of pictures; 'ocellus methods' lists all");
+  add_method("--reduce", &options->reduce, OCELLUS_METHOD_REDUCE,
+             "none|" + join_method_names(OCELLUS_METHOD_REDUCE, shown),
+             "Method that drops tokens before they are read (default: none). They are tokens of pictures; 'ocellus "
+             "methods' lists all");
   add_share("--reduce-keep", &options->reduce_keep, "Fraction of a picture's tokens that --reduce keeps (default: 1)");
   command
       ->add_option("--reduce-ms", options->reduce_ms,
@@ -249,7 +250,7 @@ void add_reuse_flags(CLI::App* command, CacheOptions* options, const std::string
   command
       ->add_option("--shared-images", options->shared_images,
                    "Reused pictures that all sessions share, each once on the device (default: 0, each session has its "
-                   "own). With carry besides their copies")
+                   "own). With carry each session has copies as well")
       ->option_text("N")
       ->check(number_between(0, 65536))
       ->group("Reuse");
@@ -260,7 +261,7 @@ void add_library_flags(CLI::App* command, CacheOptions* options, LibraryPlace pl
   if (place == LibraryPlace::kFlag)
     command
         ->add_option("--library", options->library_path,
-                     "Image library, a folder of pictures' caches. For later runs; implies --reuse carry:16, or "
+                     "Image library, a folder of pictures' caches. Later runs find them; implies --reuse carry:16, or "
                      "spread:16 for packed caches")
         ->option_text("DIR")
         ->group("Reuse");

@@ -106,10 +106,9 @@ void add_constraint_flags(CLI::App* command, CommonOptions* options) {
         ->option_text(form)
         ->group("Answers");
   };
-  add_file(
-      "--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
-      "Answers are JSON that satisfies a JSON schema. In a file, a ready one (count, objects or yes_no), or the text "
-      "itself, {...}");
+  add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
+           "Answers are JSON that satisfies a JSON schema. It is in a file, a ready one (count, objects or yes_no), or "
+           "the text itself, {...}");
   add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE", "Answers follow a GBNF grammar, as in llama.cpp");
   command
       ->add_option_function<std::string>(

@@ -93,12 +93,12 @@ void add_pixels_flag(CLI::App* command, const std::string& name, std::optional<i
 }
 
 void add_model_flags(CLI::App* command, CommonOptions* options) {
-  const auto model = command
-                         ->add_option("-m,--model", options->model_path,
-                                      "Text model, a GGUF file (default: the bundled one). Of a split model, the first "
-                                      "file")
-                         ->option_text("FILE")
-                         ->group("Model");
+  const auto model =
+      command
+          ->add_option("-m,--model", options->model_path,
+                       "Text model, a GGUF file (default: the bundled one). Give the first file of a split model")
+          ->option_text("FILE")
+          ->group("Model");
   command->add_option("--mmproj", options->mmproj_path, "Its vision part, a GGUF file")
       ->option_text("FILE")
       ->needs(model)
@@ -130,14 +130,15 @@ std::string list_shapes() {
 }
 
 void add_shape_flags(CLI::App* command, CommonOptions* options) {
-  const auto shape = command
-                         ->add_option("--shape", options->shape,
-                                      "Random weights in the shape of a public model. As SmolVLM-256M, instead of "
-                                      "files; an unknown name lists all")
-                         ->option_text("NAME")
-                         ->type_name(list_shapes())
-                         ->excludes("--model")
-                         ->group("Model");
+  const auto shape =
+      command
+          ->add_option(
+              "--shape", options->shape,
+              "Random weights in the shape of a public model. For example SmolVLM-256M; an unknown name lists all")
+          ->option_text("NAME")
+          ->type_name(list_shapes())
+          ->excludes("--model")
+          ->group("Model");
   command
       ->add_option("--format", options->shape_format,
                    "Weight format of --shape (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; "
@@ -289,7 +290,7 @@ void add_thought_flag(CLI::App* command, CommonOptions* options) {
   options->thought_tokens = -1;
   command
       ->add_option("--think-tokens", options->thought_tokens,
-                   "Maximum tokens of thoughts, besides the answer's. Planned in addition; 0: no thoughts "
+                   "Maximum tokens of thoughts, besides the answer's. They are planned in addition; 0: no thoughts "
                    "(default: 1024 if the chat template opens a thought, else 0); fewer where the answer would have no "
                    "room")
       ->option_text("N")
