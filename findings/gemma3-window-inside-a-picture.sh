@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: sh findings/gemma3-window-inside-a-picture.sh   (PyPI, some gigabytes for torch; minutes)
 . "$(dirname "$0")/steps"
-say "The rows of a picture see each other in every layer of Gemma 3, as its report says of images." \
+say "The rows of a picture see each other in every layer of Gemma 3." \
   "In layers with a window transformers lets a row see all rows behind it, but of those before it only the window's."
 from_pypi torch==2.15.0 transformers==5.24.0
 found=$("$python" - <<'PYTHON' 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: sh findings/heif-lossless.sh   (PyPI; half a minute)
 . "$(dirname "$0")/steps"
-say "libheif's lossless quality (-1) gives back the pixels." \
+say "pillow-heif's quality -1, the lossless one of libheif, gives back the pixels." \
   "It is lossless for YCbCr in 4:2:0. The pixels come back with chroma 444 and matrix_coefficients 0 (RGB) as well."
 from_pypi pillow==13.0.0 pillow-heif==1.8.1 numpy==2.4.6
 found=$("$python" - <<'PYTHON'

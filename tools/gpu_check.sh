@@ -3,10 +3,10 @@
 # and compute-sanitizer over the tests of every kernel.
 # tools/gpu_check.sh [FOLDER for logs and results]    default: build/gpu
 # STAGES (default "build bench test sanitize") chooses parts. Besides them there is "figures", what tests/RELIABILITY.md needs
-# of a GPU beside "sanitize" (both: about eight minutes on 16 cores), with the programs of both, and "orin": this machine's GPU runs what a
-# Jetson Orin runs, kernels made from PTX for compute capability 8.7 and memory that CPU and GPU share. It compares answers
-# and speed with the native program, which it builds if "build" has not. ORIN_TESTS,
-# ORIN_SHARED_TESTS and ORIN_BENCH choose among what it runs, as "kernels|mm", "sessions" and "256m", or "none".
+# of a GPU beside "sanitize": it builds what both run. And there is "orin": this machine's GPU runs what a Jetson Orin runs,
+# kernels made from PTX for compute capability 8.7 and memory that CPU and GPU share. It compares answers and speed with the
+# native program, which it builds if "build" has not. ORIN_TESTS, ORIN_SHARED_TESTS and ORIN_BENCH choose among what it
+# runs, as "kernels|mm", "sessions" and "256m", or "none".
 set -u
 cd "$(dirname "$0")/.."
 results=${1:-build/gpu}
