@@ -312,7 +312,7 @@ def goals(results):
         value, share = our_setting(results, *setting)
         return f"{percent_score(value)} in {percent(share)}"
 
-    rolling = results["rolling_h100"]
+    rolling = results["rolling_h200"]
     by_layer = "value-window-by-layer"
     return table(["goal", "flags", "exact answers, in this share of the f16 cache"], [
         ["no loss", "`--kv-bits 4`", cell("full", 1.0, 4)],
@@ -326,7 +326,7 @@ def goals(results):
         ["long answers that read no more slots (their plan is no smaller)", "`--evict h2o --keep 0.5` or less, f16",
          cell("h2o", 0.5, 16)],
         ["an endless camera", "`--kv-bits 2 --compress-at image-end`, a rolling session",
-         f"{rolling['answers_right']} of {rolling['answers']} over {rolling['images']:,} pictures (`rolling_h100.json`)"]])
+         f"{rolling['answers_right']} of {rolling['answers']} over {rolling['images']:,} pictures (`rolling_h200.json`)"]])
 
 
 def reused(results):

@@ -33,7 +33,7 @@ std::string escape(const std::string& text) {
     else if (c == '^')
       safe += "\\(ha";
     else if (c == '|')
-      safe += "|\\:";  // where long forms may be broken
+      safe += "|\\:";  // long forms may be broken there
     else
       safe += c;
   }
