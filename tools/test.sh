@@ -59,7 +59,7 @@ elif ! has_browser; then
   export OCELLUS_NO_BROWSER=1
 fi
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
-  sh tools/setup.sh mmdebstrap  # for check_fresh.sh
+  sh tools/setup.sh mmdebstrap mandoc zsh fish  # for check_fresh.sh and help_test.py
 fi
 if [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
   sh tools/setup.sh g++-aarch64-linux-gnu qemu-user
