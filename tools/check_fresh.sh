@@ -83,8 +83,9 @@ fi
 say "a clean clone of $(git rev-parse --short HEAD): sh tools/demo.sh"
 as_newcomer "$tree" "sh tools/demo.sh" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
 grep -E '^(A|Budget|total|setup:)' "$work/log" || true
-say "the lines of the pages"
-as_newcomer "$tree" "python3 tests/install/pages_test.py"
+say "the lines of the pages that build, pack and answer; the packages below are for those that embed"
+as_newcomer "$tree" "python3 tests/install/pages_test.py TreeTest.test_1_every_line_that_is_typed_into_a_shell_runs \
+  TreeTest.test_3_the_build_of_the_demo_can_be_packed TreeTest.test_4_every_answer_is_the_one_that_the_program_gives"
 
 # The packages, for people who have no source, and what the pages say of using them.
 packages=$work/packages

@@ -205,7 +205,7 @@ void add_clip_options(CLI::App* command, ClipOptions* options) {
 void add_ask_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<AskOptions>();
   CLI::App* command = program->add_subcommand("ask", "Answer a question about pictures or a video");
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files, or none");
+  command->add_option("IMAGE", options->image_paths, "Picture files, - for standard input, or none");
   command
       ->add_option("--prompt", options->prompt,
                    "The question, with <image> at a picture's place. Without it pictures precede the text; <retrieve: "

@@ -61,7 +61,7 @@ int run_caption(const CaptionOptions& options) {
 void add_caption_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CaptionOptions>();
   CLI::App* command = program->add_subcommand("caption", "Describe each picture; 'ocellus PICTURE' does the same");
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required();
+  command->add_option("IMAGE", options->image_paths, "Picture files, or - for standard input")->required();
   command->add_option("--prompt", options->prompt, "Prompt (default: Caption this image.)")
       ->option_text("TEXT")
       ->group("Prompt");

@@ -136,7 +136,7 @@ void add_library_add(CLI::App* library, Action* action) {
   const auto options = std::make_shared<AddOptions>();
   CLI::App* command = library->add_subcommand("add", "Compute the entries of pictures and store them");
   command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
-  command->add_option("IMAGE", options->image_paths, "JPEG, PNG or WebP files")->required();
+  command->add_option("IMAGE", options->image_paths, "Picture files, or - for standard input")->required();
   const std::string group = "Entries";
   command->add_flag("--shared", options->shared, "In the shared part, which all owners read. NAME must administer it")
       ->group(group);

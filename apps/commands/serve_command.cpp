@@ -45,7 +45,7 @@ struct ServeCommand {
 
 constexpr char kServeHelp[] =
     "End points:\n"
-    "  POST /v1/chat/completions, /v1/responses  messages with text and pictures (JPEG, PNG or WebP, as data URLs)\n"
+    "  POST /v1/chat/completions, /v1/responses  messages with text and pictures (as data URLs)\n"
     "  POST /v1/completions  texts or tokens to continue\n"
     "  POST /v1/embeddings  texts and pictures\n"
     "  POST /tokenize, /detokenize  texts and tokens, as in llama.cpp's server\n"

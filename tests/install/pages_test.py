@@ -2,7 +2,7 @@
 """Runs the lines of the pages (README.md and those in the folders) as they stand: their blocks, and the commands in their
 sentences.
 
-usage: pages_test.py               in a source tree; tools/demo.sh, the first of the lines, builds what the others need
+usage: pages_test.py [TEST...]     in a source tree; tools/demo.sh, the first of the lines, builds what the others need
        pages_test.py --installed   "In your program" alone, with the packages of libocellus-dev on this system
 
 Commands run in a scratch folder where apps/, build/ and tools/ are the tree's and pictures/ has one picture. Every line
@@ -252,4 +252,4 @@ class InstalledTest(PagesTest):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]], verbosity=1)
+    unittest.main(argv=[word for word in sys.argv if word != "--installed"], verbosity=1)
