@@ -315,9 +315,10 @@ def goals(results):
     rolling = results["rolling_h200"]
     by_layer = "value-window-by-layer"
     return table(["goal", "flags", "exact answers, in this share of the f16 cache"], [
+        ["as it is", "none: f16", cell("full", 1.0, 16)],
         ["no loss", "`--kv-bits 4`", cell("full", 1.0, 4)],
-        ["almost no loss", "`--kv-bits 2 --kv-scheme per-image:scales=6`", cell("small-scales", 1.0, 2)],
-        ["the same, smaller", "`--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scheme per-image:scales=6`; "
+        ["0.7 points less", "`--kv-bits 2 --kv-scheme per-image:scales=6`", cell("small-scales", 1.0, 2)],
+        ["a point less", "`--kv-layer-bits 2,1,1,1,1,1,2,4 --kv-scheme per-image:scales=6`; "
          "`ocellus calibrate --layer-bits 1.7` finds the list for another model", cell("by-layer", 1.0, 2)],
         ["less than an eighth of the bytes",
          "as above, with `per-image:scales=6,text=packed` and `--evict value-window --keep 0.5`", cell(by_layer, 0.5, 2)],
@@ -461,10 +462,10 @@ def measured(results):
     rows = [("prompt of 512, tokens/s", "SmolVLM-256M, Q4_K", *xeon, "pp512"), ("decode, tokens/s", "SmolVLM-256M, Q4_0", *xeon, "tg64"),
             ("decode, tokens/s", "SmolVLM2-2.2B, Q8_0", *xeon, "tg32"), ("decode, tokens/s", "SmolVLM2-2.2B, Q4_K", *h100, "tg128"),
             ("encode 640 x 480, ms", "InternVL2.5-8B, F16", *h100, "image encode")]
-    return table(["", "model", "on", "Ocellus", "llama.cpp"], [
-        *([what, model, place, *beside(file, *model.split(", "), test)] for what, model, file, place, test in rows),
+    return table(["", "model", "on", "Ocellus", "llama.cpp", "file"], [
+        *([what, model, place, *beside(file, *model.split(", "), test), f"`{file}.json`"] for what, model, file, place, test in rows),
         ["cache of a 1920 x 1080 picture, MB", "Qwen3-VL-2B", "any", f"{cache_megabytes(2):.1f} (2 bits)",
-         f"{cache_megabytes(16) * 4.5 / 16:.1f} (its 4.5 bits)"]])
+         f"{cache_megabytes(16) * 4.5 / 16:.1f} (4.5 bits, computed)", "`families_memory.json`"]])
 
 
 def real_model(results):
