@@ -76,6 +76,7 @@ check_tree() {
   python3 tools/check_findings.py
   python3 tools/result_tables.py --check
   python3 tools/reliability.py --check
+  python3 tools/architecture.py --check
 }
 stage "the tree" check_tree
 build_reference() {
