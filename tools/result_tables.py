@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check_style import FOLDERS
+from page_style import list_pages
 from result_cells import TABLES, table, three_digits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,8 +57,7 @@ class Results:
 
 def pages_of(root):
     """The text of every page under `root`, by its path."""
-    paths = [root / "README.md", *(path for folder in FOLDERS for path in sorted((root / folder).rglob("*.md")))]
-    return {path: path.read_text(encoding="utf-8") for path in paths}
+    return {root / name: (root / name).read_text(encoding="utf-8") for name in list_pages(root)}
 
 
 def written(pages, results, tables):

@@ -13,7 +13,7 @@ namespace {
 constexpr char kUngrouped[] = "Options";  // the parser's name for it
 constexpr size_t kMostUsual = 12;
 
-std::vector<std::string> split_words(const std::string& list) {
+std::vector<std::string> split_values(const std::string& list) {
   std::vector<std::string> words;
   for (size_t at = 0; at < list.size();) {
     const size_t end = std::min(list.find_first_of("|,", at), list.size());
@@ -25,7 +25,7 @@ std::vector<std::string> split_words(const std::string& list) {
 
 // The words of a form like "auto|cpu|cuda:N" or "none|snapkv[:KEY=VALUE,...]" that stand for themselves.
 std::vector<std::string> plain_words(const std::string& form) {
-  std::vector<std::string> words = split_words(form.substr(0, form.find('[')));
+  std::vector<std::string> words = split_values(form.substr(0, form.find('[')));
   std::erase_if(words, [](const std::string& word) {
     const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
     return !std::all_of(word.begin(), word.end(), is_plain);
@@ -39,7 +39,7 @@ std::vector<std::string> words_of(const CLI::Option& option, const std::string& 
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');
   if (begin == std::string::npos || end == std::string::npos) return {};
-  return split_words(type.substr(begin + 1, end - begin - 1));
+  return split_values(type.substr(begin + 1, end - begin - 1));
 }
 
 HelpFlag read_flag(const CLI::Option& option) {
