@@ -134,7 +134,8 @@ class Engine(Handle):
 
     def _stop_sessions(self) -> None:
         for session in list(self._sessions):
-            session.cancel()
+            if not session.closed:
+                session.cancel()
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         """Computes on the engine's own thread."""

@@ -143,10 +143,11 @@ class Handle:
 
     After os.fork the child has the memory but none of the threads: there a handle can only be dropped."""
 
-    def __init__(self, pointer: int, close: Callable[[int], None], *after: object):
+    def __init__(self, pointer: int, close: Callable[[int], None]):
         self._pointer: int | None = pointer
         self._process = os.getpid()
-        self._finalizer = weakref.finalize(self, _close, pointer, close, self._process, after)
+        self._finalizer = weakref.finalize(self, _close, pointer, close, self._process)
+        self._finalizer.atexit = False  # engines are ended in order, the rest goes with the process
 
     @property
     def closed(self) -> bool:
@@ -166,6 +167,6 @@ class Handle:
         return self._pointer
 
 
-def _close(pointer: int, close: Callable[[int], None], process: int, after: object) -> None:
+def _close(pointer: int, close: Callable[[int], None], process: int) -> None:
     if process == os.getpid():
         close(pointer)

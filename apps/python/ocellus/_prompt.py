@@ -16,6 +16,8 @@ def place_pictures(text: str, pictures: list[Any], numbers: str, earlier: int = 
 
     `numbers`: `ModelFacts.image_numbers`. The bundled model writes "Image 1:" before each of several pictures without a
     mark; InternVL numbers several by itself. `earlier`: pictures of the conversation so far."""
+    if not isinstance(text, str):
+        raise bad_argument(f"text is a str, not {type(text).__name__}")
     marks = text.count(IMAGE_MARK)
     if marks > len(pictures):
         raise bad_argument(f"the prompt has {marks} <image> marks for {len(pictures)} pictures")
