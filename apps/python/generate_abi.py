@@ -19,7 +19,8 @@ RECORDS = {"ocellus_model_facts": "ModelFacts", "ocellus_plan_row": "PlanRow", "
 # Structs whose fields are keyword arguments of Python's functions.
 OPTIONS = {"ocellus_limits": "Limits", "ocellus_cache_policy": "CachePolicy", "ocellus_generate_params": "Sampling"}
 # Fields of these that have a parameter of their own, or none.
-NO_OPTIONS = {"struct_bytes", "cache", "layer_bits_count", "layer_bits", "layer_value_bits", "logit_bias",
+NO_OPTIONS = {"struct_bytes", "budget_bytes", "device", "device_index", "max_sessions", "max_images", "max_text_tokens", "cache",
+              "kv_bits", "kv_value_bits", "layer_bits_count", "layer_bits", "layer_value_bits", "evict", "keep", "logit_bias",
               "logit_bias_count", "deadline_ns", "slice_tokens", "constraint", "top_logprobs", "max_tokens"}
 
 
@@ -161,7 +162,7 @@ def write(header: Header) -> str:
             continue
         fields = header.structs[name]
         lines += ["", "", f"class {name}(Structure):", f'    """{header.docs[name]}"""']
-        lines += [f"    {field}: {hint}" for field, _, hint, _ in fields]
+        lines += [f"    {field}: {'Any' if hint == 'bytes' else hint}" for field, _, hint, _ in fields]
         lines += ["    _fields_ = [" + ", ".join(f'("{field}", {kind})' for field, kind, _, _ in fields) + "]"]
     for struct in RECORDS:
         lines += record(header, struct)

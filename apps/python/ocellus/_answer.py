@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Generator, Iterator, Mappi
 
 from . import _abi
 from ._forms import Form, choose_form
-from ._native import Error, Status, bad_argument, check, lib, record, set_fields
+from ._native import Error, Status, bad_argument, check, lib, record, set_field, set_options
 from ._pictures import Parts
 from ._prompt import TrimmedText
 from ._record import Record
@@ -113,18 +113,13 @@ def make_params(options: dict[str, Any]) -> tuple[Any, Form | None, float | None
         keep.append(array)
         params.logit_bias, params.logit_bias_count = array, len(bias)
     if logprobs is not None:
-        set_fields(params, {"top_logprobs": logprobs}, _ASK_FIELDS)
+        set_field(params, "top_logprobs", logprobs)
     if "max_tokens" in options:
-        set_fields(params, {"max_tokens": options.pop("max_tokens")}, _ASK_FIELDS)
+        set_field(params, "max_tokens", options.pop("max_tokens"))
     if timeout is not None and not timeout > 0:
         raise bad_argument(f"timeout is more than 0 seconds, not {timeout}")
-    set_fields(params, options, _abi.Sampling)
+    set_options(params, options, _abi.Sampling)
     return params, form, timeout, keep
-
-
-class _ASK_FIELDS:
-    top_logprobs: int
-    max_tokens: int
 
 
 class Stream:

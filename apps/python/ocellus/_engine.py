@@ -30,10 +30,12 @@ T = TypeVar("T")
 _EXIT_SECONDS = 10.0  # that a call may take to end when the interpreter does
 
 
-@_abi.ocellus_log_function
-def _log(_user: Any, level: int, text: bytes) -> None:
+def _write_log(_user: Any, level: int, text: bytes) -> None:
     import logging
     logging.getLogger("ocellus").log((logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)[level], "%s", text.decode("utf-8", "replace"))
+
+
+_log = _abi.ocellus_log_function(_write_log)
 
 
 class Engine(Handle):

@@ -5,7 +5,7 @@ import ctypes
 import os
 import time
 import weakref
-from typing import Any
+from typing import Any, List
 
 from . import _abi
 from ._native import Handle, bad_argument, check, lib, parse_bytes, record
@@ -59,18 +59,16 @@ class Library(Handle):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def list(self, owner: str = "me") -> list[_abi.LibraryItem]:
+    def list(self, owner: str = "me") -> List[_abi.LibraryItem]:
         """The entries that an owner sees, in the order of addition."""
-        found: Any = []
+        found: List[_abi.LibraryItem] = []
 
-        @_abi.ocellus_library_visit
         def visit(_user: Any, item: Any) -> int:
             found.append(record(_abi.LibraryItem, item.contents))
             return 0
 
-        check(lib.ocellus_library_list(self._get(), owner.encode(), visit, None))
-        items: Any = found
-        return items
+        check(lib.ocellus_library_list(self._get(), owner.encode(), _abi.ocellus_library_visit(visit), None))
+        return found
 
     def describe(self, key: str, owner: str = "me") -> _abi.LibraryItem | None:
         """One entry; None: the owner sees none with this key."""

@@ -34,7 +34,8 @@ def find_files(model: Any, mmproj: Any) -> ModelFiles:
     if isinstance(model, os.PathLike) or str(model).endswith(".gguf") or os.path.exists(model):
         return ModelFiles(model, mmproj)
     from ._hub import find_cached
-    return find_cached(str(model))
+    found: ModelFiles = find_cached(str(model))
+    return found
 
 
 class Model(Handle):

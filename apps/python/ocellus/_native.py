@@ -106,22 +106,26 @@ def number_of(name: str, value: Any) -> Any:
     return _abi.NAMES[name][key]
 
 
-def set_fields(struct: Any, options: dict[str, Any], allowed: Any) -> None:
+def set_field(struct: Any, name: str, value: Any) -> None:
+    """Sets a field of a struct, or says why it cannot be that."""
+    number = number_of(name, value)
+    number = number.encode() if isinstance(number, str) else number
+    try:
+        setattr(struct, name, number)
+    except (TypeError, ValueError) as error:
+        raise bad_argument(f"{name}={value!r}: {error}") from None
+    # ctypes cuts numbers that do not fit without a word.
+    kept = getattr(struct, name)
+    if isinstance(kept, int) and kept != int(number):
+        raise bad_argument(f"{name}={value!r} is out of range")
+
+
+def set_options(struct: Any, options: dict[str, Any], allowed: Any) -> None:
     """Sets fields of a struct from keyword arguments."""
     for name, value in options.items():
         if name not in allowed.__annotations__:
             raise bad_argument(f"there is no option {name!r}: there are {', '.join(allowed.__annotations__)}")
-        value = number_of(name, value)
-        if isinstance(value, str):
-            value = value.encode()
-        try:
-            setattr(struct, name, value)
-        except (TypeError, ValueError) as error:
-            raise bad_argument(f"{name}={options[name]!r}: {error}") from None
-        # ctypes cuts numbers that do not fit without a word.
-        kept = getattr(struct, name)
-        if isinstance(kept, int) and kept != int(value):
-            raise bad_argument(f"{name}={options[name]!r} is out of range")
+        set_field(struct, name, value)
 
 
 def parse_bytes(value: int | str | None) -> int:

@@ -144,7 +144,7 @@ def _copy_dense(source: Any) -> Any:
     if hasattr(source, "contiguous"):  # a tensor
         return source.contiguous()
     view = memoryview(source)
-    return memoryview(view.tobytes()).cast("H" if view.itemsize == 2 else "B", view.shape)
+    return memoryview(view.tobytes()).cast("H" if view.itemsize == 2 else "B", view.shape or ())
 
 
 def _dtype_sentence(array: Array) -> str:

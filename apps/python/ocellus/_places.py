@@ -18,13 +18,12 @@ def find_places(answer: str, across: float, down: float, width: int, height: int
     import json
     found: list[str] = []
 
-    @_abi.ocellus_text_function
     def take(_user: Any, text: Any, size: int) -> int:
         found.append(ctypes.string_at(text, size).decode())
         return 0
 
     data = answer.encode()
-    _find(data, len(data), across, down, width, height, take, None)
+    _find(data, len(data), across, down, width, height, _abi.ocellus_text_function(take), None)
     places = []
     for place in json.loads(found[0]) if found else []:
         left, top, right, bottom = place["box"] if "box" in place else place["point"] * 2

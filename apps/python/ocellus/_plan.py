@@ -5,7 +5,7 @@ import ctypes
 from typing import Any, Iterator
 
 from . import _abi
-from ._native import bad_argument, check, lib, number_of, parse_bytes, record, set_fields
+from ._native import bad_argument, check, lib, parse_bytes, record, set_field, set_options
 
 # Pictures that are planned for where none is known: photographs of up to 200 megapixels, decoded row by row.
 _PHOTO_SIDE = 16384
@@ -45,11 +45,13 @@ def make_limits(budget: int | str | None, images: int, sessions: int, text_token
     if index and not (name == "cuda" and index.isdigit()):
         raise bad_argument(f"device is 'auto', 'cpu', 'cuda' or 'cuda:N', not {device!r}")
     policy = {key: options.pop(key) for key in list(options) if key in _abi.CachePolicy.__annotations__}
-    given = dict(budget_bytes=parse_bytes(budget), max_images=images, max_sessions=sessions, max_text_tokens=text_tokens,
-                 device=number_of("device", name), device_index=int(index or 0))
-    set_fields(limits, given, _abi.Limits)
-    set_fields(limits, options, _abi.Limits)
-    set_fields(limits.cache, {"evict": evict, "keep": keep, **policy}, _abi.CachePolicy)
+    for field, value in (("budget_bytes", parse_bytes(budget)), ("max_images", images), ("max_sessions", sessions),
+                         ("max_text_tokens", text_tokens), ("device", name), ("device_index", int(index or 0))):
+        set_field(limits, field, value)
+    set_options(limits, options, _abi.Limits)
+    set_options(limits.cache, policy, _abi.CachePolicy)
+    set_field(limits.cache, "evict", evict)
+    set_field(limits.cache, "keep", keep)
     _set_bits(limits.cache, kv_bits)
     return limits
 
