@@ -22,9 +22,12 @@ Status CudaDevice::make_current() { return absent(); }
 Status CudaDevice::allocate_device(int64_t, std::byte**) { return absent(); }
 Status CudaDevice::allocate_pinned(int64_t, std::byte**) { return absent(); }
 Status CudaDevice::check_reachable(const void*) const { return absent(); }
+Status CudaDevice::find_memory(const void*, bool*) const { return absent(); }
 int64_t CudaDevice::outside_bytes() const { return -1; }
 Status CudaDevice::measure_copy_rate(std::byte*, int64_t, double*) { return absent(); }
 Status CudaDevice::copy(void*, const void*, int64_t) { return absent(); }
+Status CudaDevice::copy_rows(void*, const void*, int64_t, int64_t, int64_t) { return absent(); }
+Status CudaDevice::follow_default_stream() { return absent(); }
 Status CudaDevice::fill(void*, uint8_t, int64_t) { return absent(); }
 Status CudaDevice::finish() { return absent(); }
 Status CudaDevice::record_mark(int) { return absent(); }

@@ -205,6 +205,18 @@ Status CudaDevice::check_reachable(const void* memory) const {
                       facts_.name);
 }
 
+Status CudaDevice::find_memory(const void* memory, bool* on_device) const {
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+    (void)cudaGetLastError();
+    attributes.type = cudaMemoryTypeUnregistered;
+  }
+  *on_device = attributes.type == cudaMemoryTypeDevice;
+  if (!*on_device || attributes.device == facts_.index) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "the memory is that of GPU %d, but the engine is on GPU %d",
+                      attributes.device, facts_.index);
+}
+
 int64_t CudaDevice::outside_bytes() const {
   const int64_t used = managed_used_bytes(facts_.index);
   if (used_before_ < 0 || used < 0) {
@@ -237,6 +249,19 @@ Status CudaDevice::copy(void* to, const void* from, int64_t bytes) {
   return check(
       cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)),
       "copying");
+}
+
+Status CudaDevice::copy_rows(void* to, const void* from, int64_t stride_bytes, int64_t row_bytes, int64_t rows) {
+  return check(cudaMemcpy2DAsync(to, static_cast<size_t>(row_bytes), from, static_cast<size_t>(stride_bytes),
+                                 static_cast<size_t>(row_bytes), static_cast<size_t>(rows), cudaMemcpyDefault,
+                                 static_cast<cudaStream_t>(stream_)),
+               "copying rows");
+}
+
+Status CudaDevice::follow_default_stream() {
+  const auto event = static_cast<cudaEvent_t>(marks_[kMarks - 1]);  // besides this only measure_copy_rate() uses it
+  OCELLUS_TRY(check(cudaEventRecord(event, cudaStreamLegacy), "recording an event"));
+  return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream_), event, 0), "ordering the work after the caller's");
 }
 
 Status CudaDevice::fill(void* to, uint8_t value, int64_t bytes) {

@@ -114,6 +114,9 @@ class CudaDevice : public SetUpObject {
   /// kBadArgument unless kernels can read and write this memory of the caller.
   Status check_reachable(const void* memory) const;
 
+  /// True if the caller's memory is this GPU's own, false for the host's. kBadArgument for another GPU's.
+  Status find_memory(const void* memory, bool* on_device) const;
+
   /// Device memory taken outside allocate_device() since open() began: context, kernels, library handles, graphs.
   /// Other processes on the device blur the figure. -1 if it cannot be read.
   int64_t outside_bytes() const;
@@ -122,6 +125,10 @@ class CudaDevice : public SetUpObject {
 
   // Operations in the order of the stream; CUDA's errors are returned as kDevice with CUDA's number.
   Status copy(void* to, const void* from, int64_t bytes);
+  /// Packs `rows` rows of `row_bytes` that are `stride_bytes` apart.
+  Status copy_rows(void* to, const void* from, int64_t stride_bytes, int64_t row_bytes, int64_t rows);
+  /// Later work comes after what the legacy default stream has been given so far.
+  Status follow_default_stream();
   Status fill(void* to, uint8_t value, int64_t bytes);
   Status finish();
   Status record_mark(int mark);

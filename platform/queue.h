@@ -78,6 +78,19 @@ class Queue {
   /// Copies in the order of the ops, between any two places. Host memory must be pinned, and unchanged until the copy
   /// is done. Does nothing if the places are the same.
   void copy(void* to, const void* from, int64_t bytes);
+  /// True if the caller's memory is that of the queue's GPU; false for the host's. kBadArgument: another GPU's.
+  Status find_memory(const void* memory, bool* on_device) const {
+    *on_device = false;
+    return cuda_ == nullptr ? Status() : cuda_->find_memory(memory, on_device);
+  }
+  /// Later ops come after what CUDA's legacy default stream has been given so far.
+  void follow_default_stream() {
+    if (status_.ok() && cuda_ != nullptr) fail(cuda_->follow_default_stream());
+  }
+  /// Packs rows that are `stride_bytes` apart; both places are memory that the GPU reaches. CUDA only.
+  void copy_rows(void* to, const void* from, int64_t stride_bytes, int64_t row_bytes, int64_t rows) {
+    if (status_.ok() && rows > 0) fail(cuda_->copy_rows(to, from, stride_bytes, row_bytes, rows));
+  }
   /// Updates the device's side of staged rows, values [0, count) of one row; does nothing if memory is shared. `Staged`
   /// is a StagedRows.
   template <class Staged>

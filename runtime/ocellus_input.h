@@ -29,7 +29,9 @@ typedef enum ocellus_color_matrix {
   OCELLUS_BT709 = 1  /**< ITU-R BT.709 */
 } ocellus_color_matrix;
 
-/** A picture in memory. */
+/** A picture in memory: the host's or, for an engine on a GPU, that GPU's. On a GPU the planes are read after the work
+ * that CUDA's legacy default stream has been given; calls that need the pixels on the host (ocellus_limits.reuse, more
+ * than ocellus_limits.max_gpu_pixels, ocellus_frame_convert) return OCELLUS_UNSUPPORTED, or may not be made. */
 typedef struct ocellus_frame {
   int32_t format;          /**< ::ocellus_pixel_format; alpha is composited on white */
   int32_t width;           /**< pixels; even for NV12 and YUYV */

@@ -126,7 +126,27 @@ Status upload_image(const RgbImage& image, const StagedRows<std::byte>& staging,
   return queue.status();
 }
 
+void pack_plane(const Frame& frame, int plane, std::byte* to) {
+  const PlaneSize size = plane_size(frame, plane);
+  for (int32_t y = 0; y < size.rows; ++y, to += size.row_bytes)
+    std::memcpy(to, frame.planes[plane] + y * frame.stride_bytes[plane], static_cast<size_t>(size.row_bytes));
+}
+
 }  // namespace
+
+Status find_frame(const Frame& frame, const Queue& queue, bool* on_device) {
+  *on_device = false;
+  if (!queue.on_cuda()) return {};
+  for (int i = 0; i < kFramePlanes && plane_size(frame, i).rows > 0; ++i) {
+    bool is_there = false;
+    OCELLUS_TRY(queue.find_memory(frame.planes[i], &is_there));
+    if (i > 0 && is_there != *on_device)
+      return OCELLUS_FAIL(Code::kBadArgument, "some planes of the %s frame are in the GPU's memory, some are not",
+                          pixel_format_name(frame.format));
+    *on_device = is_there;
+  }
+  return {};
+}
 
 int64_t frame_upload_bytes(const ImageLimits& limits) { return aligned_bytes(4 * limits.max_pixels); }
 
@@ -146,16 +166,26 @@ Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedR
                         frame.width, frame.height, pixel_format_name(frame.format), static_cast<long long>(bytes),
                         static_cast<long long>(staging.host.cols));
   }
+  bool on_device = false;
+  OCELLUS_TRY(find_frame(frame, queue, &on_device));
   *out = {frame.format, frame.matrix, frame.full_range, depth_of(frame, limits), frame.width, frame.height, {}};
+  if (on_device) queue.follow_default_stream();
   int64_t offset = 0;
   for (int i = 0; i < kFramePlanes; ++i) {
     const PlaneSize size = plane_size(frame, i);
     out->planes[i] = {reinterpret_cast<const uint8_t*>(staging.device.data + offset), size.rows, size.row_bytes};
-    for (int32_t y = 0; y < size.rows; ++y, offset += size.row_bytes)
-      std::memcpy(staging.host.data + offset, frame.planes[i] + y * frame.stride_bytes[i],
-                  static_cast<size_t>(size.row_bytes));
+    if (on_device)
+      queue.copy_rows(staging.device.data + offset, frame.planes[i], frame.stride_bytes[i], size.row_bytes, size.rows);
+    else
+      pack_plane(frame, i, staging.host.data + offset);
+    offset += size.rows * size.row_bytes;
   }
-  queue.upload(staging, bytes);
+  if (on_device) {
+    queue.note_copies();
+    queue.wait_for_copies();
+  } else {
+    queue.upload(staging, bytes);
+  }
   return queue.status();
 }
 

@@ -42,8 +42,12 @@ int64_t frame_upload_bytes(const ImageLimits& limits);
 /// Bytes of this frame with rows and planes packed. 0 for a size that is not positive.
 int64_t frame_bytes(const Frame& frame);
 
-/// Copies a frame's rows into staging.host, plane after plane, packed, and from there to the device. The frame may be
-/// reused on return. Errors of check_frame; kFull if the staging is too small.
+/// True if the frame's planes are in the memory of the queue's GPU. kBadArgument: in another's, or in several places.
+Status find_frame(const Frame& frame, const Queue& queue, bool* on_device);
+
+/// Copies a frame's rows into staging.host, plane after plane, packed, and from there to the device; planes that are on
+/// it already go to staging.device, after the legacy default stream's work. The frame may be reused on return. Errors
+/// of check_frame and find_frame; kFull if the staging is too small.
 Status upload_frame(const Frame& frame, const ImageLimits& limits, const StagedRows<std::byte>& staging, Queue& queue,
                     DevicePicture* out);
 

@@ -24,7 +24,16 @@ Status PictureSource::open(const Picture& picture) {
 }
 
 Status PictureSource::feed(const Picture& picture, Extent scratch, RowConsumer& rows) {
-  if (picture.frame != nullptr) return feed_frame(*picture.frame, shape_.limits, scratch, rows);
+  if (picture.frame != nullptr) {
+    bool on_device = false;
+    OCELLUS_TRY(find_frame(*picture.frame, queue_, &on_device));
+    if (on_device) {
+      return OCELLUS_FAIL(Code::kUnsupported,
+                          "the host needs the pixels of a frame in the GPU's memory, as it has more than "
+                          "max_gpu_pixels or is looked up by its content (reuse): copy it to the host first");
+    }
+    return feed_frame(*picture.frame, shape_.limits, scratch, rows);
+  }
   return decoder_.decode_rows(picture.bytes, picture.byte_count, shape_.limits, scratch, rows);
 }
 
