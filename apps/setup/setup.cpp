@@ -329,7 +329,7 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
   }
 
   Progress progress(options.quiet, "loading " + std::string(model.facts.name));
-  const auto tell = [&progress](int64_t done_bytes, int64_t total_bytes) {
+  auto tell = [&progress](int64_t done_bytes, int64_t total_bytes) {
     progress.set(done_bytes, total_bytes);
     return true;
   };
