@@ -18,7 +18,7 @@ CAPTIONS = json.loads((SAMPLES / "captions.json").read_text())
 
 @pytest.fixture(scope="session")
 def engine():
-    with ocellus.Engine(budget="512M", images=4, sessions=2, max_top_logprobs=3, max_constraints=2) as made:
+    with ocellus.Engine(budget="512M", images=4, sessions=2, device="cpu", max_top_logprobs=3, max_constraints=2) as made:
         yield made
 
 

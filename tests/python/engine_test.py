@@ -87,6 +87,22 @@ def test_closed_objects_say_so():
     session.close()
 
 
+def test_loading_tells_how_far_it_is(capsys):
+    seen = []
+    with ocellus.Engine(progress=lambda done, total: seen.append((done, total))) as engine:
+        assert seen == sorted(seen) and seen[-1][0] == seen[-1][1] > 30 << 20
+        assert engine.session().caption(BOARD).text
+
+    def refuse(done, total):
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        ocellus.Engine(progress=refuse)
+    pytest.importorskip("tqdm")
+    ocellus.Engine(progress=True).close()
+    assert "loading" in capsys.readouterr().err
+
+
 def test_sessions_are_planned():
     with ocellus.Engine(sessions=1) as engine:
         first = engine.session()
@@ -129,7 +145,7 @@ def test_python_runs_while_an_answer_is_computed(engine, session):
 
     thread = threading.Thread(target=tick)
     thread.start()
-    session.caption(BOARD)
+    session.ask(BOARD, "What?", ignore_end=1, max_tokens=300)
     done.set()
     thread.join()
     assert ticks > 20

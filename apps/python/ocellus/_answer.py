@@ -131,6 +131,8 @@ class Stream:
     def __init__(self, session: Session, parts: Parts, options: dict[str, Any], resets: bool = False,
                  system: str | None = None):
         self._session, self._parts, self._resets, self._system = session, parts, resets, system
+        if parts.on_gpu and not session._engine.plan.staging_bytes:
+            raise bad_argument("a picture is in a GPU's memory, but this engine computes on the CPU: copy it to the host")
         self._params, self._form, self._timeout, self._keep = make_params(options)
         self._text, self._thought = TrimmedText(self._form is None), TrimmedText(True)
         self._pieces: list[str] = []
@@ -192,10 +194,15 @@ class Stream:
         self._cancelled = True
         lib.ocellus_session_cancel(self._session._get())
 
+    def _check_turn(self) -> None:
+        if self._began and self._answer is None and self._session._stream is not self:
+            raise bad_argument("the conversation went on: this answer has ended")
+
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
+        self._check_turn()
         while not self._pieces:
             if self._answer is not None:
                 raise StopIteration
@@ -209,6 +216,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> str:
+        self._check_turn()
         while not self._pieces:
             if self._answer is not None:
                 raise StopAsyncIteration
@@ -239,8 +247,7 @@ class Stream:
             if self._answer is not None:
                 return
             pointer = session._get()
-            if self._began and session._stream is not self:
-                raise bad_argument("the conversation went on: this answer has ended")
+            self._check_turn()
             try:
                 if not self._began:
                     self._begin(pointer)
@@ -326,6 +333,7 @@ class Stream:
         stats = _abi.ocellus_generate_stats(**self._stats)
         made: _abi.AnswerStats = record(_abi.AnswerStats, stats)
         self._session._stream = None
+        self._keep.clear()  # the callbacks hold this object, which would hold its session until the next collection
         lib.ocellus_session_set_deadline(self._session._get(), 0)
         value = None
         if self._form is not None and made.stop == "end_token":

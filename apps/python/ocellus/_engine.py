@@ -38,6 +38,35 @@ def _write_log(_user: Any, level: int, text: bytes) -> None:
 _log = _abi.ocellus_log_function(_write_log)
 
 
+@contextmanager
+def _show_progress(progress: Any) -> Iterator[tuple[Any, list[BaseException]]]:
+    """The callback that tells how many bytes are loaded, and what was raised in it."""
+    failures: list[BaseException] = []
+    bar = None
+    if progress is True:
+        from tqdm.auto import tqdm
+        bar = tqdm(desc="loading", unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+
+    def receive(_user: Any, done: int, total: int) -> int:
+        try:
+            if bar is not None:
+                bar.total = total
+                bar.update(done - bar.n)
+            else:
+                progress(done, total)
+            return 0
+        except BaseException as error:
+            failures.append(error)
+            return 1
+
+    function = _abi.ocellus_progress_function(receive if progress else 0)
+    try:
+        yield function, failures
+    finally:
+        if bar is not None:
+            bar.close()
+
+
 class Engine(Handle):
     """A model on one device, in one piece of memory that is planned before it is taken.
 
@@ -71,7 +100,12 @@ class Engine(Handle):
         lib.ocellus_engine_config_init(ctypes.byref(config))
         config.limits, config.log = self._limits, _log
         pointer = ctypes.c_void_p()
-        check(lib.ocellus_engine_create(self.model._get(), ctypes.byref(config), ctypes.byref(pointer)))
+        with _show_progress(progress) as (receive, failures):
+            config.progress = receive
+            status = lib.ocellus_engine_create(self.model._get(), ctypes.byref(config), ctypes.byref(pointer))
+        if failures:
+            raise failures[0]
+        check(status)
         super().__init__(pointer.value or 0, lib.ocellus_engine_destroy)
         self._lock = threading.Lock()
         self._dropped: deque[tuple[Callable[[int], None], int]] = deque()  # objects to close when nobody computes

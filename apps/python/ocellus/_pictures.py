@@ -235,6 +235,7 @@ class Parts:
         self._parts: list[_abi.ocellus_part] = []
         self._keep: list[Any] = []
         self._pictures: list[tuple[int, Any]] = []  # part and picture
+        self.on_gpu = False  # one of them
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -286,6 +287,7 @@ class Parts:
         if frame is None:
             return self._add_bytes(_abi.OCELLUS_PART_IMAGE, picture, flags, to)
         self._keep.append(frame)
+        self.on_gpu |= frame.on_gpu
         to.append(_abi.ocellus_part(kind=_abi.OCELLUS_PART_FRAME, flags=flags, frame=ctypes.pointer(frame._struct)))
 
     def _add_clip(self, clip: Clip, flags: int, to: list[_abi.ocellus_part]) -> None:

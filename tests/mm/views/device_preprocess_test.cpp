@@ -68,9 +68,23 @@ bool equal_rows(const std::vector<float>& expected, const Guarded<float>& found,
   return true;
 }
 
-/// In staging and scratch of exactly the planned sizes.
-void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32_t width, int32_t height,
-                       Queue& queue) {
+/// The frame with its planes in the GPU's memory, one after the other from `memory`.
+Frame on_device(const RandomFrame& source, std::byte* memory, Queue& queue) {
+  Frame frame = source.frame;
+  for (int i = 0; i < kFramePlanes; ++i) {
+    if (frame.planes[i] == nullptr) continue;
+    const auto bytes = static_cast<int64_t>(source.planes[i].size());
+    queue.copy(memory, source.planes[i].data(), bytes);
+    frame.planes[i] = reinterpret_cast<const uint8_t*>(memory);
+    memory += bytes;
+  }
+  REQUIRE(queue.finish().ok());
+  return frame;
+}
+
+/// In staging and scratch of exactly the planned sizes. `memory`: the GPU's, where the frame is to lie; null: the host.
+void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32_t width, int32_t height, Queue& queue,
+                       std::byte* memory = nullptr) {
   CAPTURE(pixel_format_name(format));
   CAPTURE(width);
   CAPTURE(height);
@@ -90,7 +104,9 @@ void check_frame_views(const PreprocessConfig& config, PixelFormat format, int32
   const int64_t rows = int64_t{3} * plan.view_count() * down;
   Guarded<float> pixels(rows, across, across + 1);
   DevicePicture picture;
-  REQUIRE(upload_frame(frame, limits, staging.rows, queue, &picture).ok());
+  const Frame given = memory == nullptr ? frame : on_device(source, memory, queue);
+  REQUIRE(upload_frame(given, limits, staging.rows, queue, &picture).ok());
+  CHECK((memory == nullptr || staging.host.untouched_count() == staging.rows.host.cols));
   const Status status = enqueue_views(config, plan, picture, scratch.view(), pixels.view(), queue);
   INFO(last_failure().sentence);
   REQUIRE(status.ok());
@@ -137,6 +153,24 @@ TEST_CASE("views made on the device equal the CPU's to the bit") {
     for (const auto& [width, height] : {std::pair{1, 1}, {151, 3}, {3, 151}, {77, 91}, {56, 55}})
       check_frame_views(make_config(56, 0, find_family("LLaVA-1.5")), PixelFormat::kRgb8, width, height, queue);
   });
+}
+
+TEST_CASE("a frame in the GPU's memory has the same views, and never comes to the host") {
+  Queue* const queue = test::cuda_queue();
+  if (queue == nullptr) return;
+  std::byte* memory = nullptr;
+  REQUIRE(queue->cuda()->allocate_device(1 << 20, &memory).ok());
+  for (int format = 0; format < kPixelFormats; ++format) {
+    check_frame_views(make_config(32, 128), static_cast<PixelFormat>(format), 100, 62, *queue, memory);
+    check_frame_views(make_config(24, 0), static_cast<PixelFormat>(format), 42, 130, *queue, memory + 3);
+  }
+  std::mt19937 random(9);
+  const RandomFrame source(PixelFormat::kI420, 40, 30, random);
+  Frame mixed = on_device(source, memory, *queue);
+  mixed.planes[1] = source.frame.planes[1];
+  Staging staging(4 * 40 * 30);
+  DevicePicture picture;
+  CHECK(upload_frame(mixed, limits_for(40, 30), staging.rows, *queue, &picture).code() == Code::kBadArgument);
 }
 
 TEST_CASE("the planned device scratch suffices for every shape") {
