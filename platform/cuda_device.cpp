@@ -261,7 +261,8 @@ Status CudaDevice::copy_rows(void* to, const void* from, int64_t stride_bytes, i
 Status CudaDevice::follow_default_stream() {
   const auto event = static_cast<cudaEvent_t>(marks_[kMarks - 1]);  // besides this only measure_copy_rate() uses it
   OCELLUS_TRY(check(cudaEventRecord(event, cudaStreamLegacy), "recording an event"));
-  return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream_), event, 0), "ordering the work after the caller's");
+  return check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream_), event, 0),
+               "ordering the work after the caller's");
 }
 
 Status CudaDevice::fill(void* to, uint8_t value, int64_t bytes) {
