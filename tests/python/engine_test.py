@@ -76,6 +76,14 @@ def test_models():
         ocellus.Model.shape("no such model")
 
 
+def test_a_model_without_a_vision_part_plans_no_images():
+    bundled = ocellus.Model()
+    with ocellus.Engine(bundled.files.model, device="cpu") as engine:
+        assert engine.session().ask([], "Hello.", max_tokens=3).stats.generated_tokens == 3
+        with pytest.raises(ocellus.Error):
+            engine.session().ask([BOARD], "What?")
+
+
 def test_closed_objects_say_so():
     engine = ocellus.Engine()
     session = engine.session()

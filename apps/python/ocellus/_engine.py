@@ -73,7 +73,7 @@ class Engine(Handle):
     `model`, `mmproj`: a Model, files, a published name that `pull` has fetched, or None: the bundled model.
     `budget`: most bytes of the plan, "512M"; None: no limit. A plan that does not fit raises Error (OVER_BUDGET), whose
     sentence says what would.
-    `images`: images of a session, 0 to 65536. `sessions`: conversations that are open at once, 1 to 1024.
+    `images`: images of a session, 0 to 65536; None: 4, or 0 for a model without a vision part. `sessions`: conversations that are open at once, 1 to 1024.
     `text_tokens`: text tokens of a session, prompts and answers together; the tokens around images come on top.
     `device`: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N".
     `kv_bits`: bits of cached pictures, 16, 8, 4, 2 or 1; "8/4": of keys and of values; a list: of each layer.
@@ -87,13 +87,13 @@ class Engine(Handle):
     Threads: an engine computes one call at a time; calls of other threads wait. The GIL is free while it computes."""
 
     def __init__(self, model: Model | str | os.PathLike[str] | ModelFiles | None = None,
-                 mmproj: str | os.PathLike[str] | None = None, *, budget: int | str | None = None, images: int = 4,
+                 mmproj: str | os.PathLike[str] | None = None, *, budget: int | str | None = None, images: int | None = None,
                  sessions: int = 1, text_tokens: int = 1024, device: str = "auto",
                  kv_bits: int | str | Sequence[int | str] = 16, evict: str = "", keep: float = 1.0,
                  progress: Callable[[int, int], object] | bool | None = None, **limits: Unpack[LimitOptions]):
         self.model = model if isinstance(model, Model) else Model(model, mmproj)
         """the model"""
-        self._limits = make_limits(budget, images, sessions, text_tokens, device, kv_bits, evict, keep, dict(limits))
+        self._limits = make_limits(self.model, budget, images, sessions, text_tokens, device, kv_bits, evict, keep, dict(limits))
         self.plan = Plan.make(self.model._get(), self._limits)
         """its memory"""
         config = _abi.ocellus_engine_config()
@@ -227,11 +227,11 @@ def _end_engines() -> None:
 
 
 def plan(model: Model | str | os.PathLike[str] | ModelFiles | None = None,
-         mmproj: str | os.PathLike[str] | None = None, *, budget: int | str | None = None, images: int = 4,
+         mmproj: str | os.PathLike[str] | None = None, *, budget: int | str | None = None, images: int | None = None,
          sessions: int = 1, text_tokens: int = 1024, device: str = "auto",
          kv_bits: int | str | Sequence[int | str] = 16, evict: str = "", keep: float = 1.0,
          **limits: Unpack[LimitOptions]) -> Plan:
     """The plan of an engine with these parameters, without loading weights. See `Engine`."""
     opened = model if isinstance(model, Model) else Model(model, mmproj)
-    made = make_limits(budget, images, sessions, text_tokens, device, kv_bits, evict, keep, dict(limits))
+    made = make_limits(opened, budget, images, sessions, text_tokens, device, kv_bits, evict, keep, dict(limits))
     return Plan.make(opened._get(), made)

@@ -11,6 +11,7 @@ from ._native import bad_argument, check, lib, parse_bytes, record, set_field, s
 _PHOTO_SIDE = 16384
 _PHOTO_PIXELS = _PHOTO_SIDE * 12288
 _PHOTO_WHOLE_PIXELS = 4096 * 2304
+_USUAL_IMAGES = 4
 
 
 def _set_bits(policy: Any, bits: Any) -> None:
@@ -33,9 +34,11 @@ def _set_bits(policy: Any, bits: Any) -> None:
         policy.layer_bits[layer], policy.layer_value_bits[layer] = keys, values
 
 
-def make_limits(budget: int | str | None, images: int, sessions: int, text_tokens: int, device: str, kv_bits: Any,
-                evict: str, keep: float, options: dict[str, Any]) -> Any:
+def make_limits(model: Any, budget: int | str | None, images: int | None, sessions: int, text_tokens: int, device: str,
+                kv_bits: Any, evict: str, keep: float, options: dict[str, Any]) -> Any:
     """ocellus_limits of keyword arguments."""
+    if images is None:
+        images = _USUAL_IMAGES if model.facts.has_vision else 0
     limits = _abi.ocellus_limits()
     lib.ocellus_limits_init(ctypes.byref(limits))
     limits.max_image_pixels, limits.max_image_side = _PHOTO_PIXELS, _PHOTO_SIDE
