@@ -17,7 +17,9 @@ ROWS = 3 * 4  # of a frame of this size, 16 pixels a row
 
 
 def pair(family):
-    return ["-m", FAMILIES / family / "model.gguf", "--mmproj", FAMILIES / family / "mmproj.gguf"]
+    """Some families share a file."""
+    paths = json.loads((FAMILIES / family / "goldens.json").read_text())
+    return ["-m", FAMILIES / family / paths["model"], "--mmproj", FAMILIES / family / paths["mmproj"]]
 
 
 QWEN3 = pair("qwen3-vl")

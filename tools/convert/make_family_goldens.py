@@ -11,16 +11,13 @@ then one case a line.
   prompt    the same in one list, with the texts around turns; `ids` in it: of an answer that the model did not give
   ids       of the whole prompt; -N stands for N rows of a picture
   views     of each picture
-  sizes     [width, height] of each view, in families whose views have no size of their own
   pixels    FNV-1a of the 8-bit RGB of each view; `pixel_values`: some normalised ones, views as planes in a row
   tower     rows of patches that the projector reads, of all views; `projector`: its rows; `logits`: after the last row.
             Of all of these every `stride`-th value, row by row
   deepstack  rows that are added to those of pictures after the first layers of the text model: one a layer, as projector
-  positions  [times, heights, widths] of the prompt's rows, in families whose rows have three each
   tokens    16 greedy ones, which ignore the end of text, and the gaps between the best two logits
 """
 import argparse
-import contextlib
 import filecmp
 import json
 import shutil
@@ -40,6 +37,7 @@ from family_recipes import RECIPES
 
 SAMPLES = 48
 TOKENS = 16
+MOST_BYTES = 240_000  # of a family, as every checkout has them
 ROWS = ("cls_token", "class_embedding", "position_embedding", "pos_embed", "embed_tokens")
 GAINS = {"patch": 2, "q_proj": 1.5, "o_proj": 3, "down_proj": 3, "lm_head": 3}
 
@@ -63,12 +61,13 @@ def fnv(data):
     return f"{value:016x}"
 
 
-def sample(rows, count=SAMPLES):
+def sample(rows, count=SAMPLES, digits=5):
     """Some `count` values of a matrix, spread over its rows and columns."""
     rows = rows.reshape(-1, rows.shape[-1])
     flat = rows.reshape(-1).numpy()
     stride = max(1, len(flat) // count) | 1  # odd, so that columns change
-    return {"shape": list(rows.shape), "stride": stride, "values": [float(f"{value:.6g}") for value in flat[::stride]]}
+    values = [float(f"{value:.{digits}g}") for value in flat[::stride]]
+    return {"shape": list(rows.shape), "stride": stride, "values": values}
 
 
 def randomise(model, recipe):
@@ -125,32 +124,6 @@ def greedy(model, inputs):
     return ids, gaps
 
 
-def facts_of_sizes(recipe, model, images):
-    """What is golden only in families whose pictures have any size."""
-    deepstack = [sample(rows) for rows in recipe.deepstack_rows(model, images)]
-    sizes = [[planes.shape[2], planes.shape[1]] for planes in images.pixel_values]
-    facts = {"sizes": sizes} if images.patches else {}
-    return facts | ({"deepstack": deepstack} if deepstack else {})
-
-
-@contextlib.contextmanager
-def kept_positions(model):
-    """Gives a list of what positions the text model is given if they are three a row."""
-    kept = []
-
-    def keep(module, args, inputs):
-        positions = inputs.get("position_ids")
-        if positions is not None and positions.ndim == 3:
-            kept.append(positions[-3:, 0].tolist())
-
-    if hasattr(model.model, "rope_deltas"):
-        model.model.rope_deltas = None  # those of another prompt
-    text = getattr(model.model, "language_model", None) or model.model.text_model
-    handle = text.register_forward_pre_hook(keep, with_kwargs=True)
-    yield kept
-    handle.remove()
-
-
 def run_case(recipe, model, name, turns, told=None):
     """`told`: what the case says before its turns, if not what all cases do."""
     told = told or {}
@@ -164,13 +137,14 @@ def run_case(recipe, model, name, turns, told=None):
         views = [seen_bytes(planes, recipe.normaliser()) for planes in images.pixel_values]
         flat = np.concatenate([planes.reshape(-1) for planes in images.pixel_values])
         case |= {"views": images.view_counts, "pixels": [fnv(view.tobytes()) for view in views],
-                 "pixel_values": sample(torch.from_numpy(flat)[None], 12),
+                 "pixel_values": sample(torch.from_numpy(flat)[None], 12, digits=6),
                  "tower": sample(tower), "projector": sample(projected)}
-        case |= facts_of_sizes(recipe, model, images)
+        deepstack = [sample(rows) for rows in recipe.deepstack_rows(model, images)]
+        case |= {"deepstack": deepstack} if deepstack else {}
         inputs |= images.model_inputs
-    with kept_positions(model) as positions:
-        logits = model(**inputs).logits[0, -1]
-    case |= {"positions": positions[0]} if positions else {}
+    if hasattr(model.model, "rope_deltas"):
+        model.model.rope_deltas = None  # those of another prompt
+    logits = model(**inputs).logits[0, -1]
     tokens, gaps = greedy(model, inputs)
     assert not recipe.row_tokens & set(tokens), f"{name}: the answer says a row of a picture; choose another seed"
     return case | {"logits": sample(logits[None]), "tokens": tokens, "gaps": gaps}
@@ -202,7 +176,7 @@ def make(name, out):
     model.eval()
     with tempfile.TemporaryDirectory() as folder:
         recipe.save(model, Path(folder))
-        convert(Path(folder), out, f"tiny {recipe.mmproj_of or recipe.model_of or name}")
+        convert(Path(folder), out, f"tiny {recipe.title or recipe.mmproj_of or recipe.model_of or name}")
     facts = {"family": name, "model": share(out, "model.gguf", recipe.model_of),
              "mmproj": share(out, "mmproj.gguf", recipe.mmproj_of), "system": recipe.system, **recipe.facts(),
              "made_with": {library.__name__: library.__version__ for library in (transformers, torch, PIL)}}
@@ -211,8 +185,9 @@ def make(name, out):
     body = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     head = json.dumps(facts, separators=(",", ":"))[:-1]
     (out / "goldens.json").write_text(head + ',"cases":[\n' + body + "\n]}\n", encoding="utf-8")
-    print(name, sum(path.stat().st_size for path in out.iterdir()), "bytes,", len(cases), "cases, smallest gap",
-          min(min(case["gaps"]) for case in cases))
+    size = sum(path.stat().st_size for path in out.iterdir())
+    print(name, size, "bytes,", len(cases), "cases, smallest gap", min(min(case["gaps"]) for case in cases))
+    assert size <= MOST_BYTES, f"{name} takes more than {MOST_BYTES} bytes: give its recipe shorter rows, or fewer layers"
 
 
 def main():
