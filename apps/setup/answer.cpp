@@ -145,7 +145,7 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   }
   for (const PromptPart& part : parts) {
     if (part.clip != nullptr) {
-      progress->set("looking at the clip ...");
+      progress->set_task("looking at the clip");
       if (const ocellus_status status = add_together(session, {part}, options); status != OCELLUS_OK) return status;
       continue;
     }
