@@ -13,7 +13,7 @@
 namespace ocellus::app {
 namespace {
 
-constexpr int64_t kWaitsMs[] = {100, 500, 2500};
+constexpr int64_t kWaitsMs[] = {100, 400, 1600};
 constexpr int64_t kMostWaitSeconds = 300;
 constexpr size_t kMostListingBytes = 64 << 20;
 
@@ -63,10 +63,9 @@ std::string Patience::describe(const WebAnswer& answer) const {
 void Patience::wait(const WebAnswer& answer) {
   const std::string what = describe(answer);
   was_connected_ = was_connected_ || answer.was_connected;
-  const bool is_final = !may_pass(answer) || !was_connected_ ||
-                        ++failures_ > static_cast<int32_t>(std::size(kWaitsMs)) ||
-                        answer.retry_after_s > kMostWaitSeconds;
-  if (is_final) throw Failure(kExitRuntime, subject_ + ": " + what + ".");
+  const bool has_tries = ++failures_ <= static_cast<int32_t>(std::size(kWaitsMs));
+  const bool may_help = !answer.is_final && may_pass(answer) && answer.retry_after_s <= kMostWaitSeconds;
+  if (!has_tries || !may_help || !was_connected_) throw Failure(kExitRuntime, subject_ + ": " + what + ".");
   const int64_t wait_ms = answer.retry_after_s > 0 ? answer.retry_after_s * 1000 : kWaitsMs[failures_ - 1];
   if (!quiet_)
     print_note("ocellus: " + subject_ + ": " + what + "; trying again in " +

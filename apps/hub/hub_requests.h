@@ -10,7 +10,7 @@
 namespace ocellus::app {
 
 // Tries after failures that may pass: a cut or silent connection, HTTP 408, 429 and 5xx. They wait for as long as the
-// hub asks (Retry-After), or 0.1, 0.5 and 2.5 seconds.
+// hub asks (Retry-After), or 0.1, 0.4 and 1.6 seconds.
 class Patience {
  public:
   // `subject`: what the sentences are about, "OWNER/NAME".

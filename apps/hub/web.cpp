@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -90,12 +91,18 @@ void read_header(std::string_view line, WebAnswer* answer) {
 
 // One request and what is received of it.
 struct Exchange {
+  using Clock = std::chrono::steady_clock;
+
   WebAnswer answer;
   const Receiver* receive = nullptr;
+  int32_t stall_s = 0;
+  Clock::time_point last_byte = Clock::now();
   std::exception_ptr failure;  // thrown by the receiver: none may pass through libcurl's C
 
   static size_t take_header(char* data, size_t size, size_t count, void* user) {
-    WebAnswer& answer = static_cast<Exchange*>(user)->answer;
+    auto* const exchange = static_cast<Exchange*>(user);
+    exchange->last_byte = Clock::now();
+    WebAnswer& answer = exchange->answer;
     const std::string_view line(data, size * count);
     if (line.starts_with("HTTP/")) {  // a proxy's, "100 Continue", or the answer itself
       answer = {};
@@ -106,8 +113,15 @@ struct Exchange {
     return size * count;
   }
 
+  // libcurl calls this once a second, too, when nothing comes. Its own limit is of an average over five seconds.
+  static int check_silence(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    const auto* const exchange = static_cast<const Exchange*>(user);
+    return Clock::now() - exchange->last_byte > std::chrono::seconds(exchange->stall_s) ? 1 : 0;
+  }
+
   static size_t take_body(char* data, size_t size, size_t count, void* user) {
     auto* const exchange = static_cast<Exchange*>(user);
+    exchange->last_byte = Clock::now();
     const int status = exchange->answer.status;
     if (status != 200 && status != 206) return size * count;
     try {
@@ -159,6 +173,7 @@ struct Web::State {
                 const Receiver& receive, std::string* next) const {
     Exchange exchange;
     exchange.receive = &receive;
+    exchange.stall_s = stall_s;
     Headers headers;
     if (!token.empty()) headers.add("Authorization: Bearer " + token);
     curl().reset(handle);
@@ -167,8 +182,9 @@ struct Web::State {
     set(CURLOPT_USERAGENT, "ocellus");
     set(CURLOPT_ACCEPT_ENCODING, "identity");  // answers that are compressed all the same are decoded
     set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(stall_s));
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(stall_s));
+    set(CURLOPT_NOPROGRESS, 0L);
+    set(CURLOPT_XFERINFOFUNCTION, &Exchange::check_silence);
+    set(CURLOPT_XFERINFODATA, static_cast<void*>(&exchange));
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_HEADERFUNCTION, &Exchange::take_header);
     set(CURLOPT_HEADERDATA, static_cast<void*>(&exchange));
@@ -190,7 +206,10 @@ struct Web::State {
     answer.was_connected = connected_us > 0 || answer.status > 0;
     answer.retry_after_s = std::max<int64_t>(wait_s, 0);
     answer.total_bytes = std::max<int64_t>(answer.total_bytes, -1);
-    if (code != CURLE_OK && !answer.is_stopped) answer.problem = curl().strerror(code);
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+      answer.problem = "no byte came for " + std::to_string(stall_s) + " s";
+    else if (code != CURLE_OK && !answer.is_stopped)
+      answer.problem = curl().strerror(code);
     *next = answer.status >= 300 && answer.status < 400 && location != nullptr ? location : "";
     return answer;
   }

@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import json
 import re
+import ssl
 import threading
 import time
 import urllib.parse
@@ -31,9 +32,10 @@ class _Server(http.server.ThreadingHTTPServer):
 class Hub:
     """Serves `files` of the repository owner/name at one port, their bytes at another, as large hubs do. `faults` are
     functions of a handler and a file's name, called in turn for requests of bytes; one that returns true has answered.
-    `refusal`: (status, headers) for requests of the list."""
+    `refusals`: (status, headers) for the next requests of the hub. With a `certificate`, a file that has its key as well,
+    the hub speaks TLS, the other port does not."""
 
-    def __init__(self, files, repository="owner/Tiny-GGUF", commit=COMMIT):
+    def __init__(self, files, repository="owner/Tiny-GGUF", commit=COMMIT, certificate=None):
         self.files, self.repository, self.commit = dict(files), repository, commit
         self.faults, self.refusals, self.requests = [], [], []
         self.listed = {}  # what the list says otherwise of a file
@@ -42,7 +44,14 @@ class Hub:
         self.token = None
         self.lock = threading.Lock()
         self._servers = [self._start(self._answer_hub), self._start(self._answer_store)]
-        self.url, self.store = (f"http://127.0.0.1:{server.server_address[1]}" for server in self._servers)
+        scheme = "http"
+        if certificate is not None:
+            scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._servers[0].socket = context.wrap_socket(self._servers[0].socket, server_side=True)
+        ports = [server.server_address[1] for server in self._servers]
+        self.url, self.store = f"{scheme}://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}"
 
     def _start(self, answer):
         hub = self
