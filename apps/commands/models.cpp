@@ -101,18 +101,22 @@ KnownModel measure(const ocellus_known_model& names) {
   return known;
 }
 
-// Bytes of both files in this format: those of the published vision part, whose format may be another.
-int64_t download_bytes(const KnownModel& known, size_t format) {
+// Bytes of the published vision part, whose format may be another than the shape's.
+int64_t mmproj_bytes(const KnownModel& known, size_t format) {
   constexpr size_t kF16 = 0, kQ8 = 1;
-  const size_t mmproj = format == kF16 || known.repository->mmproj_format == "F16" ? kF16 : kQ8;
-  return known.weights[format].text + known.weights[mmproj].vision;
+  return known.weights[format == kF16 || known.repository->mmproj_format == "F16" ? kF16 : kQ8].vision;
 }
 
-std::string cell(const KnownModel& known, size_t format) {
+int64_t download_bytes(const KnownModel& known, size_t format) {
+  return known.weights[format].text + mmproj_bytes(known, format);
+}
+
+// `more`: bytes besides those of the shape.
+std::string cell(const KnownModel& known, size_t format, int64_t more = 0) {
   const auto text = [&](size_t i) {
     const std::optional<Memory>& memory = known.memory[format][i];
     if (!memory) return std::string("-");
-    return format_number(static_cast<double>(memory->bytes) / kGiB, 2) +
+    return format_number(static_cast<double>(memory->bytes + more) / kGiB, 2) +
            (memory->tiles > 0 ? " (" + std::to_string(memory->tiles) + ")" : "");
   };
   return known.has_vision ? text(0) + " / " + text(1) : text(0);
@@ -144,9 +148,12 @@ std::string published_text(const std::vector<KnownModel>& models) {
   Table table("llrrrrl");
   table.add_row({"model", "licence", "Q8_0 GB", "GiB", "Q4_K_M GB", "GiB", "repository"});
   table.add_rule();
+  const auto memory = [](const KnownModel& known, size_t format) {
+    return cell(known, format, mmproj_bytes(known, format) - known.weights[format].vision);
+  };
   for (const KnownModel& known : models)
     table.add_row({known.names.name, std::string(known.repository->licence), gigabytes(download_bytes(known, kQ8)),
-                   cell(known, kQ8), gigabytes(download_bytes(known, kQ4)), cell(known, kQ4),
+                   memory(known, kQ8), gigabytes(download_bytes(known, kQ4)), memory(known, kQ4),
                    std::string(known.repository->repository)});
   return table.plain_text() +
          "\nGB: about what both files take on the disk. GiB: memory of one session on a CPU with one picture and with\n"

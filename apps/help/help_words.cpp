@@ -39,8 +39,7 @@ struct UsualFlags {
 };
 constexpr UsualFlags kUsualFlags[] = {
     {"caption", "--prompt -n --schema --model --mmproj --hf-repo --device --budget --kv-bits --json --quiet"},
-    {"ask",
-     "--prompt --clip --boxes --choices --schema -n --model --mmproj --hf-repo --device --budget --kv-bits --json"},
+    {"ask", "--prompt --clip --boxes --choices --schema -n --model --mmproj --device --budget --kv-bits --json"},
     {"chat",
      "-n --temp --think-tokens --model --mmproj --hf-repo --device --budget --images --text-tokens --kv-bits "
      "--library"},

@@ -158,7 +158,7 @@ class Json(ProgramTest):
         for format_name, published in [("Q8_0", 4.13e9 + 0.851e9), ("Q4_K_M", 2.49e9 + 0.851e9)]:
             self.assertAlmostEqual(models["Gemma3-4B"]["file_bytes"][format_name] / published, 1, delta=0.01)
         self.assertRegex(self.answer("models", "--published"),
-                         r"\nGemma3-4B +gemma +4\.9\d +4\.73 / 4\.81 +3\.3\d +3\.21 / 3\.28  ggml-org/gemma-3-4b-it-GGUF\n")
+                         r"\nGemma3-4B +gemma +4\.9\d +4\.97 / 5\.05 +3\.3\d +3\.45 / 3\.52  ggml-org/gemma-3-4b-it-GGUF\n")
 
     def test_a_file_that_cannot_be_read_says_which_is_nearest(self):
         with tempfile.TemporaryDirectory() as folder:
