@@ -234,6 +234,12 @@ typedef void (*ocellus_log_function)(void* user, int32_t level, const char* text
  * from the engine's creation to its end. It must return soon and may call no function of Ocellus. */
 typedef void (*ocellus_trace_function)(void* user, const char* name, int64_t begin_ns, int64_t end_ns);
 
+/** Receives how many of the weights' bytes have been read: 0 before the first and `total_bytes` after the last; never
+ * fewer than before. In between it is called after every 8 MiB, or after every tensor of random weights, on the thread
+ * that creates the engine. It may call no function of Ocellus. Returns 0 to continue; otherwise the creation ends,
+ * everything is released, and ocellus_engine_create returns OCELLUS_CANCELLED. */
+typedef int (*ocellus_progress_function)(void* user, int64_t done_bytes, int64_t total_bytes);
+
 /** How an engine is created. Real-time settings apply to the threads of the engine and its image library; the calling
  * thread also computes, with settings of its own. */
 typedef struct ocellus_engine_config {
@@ -254,13 +260,15 @@ typedef struct ocellus_engine_config {
   ocellus_trace_function trace;       /**< receives ranges of work; may be NULL */
   void* trace_user;                   /**< passed to `trace` */
   const ocellus_allocator* allocator; /**< memory outside the plan, copied; NULL: operator new */
+  ocellus_progress_function progress; /**< receives the progress of loading; may be NULL */
+  void* progress_user;                /**< passed to `progress` */
 } ocellus_engine_config;
 /** Sets defaults, also of the limits in it. */
 OCELLUS_API void ocellus_engine_config_init(ocellus_engine_config* config);
 
 /** Allocates the plan's total, loads the weights and starts the threads. The model must outlive the engine. Returns
- * OCELLUS_OVER_BUDGET, OCELLUS_BAD_FILE, OCELLUS_UNSUPPORTED, and OCELLUS_IO if the system refuses memory, threads,
- * their priority or locked memory: the sentence names the limit. */
+ * OCELLUS_OVER_BUDGET, OCELLUS_BAD_FILE, OCELLUS_UNSUPPORTED, OCELLUS_CANCELLED if `progress` ended it, and OCELLUS_IO
+ * if the system refuses memory, threads, their priority or locked memory: the sentence names the limit. */
 OCELLUS_API ocellus_status ocellus_engine_create(const ocellus_model* model, const ocellus_engine_config* config,
                                                  ocellus_engine** out);
 /** Ends an engine and its sessions. NULL is allowed. */

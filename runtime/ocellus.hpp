@@ -208,6 +208,14 @@ void set_log(ocellus_engine_config& config, F& function) {
   config.log_user = std::addressof(function);
   config.log = [](void* user, int32_t level, const char* text) { (*static_cast<F*>(user))(level, text); };
 }
+/// `function(int64_t done_bytes, int64_t total_bytes)` must outlive the engine's creation; it returns true to continue.
+template <class F>
+void set_progress(ocellus_engine_config& config, F& function) {
+  config.progress_user = std::addressof(function);
+  config.progress = [](void* user, int64_t done_bytes, int64_t total_bytes) {
+    return (*static_cast<F*>(user))(done_bytes, total_bytes) ? 0 : 1;
+  };
+}
 /// `on_text` must outlive the calls with these parameters; needed for batch_generate only.
 inline void set_on_text(ocellus_generate_params& params, OnText& on_text) {
   params.user = &on_text;

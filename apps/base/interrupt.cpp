@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "apps/base/status_line.h"
+
 namespace ocellus::app {
 namespace {
 
@@ -11,8 +13,7 @@ void on_interrupt(int signal_number) {
   if (ocellus_session* session = working_session.exchange(nullptr)) {
     ocellus_session_cancel(session);
   } else {
-    std::signal(signal_number, SIG_DFL);
-    std::raise(signal_number);
+    end_by_signal(signal_number);
   }
 }
 

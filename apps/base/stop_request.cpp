@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "apps/base/failure.h"
+#include "apps/base/status_line.h"
 
 namespace ocellus::app {
 namespace {
@@ -20,8 +21,7 @@ sem_t stop_asked;  // posted by the signal handler, waited for by a thread
 
 void on_signal(int signal_number) {
   if (stop_requested()) {
-    std::signal(signal_number, SIG_DFL);
-    std::raise(signal_number);
+    end_by_signal(signal_number);
   }
   const int before = errno;
   stop_signal = signal_number;

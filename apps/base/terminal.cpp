@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <utility>
+#include <optional>
 
 #include "apps/base/failure.h"
 #include "apps/base/printable_text.h"
+#include "apps/base/status_line.h"
 
 namespace ocellus::app {
 namespace {
@@ -19,6 +19,8 @@ namespace {
 int write_error = 0;
 
 bool write_to_stdout(std::string_view text) {
+  std::optional<StatusLinePause> pause;
+  if (stdout_is_terminal()) pause.emplace();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     if (write_error == 0) write_error = errno;
     return false;
@@ -69,7 +71,7 @@ void flush_output() {
   }
 }
 
-void print_note(const std::string& line) { std::fprintf(stderr, "%s\n", make_printable(line, Lines::kOne).c_str()); }
+void print_note(const std::string& line) { print_notes(make_printable(line, Lines::kOne) + "\n"); }
 
 void print_urls(const std::vector<std::string>& urls, const std::string& token, const std::string& remark) {
   const bool is_shown = !token.empty() && isatty(STDERR_FILENO) != 0;
@@ -78,44 +80,13 @@ void print_urls(const std::vector<std::string>& urls, const std::string& token, 
   }
 }
 
-void print_notes(const std::string& lines) { std::fprintf(stderr, "%s", make_printable(lines, Lines::kMany).c_str()); }
+void print_notes(const std::string& lines) {
+  const StatusLinePause pause;
+  std::fprintf(stderr, "%s", make_printable(lines, Lines::kMany).c_str());
+}
 
 void print_failure(const std::string& sentence) {
   print_note("ocellus: " + shorten_words(sentence) + (sentence.ends_with('.') ? "" : "."));
-}
-
-Progress::Progress(bool quiet, std::string text) : text_(std::move(text)) {
-  if (!quiet && isatty(STDERR_FILENO)) thread_ = std::thread([this] { show_changes(); });
-}
-
-void Progress::set(std::string text) {
-  const std::lock_guard lock(mutex_);
-  text_ = std::move(text);
-}
-
-void Progress::stop() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-}
-
-void Progress::show_changes() {
-  using namespace std::chrono_literals;
-  std::unique_lock lock(mutex_);
-  const auto stopping = [this] { return stopping_; };
-  if (changed_.wait_for(lock, 1s, stopping)) return;
-  std::string shown;
-  do {
-    if (shown == text_) continue;
-    shown = text_;
-    std::fprintf(stderr, "\r\033[K%s", make_printable(shown, Lines::kOne).c_str());
-    std::fflush(stderr);
-  } while (!changed_.wait_for(lock, 200ms, stopping));
-  std::fputs("\r\033[K", stderr);
 }
 
 }  // namespace ocellus::app

@@ -1,11 +1,8 @@
 // stdout for answers, stderr for everything else.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 namespace ocellus::app {
@@ -38,27 +35,5 @@ void print_notes(const std::string& lines);
 
 // Writes "ocellus: sentence." to stderr.
 void print_failure(const std::string& sentence);
-
-// A progress line on stderr, shown only on a terminal and only after one second.
-class Progress {
- public:
-  Progress(bool quiet, std::string text);
-  ~Progress() { stop(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void set(std::string text);
-  // Erases the line.
-  void stop();
-
- private:
-  void show_changes();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string text_;
-  bool stopping_ = false;
-  std::thread thread_;
-};
 
 }  // namespace ocellus::app

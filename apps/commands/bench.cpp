@@ -14,6 +14,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/machine.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/bench_library.h"
@@ -62,12 +63,10 @@ class Bench {
 
   BenchReport run() {
     BenchReport report;
-    Progress progress(options_.common.quiet, "warming up ...");
+    Progress progress(options_.common.quiet, "measuring", "round");
     for (int32_t i = -1; i < options_.repetitions; ++i) {
       const bool counts = i >= 0;  // the first round warms up
-      if (counts) {
-        progress.set("round " + std::to_string(i + 1) + " of " + std::to_string(options_.repetitions) + " ...");
-      }
+      progress.set(i + 1, options_.repetitions + 1);
       BenchReport round;
       if (options_.visual_tokens > 0) {
         measure_visual(1, &round);
@@ -80,6 +79,7 @@ class Bench {
       first_picture_ms_ = picture_ms_;
       heap_bytes_ = heap_in_use();
     }
+    progress.set(options_.repetitions + 1, options_.repetitions + 1);
     add_facts(&report);
     return report;
   }

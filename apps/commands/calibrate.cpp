@@ -6,10 +6,10 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
-#include "apps/base/time_left.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/layer_bits_search.h"
 #include "apps/commands/score_questions.h"
@@ -66,7 +66,9 @@ class Search {
         model_(model),
         questions_(questions),
         total_(std::ssize(options.bits) * kTauCount * kTauCount * std::ssize(questions)),
-        progress_(options.common.quiet, "reading the first question ...") {}
+        progress_(options.common.quiet, "answering", "question") {
+    progress_.set(0, total_);
+  }
 
   // Returns false if the user interrupted it.
   bool fill(Grid* grid) {
@@ -88,12 +90,10 @@ class Search {
     common.cache.bits = bits;
     common.cache.calibration = low + high == 0 ? "none" : std::to_string(low) + "," + std::to_string(high);
     const std::string point =
-        format_count(bits, "bit") + ", tau " + std::to_string(low) + " and " + std::to_string(high) + ": ";
+        format_count(bits, "bit") + ", tau " + std::to_string(low) + " and " + std::to_string(high) + ": accuracy ";
     const Running running = start(model_, common, needs_of(questions_, model_, common));
     const auto show = [&](const Question&, const Outcome&, const Totals& sums) {
-      progress_.set(point + std::to_string(sums.all.questions) + " of " +
-                    format_count(std::ssize(questions_), "question") + ", accuracy " +
-                    format_number(sums.all.accuracy(), 3) + time_left_.text(++done_, total_));
+      progress_.set(++done_, total_, point + format_number(sums.all.accuracy(), 3));
     };
     Totals totals;
     const bool finished = score_questions(running, questions_, options_.questions, common, show, &totals);
@@ -106,7 +106,6 @@ class Search {
   const std::vector<Question>& questions_;
   int64_t done_ = 0;
   int64_t total_;
-  TimeLeft time_left_;
   Progress progress_;
 };
 

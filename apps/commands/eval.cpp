@@ -5,10 +5,10 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
-#include "apps/base/time_left.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/score_questions.h"
 #include "apps/setup/setup.h"
@@ -113,13 +113,11 @@ int run_eval(EvalOptions options) {
   Needs needs = needs_of(questions, model, options.common);
   if (options.questions.rolling > 0) needs.images = std::min<int64_t>(needs.images, options.questions.rolling);
   const Running running = start(model, options.common, needs);
-  Progress progress(options.common.quiet, "reading the first question ...");
-  const TimeLeft time_left;
+  Progress progress(options.common.quiet, "answering", "question");
+  progress.set(0, std::ssize(questions));
   const auto show = [&](const Question& question, const Outcome& outcome, const Totals& sums) {
     if (options.common.json) print(question_json(question, outcome));
-    progress.set(std::to_string(sums.all.questions) + " of " + format_count(std::ssize(questions), "question") +
-                 ", accuracy " + format_number(sums.all.accuracy(), 3) +
-                 time_left.text(sums.all.questions, std::ssize(questions)));
+    progress.set(sums.all.questions, std::ssize(questions), "accuracy " + format_number(sums.all.accuracy(), 3));
   };
   Totals totals;
   if (!score_questions(running, questions, options.questions, options.common, show, &totals)) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "apps/base/failure.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
@@ -57,7 +58,7 @@ class LayerBitsSearch {
       : options_(options),
         model_(model),
         questions_(questions),
-        progress_(options.quiet, "reading the first question ..."),
+        progress_(options.quiet, "lowering the bits of layers", "bit"),
         apart_(apart) {
     options_.quiet = true;  // the model is loaded for every point
     for (const Question& question : questions) tokens_ += std::ssize(question.answer_tokens);
@@ -69,11 +70,13 @@ class LayerBitsSearch {
     first.keys.assign(static_cast<size_t>(model_.facts.layer_count), kMaxBits);
     if (apart_) first.values = first.keys;
     candidates_.resize(first.choices());
+    bits_to_save_ = std::llround(std::ceil((kMaxBits - average) * static_cast<double>(first.choices())));
     if (!measure(&first)) return false;
     points_.push_back(first);
     while (points_.back().average() > average) {
       if (!lower_one()) return false;
     }
+    progress_.set(bits_to_save_, bits_to_save_);
     progress_.stop();
     return true;
   }
@@ -108,15 +111,19 @@ class LayerBitsSearch {
     }
     return best;
   }
+  int64_t saved_bits() const {
+    if (points_.empty()) return 0;
+    return std::llround((kMaxBits - points_.back().average()) * static_cast<double>(candidates_.size()));
+  }
   bool measure(Point* point) {
     options_.cache.layer_bits = point->list();
     const Running running = start(model_, options_, needs_of(questions_, model_, options_));
     point->nll = 0;
     int64_t done = 0;
     for (const Question& question : questions_) {
-      progress_.set(format_number(points_.empty() ? kMaxBits : points_.back().average(), 2) + " bits, trying " +
-                    point->list() + ": " + std::to_string(++done) + " of " +
-                    format_count(std::ssize(questions_), "question"));
+      progress_.set(saved_bits(), bits_to_save_,
+                    "trying " + point->list() + ": " + std::to_string(++done) + " of " +
+                        format_count(std::ssize(questions_), "question"));
       check(ocellus_session_reset(running.session.get()));
       const Likelihood expected = score_turn(running.session.get(), question.parts, options_, question.answer_tokens);
       if (expected.interrupted) return false;
@@ -133,6 +140,7 @@ class LayerBitsSearch {
   std::vector<Candidate> candidates_;  // by choice
   std::vector<Point> points_;
   int64_t tokens_ = 0;
+  int64_t bits_to_save_ = 0;  // in all choices together
 };
 
 std::string search_text(const LayerBitsSearch& search) {

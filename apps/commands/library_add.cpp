@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "apps/base/interrupt.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/commands/library_items.h"
@@ -55,7 +56,6 @@ struct Labels {
 // Adds the picture alone. Returns false if it was interrupted.
 bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
   const InterruptScope interruptible(running.session.get());
-  Progress progress(options.common.quiet, "looking at " + image.path + " ...");
   const std::vector<uint8_t> bytes = read_input_file(image.path);
   const ocellus_status status =
       ocellus_session_add_encoded_image(running.session.get(), bytes.data(), static_cast<int64_t>(bytes.size()));
@@ -119,8 +119,14 @@ int run_add(AddOptions options) {
   const Running running = start(model, options.common, needs);
   const Labels labels(options, nullptr);
   check(ocellus_session_set_library_keep(running.session.get(), &labels.keep));
-  for (const ImageFile& image : images)
+  Progress progress(options.common.quiet, "adding to the library", "picture");
+  options.common.quiet = true;  // one progress for all pictures
+  int64_t added = 0;
+  for (const ImageFile& image : images) {
+    progress.set(added++, std::ssize(images), image.path);
     if (!add_to_library(running, image, options)) return kExitInterrupted;
+  }
+  progress.set(added, added);
   return kExitOk;
 }
 

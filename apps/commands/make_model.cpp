@@ -16,6 +16,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/partial_file.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
@@ -133,14 +134,17 @@ class NewFile {
 };
 
 struct Writing {
-  NewFile* file;
-  Progress* progress;
+  NewFile* file = nullptr;
+  Progress* progress = nullptr;
+  int64_t bytes_before = 0;  // in files written before
+  int64_t total_bytes = 0;
 };
 
 int append_piece(void* user, const void* bytes, int64_t count) {
-  const Writing& writing = *static_cast<const Writing*>(user);
+  Writing& writing = *static_cast<Writing*>(user);
+  if (writing.file->bytes() == 0) writing.total_bytes += count;  // the header
   if (stop_requested() || !writing.file->append(bytes, count)) return 1;
-  writing.progress->set("writing " + writing.file->path() + ", " + format_mib(writing.file->bytes()) + " MiB ...");
+  writing.progress->set(writing.bytes_before + writing.file->bytes(), writing.total_bytes, writing.file->path());
   return 0;
 }
 
@@ -194,19 +198,23 @@ int run_make_model(const MakeModelOptions& options) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
   NewFolders folders(options.folder);
   folders.make();
-  Progress progress(options.quiet, "generating the model ...");
+  Progress progress(options.quiet, "writing the model");
+  Writing writing = {.progress = &progress,
+                     .total_bytes = model.facts.text_weight_bytes + model.facts.vision_weight_bytes};
   std::vector<std::unique_ptr<NewFile>> files;
   for (size_t i = 0; i < paths.size(); ++i) {
     files.push_back(std::make_unique<NewFile>(paths[i]));
-    Writing writing = {files.back().get(), &progress};
+    writing.file = files.back().get();
     const ocellus_model_file kind = i == 0 ? OCELLUS_TEXT_FILE : OCELLUS_MMPROJ_FILE;
     const ocellus_status status = ocellus_model_write(model.get(), kind, options.seed, append_piece, &writing);
     if (status == OCELLUS_CANCELLED && !files.back()->has_failed()) return stop_exit_code();
     if (status != OCELLUS_CANCELLED) check(status, paths[i]);
     files.back()->finish();
+    writing.bytes_before += files.back()->bytes();
   }
   publish(files, options.replaces);
   folders.keep();
+  progress.set(writing.bytes_before, writing.bytes_before);
   progress.stop();
   std::signal(SIGPIPE, SIG_DFL);
   print_files(files, options);

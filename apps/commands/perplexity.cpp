@@ -7,10 +7,10 @@
 #include "apps/base/failure.h"
 #include "apps/base/interrupt.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
-#include "apps/base/time_left.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/image_file.h"
@@ -143,15 +143,14 @@ int run_perplexity(PerplexityOptions options) {
   const Needs needs = {
       .images = 0, .prompt_tokens = std::ssize(windows[0].prompt) + std::ssize(windows[0].forced), .answer_tokens = 0};
   const Running running = start(model, options.common, needs);
-  Progress progress(options.common.quiet, "reading the first window ...");
-  const TimeLeft time_left;
+  Progress progress(options.common.quiet, "reading the text", "window");
+  progress.set(0, std::ssize(windows));
   Sums sums;
   for (const Window& window : windows) {
     std::string json;
     if (!read_window(running.session.get(), window, &sums, &json)) return kExitInterrupted;
     if (options.common.json) print(json);
-    progress.set(std::to_string(sums.windows) + " of " + format_count(std::ssize(windows), "window") + ", perplexity " +
-                 format_number(sums.perplexity(), 3) + time_left.text(sums.windows, std::ssize(windows)));
+    progress.set(sums.windows, std::ssize(windows), "perplexity " + format_number(sums.perplexity(), 3));
   }
   progress.stop();
   print(options.common.json ? summary_json(options, sums, running) : summary_text(options, sums, running));

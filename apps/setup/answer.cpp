@@ -8,6 +8,7 @@
 #include "apps/base/interrupt.h"
 #include "apps/base/plain_text.h"
 #include "apps/base/printable_text.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
@@ -49,7 +50,7 @@ class AnswerStream {
 
  private:
   bool think(std::string_view piece) {
-    if (thought_.text().empty()) progress_->set("thinking ...");
+    if (thought_.text().empty()) progress_->set_task("thinking");
     const std::string shown = thought_.add(piece);
     if (shown.empty() || !shows_thoughts_) return true;
     progress_->stop();
@@ -137,14 +138,14 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   for (const PromptPart& part : parts) images += part.is_image ? 1 : 0;
   const bool has_keys = std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.key.empty(); });
   if (has_library && !has_keys) {
-    progress->set("looking at " + format_count(static_cast<int64_t>(images), "picture") + " ...");
+    progress->set_task("looking at " + format_count(static_cast<int64_t>(images), "picture"));
     if (const ocellus_status status = add_together(session, parts, options); status != OCELLUS_OK) return status;
     check(ocellus_session_end_turn(session));
     return OCELLUS_OK;
   }
   for (const PromptPart& part : parts) {
     if (part.clip != nullptr) {
-      progress->set("looking at the clip ...");
+      progress->set_task("looking at the clip");
       if (const ocellus_status status = add_together(session, {part}, options); status != OCELLUS_OK) return status;
       continue;
     }
@@ -152,7 +153,7 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
       check(ocellus_session_add_text(session, part.text.data(), static_cast<int64_t>(part.text.size()), 0));
       continue;
     }
-    progress->set("looking at picture " + std::to_string(++done) + " of " + std::to_string(images) + " ...");
+    progress->set_task("looking at picture " + std::to_string(++done) + " of " + std::to_string(images));
     if (const ocellus_status status = add_image(session, part, options); status != OCELLUS_OK) return status;
   }
   check(ocellus_session_end_turn(session));
@@ -195,12 +196,12 @@ int32_t text_rows(const ocellus_generate_stats& stats) {
 Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                    Streaming streaming, const std::string& label, const std::vector<std::string>& choices) {
   const InterruptScope interruptible(session);
-  Progress progress(options.quiet, "reading the prompt ...");
+  Progress progress(options.quiet, "reading the prompt");
   AnswerStream stream(streaming, label, &progress, options);
   Answer answer;
   ocellus_status status =
       add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
-  progress.set("reading the prompt ...");
+  progress.set_task("reading the prompt");
   if (status == OCELLUS_OK && !choices.empty()) status = rank_choices(session, choices, &answer.choices);
   if (status == OCELLUS_OK) {
     ocellus_generate_params params = generate_params(options);

@@ -7,6 +7,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/limit_flags.h"
 #include "apps/base/printable_text.h"
+#include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/hub/hub_pair.h"
@@ -335,11 +336,16 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
                std::to_string(positions) + " positions: the rest stays unused.");
   }
 
-  Progress progress(options.quiet, "loading " + std::string(model.facts.name) + " ...");
+  Progress progress(options.quiet, "loading " + std::string(model.facts.name));
+  auto tell = [&progress](int64_t done_bytes, int64_t total_bytes) {
+    progress.set(done_bytes, total_bytes);
+    return true;
+  };
   ocellus_engine_config config;
   ocellus_engine_config_init(&config);
   config.limits = limits;
   if (!options.quiet) config.log = print_warning;
+  set_progress(config, tell);
   set_real_time(options.real_time, &config);
   if (options.trace != nullptr) {
     options.trace->open();

@@ -128,7 +128,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(engine->take_memory(config, *plan));
   OCELLUS_TRY(engine->settle_memory(config));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
-  OCELLUS_TRY(engine->load_weights());
+  OCELLUS_TRY(engine->load_weights(config));
   if (engine->shape_.pictures.planned()) OCELLUS_TRY(engine->memory_.image_decoder.open());
   engine->memory_.waiting_views.set_trace(engine->trace_);
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
@@ -261,18 +261,21 @@ Status Engine::lay_out_memory(int32_t extent_count) {
   return OCELLUS_FAIL(Code::kOverBudget, "%s: give fewer or larger memory extents", reason);
 }
 
-Status Engine::load_weights() {
+Status Engine::load_weights(const ocellus_engine_config& config) {
   const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
   const LoadedSection<std::byte> section = memory_.text_section(text);
   const bool host_writes = !shape_.device.is_cuda() || shape_.device.maps_weights;
-  OCELLUS_TRY(load_tensors(text, section, host_writes, queue_));
+  const int64_t vision_bytes = shape_.pictures.planned() ? model_->vision_file().data_bytes() : 0;
+  LoadProgress progress(config.progress, config.progress_user, text.data_bytes() + vision_bytes);
+  OCELLUS_TRY(progress.add(0));
+  OCELLUS_TRY(load_tensors(text, section, host_writes, queue_, progress));
   const auto* const data = reinterpret_cast<const uint8_t*>(section.data);
   const auto* const apart = reinterpret_cast<const uint8_t*>(section.apart);
   OCELLUS_TRY(bind_text_model(text, model_->text(), {data, apart, section.stretch}, &text_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(load_tensors(vision, {.data = memory_.vision_weights.data}, host_writes, queue_));
+  OCELLUS_TRY(load_tensors(vision, {.data = memory_.vision_weights.data}, host_writes, queue_, progress));
   if (const char* const turned = model_->vision().family->turned_matrix; turned[0] != '\0')
     OCELLUS_TRY(turn_matrix(vision, turned, memory_.vision_weights, queue_));
   return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),

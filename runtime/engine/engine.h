@@ -76,7 +76,7 @@ class Engine : public SetUpObject {
   Status take_host_memory(int64_t bytes);
   Status take_cuda_memory(const ocellus_engine_config& config, const ocellus_plan& plan);
   Status lay_out_memory(int32_t extent_count);
-  Status load_weights();
+  Status load_weights(const ocellus_engine_config& config);
   Status finish_cuda();
   Status settle_memory(const ocellus_engine_config& config);
 

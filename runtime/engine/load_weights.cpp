@@ -10,9 +10,22 @@
 namespace ocellus {
 namespace {
 
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
+
+/// Reads a stretch piece by piece into memory of the host.
+Status read_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, LoadProgress& progress) {
+  for (int64_t done = 0; done < stretch.bytes();) {
+    const int64_t count = std::min(kPieceBytes, stretch.bytes() - done);
+    OCELLUS_TRY(file.read_data(stretch.begin + done, to + done, count));
+    done += count;
+    OCELLUS_TRY(progress.add(count));
+  }
+  return {};
+}
+
 /// Reads a stretch piece by piece to the device.
-Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, Queue& queue) {
-  constexpr int64_t kPieceBytes = int64_t{8} << 20;
+Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, Queue& queue,
+                      LoadProgress& progress) {
   Buffer<std::byte> piece;
   OCELLUS_TRY(piece.resize(std::min(kPieceBytes, stretch.bytes())));
   for (int64_t done = 0; done < stretch.bytes();) {
@@ -21,19 +34,21 @@ Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::
     queue.copy(to + done, piece.data(), count);
     OCELLUS_TRY(queue.finish());
     done += count;
+    OCELLUS_TRY(progress.add(count));
   }
   return {};
 }
 
 }  // namespace
 
-Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, bool host_writes, Queue& queue) {
-  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out, queue);
-  if (host_writes) return file.read_data(0, out.data, file.data_bytes());
+Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, bool host_writes, Queue& queue,
+                    LoadProgress& progress) {
+  if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out, queue, progress);
+  if (host_writes) return read_stretch(file, {0, file.data_bytes()}, out.data, progress);
   const SectionStretch& apart = out.stretch;
-  OCELLUS_TRY(upload_stretch(file, {0, apart.begin}, out.data, queue));
-  if (apart.bytes() > 0) OCELLUS_TRY(file.read_data(apart.begin, out.apart, apart.bytes()));
-  return upload_stretch(file, {apart.end, file.data_bytes()}, out.data + apart.begin, queue);
+  OCELLUS_TRY(upload_stretch(file, {0, apart.begin}, out.data, queue, progress));
+  OCELLUS_TRY(read_stretch(file, apart, out.apart, progress));
+  return upload_stretch(file, {apart.end, file.data_bytes()}, out.data + apart.begin, queue, progress);
 }
 
 Status turn_matrix(const GgufFile& file, const char* name, DeviceView<std::byte> loaded, Queue& queue) {

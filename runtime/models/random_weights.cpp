@@ -78,14 +78,20 @@ Status write_tensor(const FillWeightsArgs& whole, Buffer<uint8_t>* piece, Queue&
 
 }  // namespace
 
-Status fill_random_weights(const GgufFile& file, uint64_t seed, const LoadedSection<std::byte>& section, Queue& queue) {
+Status fill_random_weights(const GgufFile& file, uint64_t seed, const LoadedSection<std::byte>& section, Queue& queue,
+                           LoadProgress& progress) {
   const RandomWeights weights(file, seed);
+  int64_t done = 0;
   for (const GgufTensor& tensor : file.tensors()) {
     FillWeightsArgs args = weights.args(tensor);
     args.data = reinterpret_cast<uint8_t*>(section.at(tensor.offset));
     fill_weights(args, queue);
+    OCELLUS_TRY(queue.finish());
+    const int64_t end = static_cast<int64_t>(tensor.offset) + tensor.bytes;
+    OCELLUS_TRY(progress.add(end - done));
+    done = end;
   }
-  return queue.finish();
+  return {};
 }
 
 Status write_random_file(const GgufFile& file, uint64_t seed, ByteSink& sink) {

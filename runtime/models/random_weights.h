@@ -8,6 +8,7 @@
 #include "platform/status.h"
 #include "quant/gguf.h"
 #include "quant/loaded_section.h"
+#include "runtime/models/load_progress.h"
 
 namespace ocellus {
 
@@ -17,8 +18,9 @@ inline constexpr uint64_t kRandomWeightsSeed = 1;
 /// Fills the tensor section of `file`, in memory that the device writes to, aligned to 32, and waits for it. The same
 /// seed gives the same weights on every device. Norms are 1, biases small; a matrix over K inputs gets the deviation 1
 /// / sqrt(K), and the two that write into the residual stream less, so that activations stay of size 1 through all
-/// layers.
-Status fill_random_weights(const GgufFile& file, uint64_t seed, const LoadedSection<std::byte>& section, Queue& queue);
+/// layers. kCancelled: see LoadProgress.
+Status fill_random_weights(const GgufFile& file, uint64_t seed, const LoadedSection<std::byte>& section, Queue& queue,
+                           LoadProgress& progress);
 
 /// Receives the bytes of a file, in order.
 class ByteSink {

@@ -1,6 +1,8 @@
 """The converter of tools/convert, on tiny folders that the test makes. Run as a program it installs what the converter
 needs in a virtual environment below the build folder; run with other tests it is skipped without that."""
 
+import contextlib
+import fcntl
 import importlib.util
 import json
 import os
@@ -11,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 from program import BAD_INPUT, RUNTIME, SOURCE, FolderTest, board
@@ -516,15 +519,43 @@ class ConverterTest(FolderTest):
                 self.assertAlmostEqual(fields["clip.vision.image_mean"].contents()[0], mean, 6)
                 self.assertAlmostEqual(fields["clip.vision.image_std"].contents()[0], std, 6)
 
-    def test_progress_counts_tensors_and_bytes(self):
-        write_folder(self.folder / "good", "smolvlm")
-        quick = ("import sys; sys.path.insert(0, sys.argv[1]); sys.argv[1:] = sys.argv[2:]; import progress; "
-                 "progress.EVERY_S = 0; import hf_to_gguf; hf_to_gguf.main()")
-        done = subprocess.run([sys.executable, "-B", "-c", quick, CONVERT, *self.command(self.folder / "good")[3:]],
-                              capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"\A1 of 49 tensors, 0\.00 of 0\.00 GB as float32\n")
-        self.assertRegex(done.stderr, r"\n49 of 49 tensors.*\nwriting mmproj-tiny-f16.gguf\.\d+: \d+ tensors, 0\.00 GB\n\Z")
+    def quick(self, *flags, columns=0):
+        """What a conversion shows whose progress begins at once and is drawn at every tensor, where stderr is a pipe or
+        a terminal."""
+        if not (self.folder / "good").exists():
+            write_folder(self.folder / "good", "smolvlm")
+        code = ("import sys; sys.path.insert(0, sys.argv[1]); sys.argv[1:] = sys.argv[2:]; import progress; "
+                "progress.FIRST_AFTER_S = progress.REDRAWN_AFTER_S = 0; import hf_to_gguf; hf_to_gguf.main()")
+        ours, its = os.openpty() if columns else os.pipe()
+        if columns:
+            fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        command = [sys.executable, "-B", "-c", code, CONVERT, *self.command(self.folder / "good")[3:], *flags]
+        with subprocess.Popen(command, stderr=its) as program, os.fdopen(ours, "rb", buffering=0) as screen:
+            os.close(its)
+            shown = b""
+            with contextlib.suppress(OSError):  # the end of a terminal, as Linux tells it
+                while part := screen.read(4096):
+                    shown += part
+        self.assertEqual(program.returncode, 0, shown)
+        return shown.decode()
+
+    def test_progress_is_a_line_for_each_tenth(self):
+        lines = self.quick().splitlines()
+        amount = r"\d+ of (\d+) KiB, \d+(?:\.\d)? [KM]iB/s, "
+        shares = [int(re.match(r"converting: (\d+) %, " + amount, line)[1]) for line in lines]
+        tenths = [share // 10 for share in shares]
+        self.assertEqual(tenths, sorted(set(tenths)))
+        self.assertGreater(len(tenths), 3)
+        self.assertRegex(lines[-1], r"converting: 100 %, " + amount + r"after \d+ s$")
+        self.assertEqual(self.quick("--quiet"), "")
+
+    def test_progress_is_a_bar_on_a_terminal_as_wide_as_that(self):
+        for columns in (30, 60, 200):
+            frames = self.quick(columns=columns).split("\r\x1b[K")
+            self.assertGreater(len(frames), 20)
+            self.assertEqual((frames[0], frames[-1]), ("", ""))
+            self.assertLess(max(map(len, frames)), columns)
+            self.assertRegex(frames[-2], r"\Aconverting  100 % " + (r"\[#{24}\] \d+ of" if columns > 60 else ""))
 
     def test_a_place_that_cannot_be_written_keeps_both_files(self):
         write_folder(self.folder / "good", "smolvlm")

@@ -17,7 +17,7 @@ import urllib.request
 
 from pictures import few_colors, flat_jpeg, make_bmp, make_gif, read_png
 from program import (BAD_INPUT, GREEN_STAR, HAS_HTTP, OK, OVER_BUDGET, PROGRAM, SOURCE, USAGE, ProgramTest, board,
-                     memory_kb, needs_http, run)
+                     memory_kb, needs_http, run, without_progress)
 
 SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "apps" / "samples"
 
@@ -41,7 +41,7 @@ class Watching:
 
     @staticmethod
     def read(stream, lines):
-        for line in stream:
+        for line in filter(without_progress, stream):
             lines.append(line)
 
     def __enter__(self):

@@ -34,6 +34,7 @@ def write_vision_model(source, family, path, title, args):
 def convert(args):
     """Writes the files under other names and renames them at the end: a failure replaces nothing."""
     source, family = open_source(args.model)
+    source.progress.is_quiet = args.quiet
     name = args.name or source.folder.resolve().name
     title = args.title or name
     out = Path(args.out)
@@ -53,5 +54,6 @@ def convert(args):
             written.replace(path)
         source.progress.finish()
     finally:
+        source.progress.stop()
         for path in unfinished:
             path.unlink(missing_ok=True)

@@ -68,8 +68,7 @@ def open_writer(path, architecture, title, outtype, shapes, progress):
 
 
 def close_writer(writer):
-    infos = [info for file in writer.tensors for info in file.values()]
-    writer.progress.writing(writer.written, len(infos), sum(info.nbytes for info in infos))
+    writer.progress.writing(writer.written)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

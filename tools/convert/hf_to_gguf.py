@@ -30,6 +30,7 @@ def parse_arguments():
                         help="how text is cut before merging (default: found out from tokenizer.json)")
     parser.add_argument("--preproc-image-size", type=int,
                         help="SmolVLM: longest side before tiling, 0: no tiling (default: from the processor config)")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     return parser.parse_args()
 
 

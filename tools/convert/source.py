@@ -49,7 +49,7 @@ class Source:
                 raise SystemExit(f"{self.folder} holds the tensor {ours} as {name} and as {self.names[ours]}")
             self.names[ours] = name
         self.used = set()
-        self.progress = Progress(len(self.names), self.tensors.value_count() * 4)
+        self.progress = Progress(self.tensors.value_count() * 4)
 
     def _theirs(self, name):
         if name not in self.names:

@@ -94,6 +94,11 @@ int main(int argc, char** argv) {
   int lines = 0;
   auto log = [&lines](int32_t, const char*) { ++lines; };
   ocellus::set_log(config, log);
+  auto enough = [](int64_t done_bytes, int64_t total_bytes) { return 2 * done_bytes < total_bytes; };
+  ocellus::set_progress(config, enough);
+  CHECK(ocellus::Engine::create(*model, config).status().code() == OCELLUS_CANCELLED);
+  auto all = [](int64_t done_bytes, int64_t total_bytes) { return done_bytes <= total_bytes; };
+  ocellus::set_progress(config, all);
   auto engine = ocellus::Engine::create(*model, config);
   if (!engine) return std::printf("%s\n", ocellus::Status::sentence()), 1;
   CHECK(engine->stats() && engine->stats()->arena_bytes > 0);

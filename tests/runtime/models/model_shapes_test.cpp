@@ -255,7 +255,8 @@ namespace {
 
 void check_weight_sizes(const GgufFile& file, Queue& queue) {
   test::Vector<std::byte> memory(static_cast<size_t>(file.data_bytes()));
-  REQUIRE_MESSAGE(fill_random_weights(file, kRandomWeightsSeed, {.data = memory.data()}, queue).ok(),
+  LoadProgress progress;
+  REQUIRE_MESSAGE(fill_random_weights(file, kRandomWeightsSeed, {.data = memory.data()}, queue, progress).ok(),
                   last_failure().sentence);
   const auto* base = reinterpret_cast<const uint8_t*>(memory.data());
   for (const GgufTensor& tensor : file.tensors()) {
@@ -359,7 +360,8 @@ void check_equal_tensors(const GgufFile& made_up, const test::Bytes& file, Queue
   CHECK(parsed.data_bytes() == made_up.data_bytes());
   CHECK(static_cast<int64_t>(file.size()) % kDefaultGgufAlignment == 0);
   test::Vector<std::byte> memory(static_cast<size_t>(made_up.data_bytes()));
-  REQUIRE(fill_random_weights(made_up, kRandomWeightsSeed, {.data = memory.data()}, queue).ok());
+  LoadProgress progress;
+  REQUIRE(fill_random_weights(made_up, kRandomWeightsSeed, {.data = memory.data()}, queue, progress).ok());
   REQUIRE(parsed.tensors().size() == made_up.tensors().size());
   for (const GgufTensor& tensor : parsed.tensors()) {
     CAPTURE(tensor.name);
