@@ -41,7 +41,9 @@ constexpr char kNotes[] =
     "  ocellus plan --images 8 --budget 128M\n"
     "  ocellus watch /dev/video0 --http 127.0.0.1:8080\n"
     "\nEnvironment:\n"
-    "The program reads no variables of its own. The CUDA driver reads CUDA_VISIBLE_DEVICES.\n"
+    "The program reads no variables of its own. The CUDA driver reads CUDA_VISIBLE_DEVICES; `ocellus pull` and -hf "
+    "read\n"
+    "those of the hub's own tools: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE; and https_proxy.\n"
     "\nFiles:\n"
     "  share/ocellus/models  the installed model, with a card that says what it knows\n"
     "  MODEL.calib.json      the calibration of a model, beside it; written by `ocellus calibrate`\n";
@@ -62,6 +64,7 @@ void declare_commands(CLI::App* program, Action* action) {
   add_watch_command(program, action);
   add_serve_command(program, action);
   add_make_model_command(program, action);
+  add_pull_command(program, action);
   add_models_command(program, action);
   add_devices_command(program, action);
   add_methods_command(program, action);
@@ -123,7 +126,7 @@ int run(int argument_count, char** arguments) {
     flush_output();
     return exit_code;
   } catch (const CLI::ParseError& error) {
-    throw Failure(kExitUsage, describe_usage_error(program, error, given));
+    throw Failure(kExitUsage, describe_usage_error(program, error));
   }
   if (const auto empty = find_empty_value(program)) throw Failure(kExitUsage, *empty);
   if (const auto shared = find_shared_output(program)) throw Failure(kExitUsage, *shared);

@@ -4,7 +4,7 @@
 set -eu
 packages="g++ cmake ninja-build pkg-config libstb-dev libhwy-dev libutf8proc-dev libxxhash-dev libsqlite3-dev
   libjpeg-dev libwebp-dev libheif-dev zlib1g-dev
-  libmicrohttpd-dev libmimalloc-dev libcli11-dev
+  libmicrohttpd-dev libcurl4-openssl-dev libssl-dev libmimalloc-dev libcli11-dev
   nlohmann-json3-dev doctest-dev python3 python3-venv clang-format-14 dpkg-dev file $*"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -16,7 +16,7 @@ arm64_apt() {
     -o Dir::State::status="$sysroot/apt/status" -o Dir::Cache="$sysroot/apt" "$@" >"$sysroot/log" 2>&1
 }
 if ! { arm64_apt update && arm64_apt install -y --download-only --no-install-recommends libstb-dev libhwy-dev \
-    libutf8proc-dev libxxhash-dev libsqlite3-dev libjpeg-dev libwebp-dev zlib1g-dev libmicrohttpd-dev libmimalloc-dev libcli11-dev nlohmann-json3-dev doctest-dev; }; then
+    libutf8proc-dev libxxhash-dev libsqlite3-dev libjpeg-dev libwebp-dev zlib1g-dev libmicrohttpd-dev libcurl4-openssl-dev libssl-dev libmimalloc-dev libcli11-dev nlohmann-json3-dev doctest-dev; }; then
   tail -n 3 "$sysroot/log" >&2
   exit 1
 fi

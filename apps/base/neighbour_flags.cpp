@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "apps/base/failure.h"
 
@@ -62,6 +63,10 @@ constexpr OtherFlag kOthers[] = {
 };
 
 constexpr std::string_view kCommands[] = {"ask", "caption", "chat", "serve", "watch"};
+
+// Commands that take a model by name, and how llama.cpp and its users write that.
+constexpr std::string_view kModelCommands = "ask caption chat serve watch plan eval perplexity calibrate bench library";
+constexpr std::string_view kHubFlags = "-hf -hfr --hf";
 // Their values may look like flags.
 constexpr std::string_view kTexts[] = {"--prompt", "-p"};
 
@@ -108,10 +113,28 @@ void append_translated(const GivenFlag& flag, const SameFlag& same, Arguments* o
   if (flag.value) out->push_back(*flag.value);
 }
 
+// Writes these flags as `ours`; empty: their values are arguments of their own.
+void translate_hub_flags(const std::string& ours, Arguments* arguments) {
+  Arguments out;
+  for (size_t i = 0; i < arguments->size(); ++i) {
+    const std::string& argument = (*arguments)[i];
+    const GivenFlag flag(argument);
+    const bool is_text =
+        i > 0 && std::find(std::begin(kTexts), std::end(kTexts), (*arguments)[i - 1]) != std::end(kTexts);
+    const bool is_hub = !is_text && (lists_word(kHubFlags, flag.name) || (ours.empty() && flag.name == "--hf-repo"));
+    if (is_hub && !ours.empty()) out.push_back(ours);
+    if (!is_hub) out.push_back(argument);
+    if (is_hub && flag.value) out.push_back(*flag.value);
+  }
+  *arguments = std::move(out);
+}
+
 }  // namespace
 
 Arguments translate_neighbour_flags(Arguments arguments) {
   if (arguments.empty()) return arguments;
+  if (lists_word(kModelCommands, arguments[0])) translate_hub_flags("--hf-repo", &arguments);
+  if (arguments[0] == "pull") translate_hub_flags("", &arguments);
   if (std::find(std::begin(kCommands), std::end(kCommands), arguments[0]) == std::end(kCommands)) return arguments;
   const bool is_server = arguments[0] == "serve" || arguments[0] == "watch";
   Arguments out;

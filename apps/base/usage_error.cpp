@@ -4,16 +4,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <regex>
 #include <string_view>
 #include <tuple>
 
 namespace ocellus::app {
 namespace {
 
-// Flags by which other programs name a model to download.
-constexpr std::string_view kDownloadFlags[] = {"-hf",       "-hfr",      "-hff",        "--hf",
-                                               "--hf-repo", "--hf-file", "--model-url", "--hf-token"};
+// Flags by which other programs name what to download.
+constexpr std::string_view kFileFlags[] = {"-hff", "--hf-file", "-mu", "--model-url"},
+                           kTokenFlags[] = {"-hft", "--hf-token"}, kNameFlags[] = {"-hf", "-hfr", "--hf", "--hf-repo"};
 
 // Options whose values name what a command writes.
 constexpr std::string_view kOutputs[] = {"--draw", "--history", "--library", "--trace"};
@@ -25,14 +24,19 @@ std::string see_help(const CLI::App& program) {
   return "; see '" + command + "--help'.";
 }
 
-// Returns nullopt unless `flag` is one of the above; `value` is the argument after it.
-std::optional<std::string> explain_download(const std::string& flag, const std::string& value) {
-  const size_t equals = flag.find('=');
-  const std::string name = flag.substr(0, equals);
-  if (std::find(std::begin(kDownloadFlags), std::end(kDownloadFlags), name) == std::end(kDownloadFlags)) return {};
-  return name + ": nothing is downloaded here; get the two files with `" +
-         download_line(equals == std::string::npos ? value : flag.substr(equals + 1)) +
-         "` (or as the repository names them) and give them with -m FILE --mmproj FILE.";
+// Returns nullopt unless `flag` is one of the above.
+std::optional<std::string> explain_download(const std::string& flag) {
+  const std::string name = flag.substr(0, flag.find('='));
+  const auto is_one = [&name](const auto& flags) {
+    return std::find(std::begin(flags), std::end(flags), name) != std::end(flags);
+  };
+  if (is_one(kNameFlags))
+    return name + ": it belongs to commands that take a model, as in `ocellus caption -hf SmolVLM-500M picture.jpg`.";
+  if (is_one(kTokenFlags))
+    return name + ": put the token into the variable HF_TOKEN, where no list of processes shows it.";
+  if (is_one(kFileFlags))
+    return name + ": name the repository with -hf OWNER/NAME:QUANT, which finds both files in it.";
+  return {};
 }
 
 const CLI::App& chosen_command(const CLI::App& program) {
@@ -51,10 +55,8 @@ Arguments flags_of(const CLI::App& command) {
   return names;
 }
 
-std::string describe_unknown(const CLI::App& program, const std::string& argument, const Arguments& all) {
-  const auto place = std::find(all.begin(), all.end(), argument);
-  const std::string next = all.end() - place > 1 ? place[1] : "";
-  if (const auto explained = explain_download(argument, next)) return *explained;
+std::string describe_unknown(const CLI::App& program, const std::string& argument) {
+  if (const auto explained = explain_download(argument)) return *explained;
   if (argument[0] != '-') return "unexpected argument " + argument + see_help(program);
   const std::string alike = find_alike(argument.substr(0, argument.find('=')), flags_of(chosen_command(program)));
   if (alike.empty()) return "unknown flag " + argument + see_help(program);
@@ -88,18 +90,6 @@ size_t edits_between(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string download_line(const std::string& asked) {
-  constexpr std::string_view kSuffix = "-GGUF";
-  static const std::regex repository_form(R"([\w][\w.-]*/[\w][\w.-]*(:[\w.-]+)?)");
-  const std::string given = std::regex_match(asked, repository_form) ? asked : "OWNER/NAME-GGUF:Q8_0";
-  const size_t colon = given.find(':');
-  const std::string repository = given.substr(0, colon);
-  std::string name = repository.substr(repository.find('/') + 1);
-  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
-  const std::string model = name + "-" + (colon == std::string::npos ? "Q8_0" : given.substr(colon + 1)) + ".gguf";
-  return "hf download " + repository + " " + model + " mmproj-" + model + " --local-dir .";
-}
-
 std::string find_alike(const std::string& name, const Arguments& names) {
   constexpr size_t kShortest = 3;
   if (name.size() <= kShortest) return "";
@@ -113,15 +103,15 @@ std::string find_alike(const std::string& name, const Arguments& names) {
   return best;
 }
 
-std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error, const Arguments& arguments) {
+std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error) {
   std::string what = error.what();
   const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const bool is_missing = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
   if (is_unknown || is_missing) {  // an unknown flag explains more than a missing one
     const Arguments unknown = program.remaining(/*recurse=*/true);
     const auto flag = std::find_if(unknown.begin(), unknown.end(), [](const auto& text) { return text[0] == '-'; });
-    if (flag != unknown.end()) return describe_unknown(program, *flag, arguments);
-    if (is_unknown) return describe_unknown(program, unknown.at(0), arguments);
+    if (flag != unknown.end()) return describe_unknown(program, *flag);
+    if (is_unknown) return describe_unknown(program, unknown.at(0));
   }
   if (error.get_name() == "ArgumentMismatch") {
     const bool twice = what.find("received 2") != std::string::npos;

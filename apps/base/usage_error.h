@@ -14,15 +14,11 @@ namespace ocellus::app {
 
 using Arguments = std::vector<std::string>;
 
-// Returns the command that downloads the two files of "OWNER/NAME-GGUF" or "OWNER/NAME-GGUF:Q8_0", by the usual file
-// names of such repositories.
-std::string download_line(const std::string& asked);
-
 // Returns the name that differs least from `name`, by a letter in four at most, or that begins like it; empty: none.
 std::string find_alike(const std::string& name, const Arguments& names);
 
 // Returns one sentence for the parser's error.
-std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error, const Arguments& arguments);
+std::string describe_usage_error(const CLI::App& program, const CLI::ParseError& error);
 
 // Returns the sentence about an option or argument with an empty value, as an unset shell variable gives it: read as
 // "not given", --token "" would leave a server open. A prompt and a caption may be empty.

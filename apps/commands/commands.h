@@ -25,6 +25,7 @@ void add_watch_command(CLI::App* program, Action* action);
 void add_serve_command(CLI::App* program, Action* action);
 void add_make_model_command(CLI::App* program, Action* action);
 void add_devices_command(CLI::App* program, Action* action);
+void add_pull_command(CLI::App* program, Action* action);
 void add_models_command(CLI::App* program, Action* action);
 void add_methods_command(CLI::App* program, Action* action);
 void add_pages_command(CLI::App* program, Action* action);

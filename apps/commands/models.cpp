@@ -10,7 +10,6 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
-#include "apps/base/usage_error.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/known_models.h"
@@ -25,6 +24,7 @@ constexpr int32_t kTextTokens = 512;  // as plan
 constexpr double kGiB = 1 << 30;
 
 struct ModelsOptions {
+  bool published = false;
   bool json = false;
 };
 
@@ -51,6 +51,26 @@ std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32
   return plan.total_bytes;
 }
 
+// Bytes of the weights of the text model and of the vision part, which are nearly all of their files.
+struct WeightBytes {
+  int64_t text = 0, vision = 0;
+};
+
+WeightBytes weight_bytes(const Model& model) {
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.device = OCELLUS_DEVICE_CPU;
+  ocellus_plan plan;
+  check(ocellus_plan_memory(model.get(), &limits, &plan));
+  WeightBytes bytes;
+  for (int32_t i = 0; i < plan.row_count; ++i) {
+    const std::string name = plan.rows[i].name;
+    if (name == "text weights") bytes.text = plan.rows[i].bytes;
+    if (name == "vision weights") bytes.vision = plan.rows[i].bytes;
+  }
+  return bytes;
+}
+
 // With as many tiles as the model's positions hold.
 std::optional<Memory> find_memory(const Model& model, int64_t pictures) {
   if (const auto bytes = planned_bytes(model, pictures, 0)) return Memory{*bytes, 0};
@@ -61,27 +81,42 @@ std::optional<Memory> find_memory(const Model& model, int64_t pictures) {
 
 struct KnownModel {
   ocellus_known_model names;
+  const GgufRepository* repository = nullptr;  // null: none
   bool has_vision = false;
+  std::vector<WeightBytes> weights;                        // by format
   std::vector<std::vector<std::optional<Memory>>> memory;  // by format and number of pictures
 };
 
 KnownModel measure(const ocellus_known_model& names) {
   KnownModel known;
   known.names = names;
+  known.repository = find_gguf_repository(names);
   for (const char* const format : kFormats) {
     const Model model = open_shape(names.name, format, 0);
     known.has_vision = model.facts.has_vision != 0;
+    known.weights.push_back(weight_bytes(model));
     known.memory.emplace_back();
     for (const int64_t pictures : kPictures) known.memory.back().push_back(find_memory(model, pictures));
   }
   return known;
 }
 
-std::string cell(const KnownModel& known, size_t format) {
+// Bytes of the published vision part, whose format may be another than the shape's.
+int64_t mmproj_bytes(const KnownModel& known, size_t format) {
+  constexpr size_t kF16 = 0, kQ8 = 1;
+  return known.weights[format == kF16 || known.repository->mmproj_format == "F16" ? kF16 : kQ8].vision;
+}
+
+int64_t download_bytes(const KnownModel& known, size_t format) {
+  return known.weights[format].text + mmproj_bytes(known, format);
+}
+
+// `more`: bytes besides those of the shape.
+std::string cell(const KnownModel& known, size_t format, int64_t more = 0) {
   const auto text = [&](size_t i) {
     const std::optional<Memory>& memory = known.memory[format][i];
     if (!memory) return std::string("-");
-    return format_number(static_cast<double>(memory->bytes) / kGiB, 2) +
+    return format_number(static_cast<double>(memory->bytes + more) / kGiB, 2) +
            (memory->tiles > 0 ? " (" + std::to_string(memory->tiles) + ")" : "");
   };
   return known.has_vision ? text(0) + " / " + text(1) : text(0);
@@ -92,23 +127,41 @@ std::string table_text(const std::vector<KnownModel>& models) {
   table.add_row({"model", "family", "both GGUF files", "F16", "Q8_0", "Q4_K_M"});
   table.add_rule();
   for (const KnownModel& known : models) {
-    const std::string repository = gguf_repository(known.names);
-    table.add_row({known.names.name, known.has_vision ? known.names.family : "(text)",
-                   repository.empty() ? "(convert) " + std::string(known.names.published) : repository, cell(known, 0),
+    const std::string files = known.repository == nullptr ? "(convert) " + std::string(known.names.published)
+                                                          : std::string(known.repository->repository);
+    table.add_row({known.names.name, known.has_vision ? known.names.family : "(text)", files, cell(known, 0),
                    cell(known, 1), cell(known, 2)});
   }
   return table.plain_text() +
          "\nGiB of one session on a CPU with one picture and with eight of up to 1920 x 1080 pixels, f16 cache;\n"
          "(N): with N tiles a picture (--image-tiles), -: not at all, as the model's positions hold no more.\n"
          "`ocellus plan --shape MODEL --format FORMAT --images 8` shows every row.\n"
-         "Files of other sizes of these families, and other fine-tunings, are read as well. Get both files of a model "
-         "with\n"
-         "  " +
-         download_line(gguf_repository(models.front().names) + ":Q8_0") +
-         "\n"
-         "(Q4_K_M and others likewise; names differ in some repositories) and give them with -m and --mmproj. Where "
-         "it\n"
-         "says (convert), tools/convert/hf_to_gguf.py makes them from the published ones.\n";
+         "Files of other sizes of these families, and other fine-tunings, are read as well. Where it says (convert),\n"
+         "tools/convert/hf_to_gguf.py makes both files from the published ones; the others are fetched by name: see\n"
+         "`ocellus models --published`.\n";
+}
+
+std::string gigabytes(int64_t bytes) { return format_number(static_cast<double>(bytes) / 1e9, 2); }
+
+std::string published_text(const std::vector<KnownModel>& models) {
+  constexpr size_t kQ8 = 1, kQ4 = 2;
+  Table table("llrrrrl");
+  table.add_row({"model", "licence", "Q8_0 GB", "GiB", "Q4_K_M GB", "GiB", "repository"});
+  table.add_rule();
+  const auto memory = [](const KnownModel& known, size_t format) {
+    return cell(known, format, mmproj_bytes(known, format) - known.weights[format].vision);
+  };
+  for (const KnownModel& known : models)
+    table.add_row({known.names.name, std::string(known.repository->licence), gigabytes(download_bytes(known, kQ8)),
+                   memory(known, kQ8), gigabytes(download_bytes(known, kQ4)), memory(known, kQ4),
+                   std::string(known.repository->repository)});
+  return table.plain_text() +
+         "\nGB: about what both files take on the disk. GiB: memory of one session on a CPU with one picture and with\n"
+         "eight of up to 1920 x 1080 pixels; (N): with N tiles a picture. Licences are those of the models' own pages: "
+         "read\n"
+         "them there. `ocellus pull MODEL` or MODEL:Q4_K_M fetches a pair, -hf MODEL with any command uses it. Formats "
+         "that\n"
+         "a repository has not got are told when it is asked.\n";
 }
 
 nlohmann::ordered_json models_json(const std::vector<KnownModel>& models) {
@@ -122,21 +175,28 @@ nlohmann::ordered_json models_json(const std::vector<KnownModel>& models) {
         if (found) entry = {{"bytes", found->bytes}, {"image_tiles", found->tiles}};
         memory[kFormats[f]].push_back(entry);
       }
+    const GgufRepository* const repository = known.repository;
     list.push_back({{"name", known.names.name},
                     {"family", known.names.family},
                     {"published", known.names.published},
                     {"files", file_stem(known.names) + "-*.gguf"},
-                    {"gguf_repository", gguf_repository(known.names)},
+                    {"gguf_repository", repository == nullptr ? "" : repository->repository},
                     {"vision", known.has_vision},
                     {"memory", memory}});
+    if (repository == nullptr) continue;
+    list.back()["licence"] = repository->licence;
+    for (size_t f = 0; f < std::size(kFormats); ++f) list.back()["file_bytes"][kFormats[f]] = download_bytes(known, f);
   }
   return {{"command", "models"}, {"pictures", kPictures}, {"models", list}};
 }
 
 int run_models(const ModelsOptions& options) {
   std::vector<KnownModel> models;
-  for (const ocellus_known_model& names : known_models()) models.push_back(measure(names));
-  print(options.json ? json_line(models_json(models)) : table_text(models));
+  for (const ocellus_known_model& names : known_models())
+    if (!options.published || find_gguf_repository(names) != nullptr) models.push_back(measure(names));
+  print(options.json        ? json_line(models_json(models))
+        : options.published ? published_text(models)
+                            : table_text(models));
   return kExitOk;
 }
 
@@ -145,6 +205,8 @@ int run_models(const ModelsOptions& options) {
 void add_models_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<ModelsOptions>();
   CLI::App* command = program->add_subcommand("models", "List the public models that can be read, and their memory");
+  command->add_flag("--published", options->published,
+                    "Only those that `ocellus pull` fetches by name. With licence, size of the files, memory");
   command->add_flag("--json", options->json, "The same as one JSON object");
   command->callback([=] { *action = [=] { return run_models(*options); }; });
 }

@@ -38,10 +38,12 @@ struct UsualFlags {
   std::string_view command, names;
 };
 constexpr UsualFlags kUsualFlags[] = {
-    {"caption", "--prompt -n --schema --model --mmproj --device --budget --kv-bits --json --quiet"},
+    {"caption", "--prompt -n --schema --model --mmproj --hf-repo --device --budget --kv-bits --json --quiet"},
     {"ask", "--prompt --clip --boxes --choices --schema -n --model --mmproj --device --budget --kv-bits --json"},
-    {"chat", "-n --temp --think-tokens --model --mmproj --device --budget --images --text-tokens --kv-bits --library"},
-    {"watch", "--prompt --http --token --every --memory --schema --on --model --mmproj --device --budget"},
+    {"chat",
+     "-n --temp --think-tokens --model --mmproj --hf-repo --device --budget --images --text-tokens --kv-bits "
+     "--library"},
+    {"watch", "--prompt --http --token --every --memory --schema --on --model --mmproj --hf-repo --device --budget"},
     {"serve",
      "--http --token --queue --deadline --model --mmproj --device --budget --sessions --images --text-tokens "
      "--library"},
@@ -61,7 +63,7 @@ constexpr CommandWords kCommandWords[] = {
     {"Pictures and videos", "caption ask chat watch serve"},
     {"Memory", "plan library"},
     {"Quality and speed", "eval perplexity calibrate bench"},
-    {"Models and machine", "models make-model methods devices pages"},
+    {"Models and machine", "models pull make-model methods devices pages"},
 };
 
 }  // namespace

@@ -121,9 +121,7 @@ std::string describe_far_frame(const Model& model, const std::string& name, cons
   if (!decode_rgb(frame, &picture) || looks_like_a_board(picture)) return "";
   return "Note: " + name +
          " is unlike the boards of plain shapes that the bundled model was trained on: expect wrong answers. For "
-         "photographs, get another model, as with `" +
-         download_line("ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0") +
-         "` (`ocellus models` lists more), and give its files with -m FILE --mmproj FILE.";
+         "photographs, name another model, as with -hf SmolVLM-500M (`ocellus models --published` lists more).";
 }
 
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images) {

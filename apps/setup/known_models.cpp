@@ -5,27 +5,27 @@
 #include <filesystem>
 #include <string_view>
 
+#include "apps/base/failure.h"
+#include "apps/base/usage_error.h"
+
 namespace ocellus::app {
 namespace {
 
 // Shorter beginnings of a name say nothing.
 constexpr size_t kLeastLikeness = 5;
 
-// Repositories that the documentation of llama.cpp names (docs/multimodal.md).
-struct GgufRepository {
-  std::string_view model, repository;
-};
+// Repositories that the documentation of llama.cpp names (docs/multimodal.md); licences from the models' own pages.
 constexpr GgufRepository kRepositories[] = {
-    {"SmolVLM-256M", "ggml-org/SmolVLM-256M-Instruct-GGUF"},
-    {"SmolVLM-500M", "ggml-org/SmolVLM-500M-Instruct-GGUF"},
-    {"SmolVLM2-2.2B", "ggml-org/SmolVLM2-2.2B-Instruct-GGUF"},
-    {"InternVL3-2B", "ggml-org/InternVL3-2B-Instruct-GGUF"},
-    {"Qwen2-VL-2B", "ggml-org/Qwen2-VL-2B-Instruct-GGUF"},
-    {"Qwen2-VL-7B", "ggml-org/Qwen2-VL-7B-Instruct-GGUF"},
-    {"Qwen2.5-VL-3B", "ggml-org/Qwen2.5-VL-3B-Instruct-GGUF"},
-    {"Qwen2.5-VL-7B", "ggml-org/Qwen2.5-VL-7B-Instruct-GGUF"},
-    {"Gemma3-4B", "ggml-org/gemma-3-4b-it-GGUF"},
-    {"Gemma3-12B", "ggml-org/gemma-3-12b-it-GGUF"},
+    {"SmolVLM-256M", "ggml-org/SmolVLM-256M-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"SmolVLM-500M", "ggml-org/SmolVLM-500M-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"SmolVLM2-2.2B", "ggml-org/SmolVLM2-2.2B-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"InternVL3-2B", "ggml-org/InternVL3-2B-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"Qwen2-VL-2B", "ggml-org/Qwen2-VL-2B-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"Qwen2-VL-7B", "ggml-org/Qwen2-VL-7B-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"Qwen2.5-VL-3B", "ggml-org/Qwen2.5-VL-3B-Instruct-GGUF", "qwen-research", "Q8_0"},
+    {"Qwen2.5-VL-7B", "ggml-org/Qwen2.5-VL-7B-Instruct-GGUF", "apache-2.0", "Q8_0"},
+    {"Gemma3-4B", "ggml-org/gemma-3-4b-it-GGUF", "gemma", "F16"},
+    {"Gemma3-12B", "ggml-org/gemma-3-12b-it-GGUF", "gemma", "F16"},
 };
 
 std::string letters_and_digits(const std::string& text) {
@@ -57,10 +57,37 @@ std::string file_stem(const ocellus_known_model& model) {
   return published.substr(published.rfind('/') + 1);
 }
 
-std::string gguf_repository(const ocellus_known_model& model) {
+const GgufRepository* find_gguf_repository(const ocellus_known_model& model) {
   for (const GgufRepository& known : kRepositories)
-    if (model.name == known.model) return std::string(known.repository);
-  return "";
+    if (model.name == known.model) return &known;
+  return nullptr;
+}
+
+std::string list_known_models(KnownModels which) {
+  std::string names;
+  for (const ocellus_known_model& known : known_models())
+    if (which == KnownModels::kAll || find_gguf_repository(known) != nullptr)
+      names += (names.empty() ? "{" : ",") + std::string(known.name);
+  return names + "}";
+}
+
+HubName read_hub_name(const std::string& text) {
+  if (text.find('/') != std::string::npos) return parse_hub_name(text);
+  const std::string name = text.substr(0, text.find(':')), quant = text.substr(name.size());
+  std::vector<std::string> names;
+  for (const ocellus_known_model& model : known_models()) {
+    const GgufRepository* const known = find_gguf_repository(model);
+    if (known != nullptr) names.push_back(to_lower(model.name));
+    if (to_lower(model.name) != to_lower(name)) continue;
+    if (known != nullptr) return parse_hub_name(std::string(known->repository) + quant);
+    throw Failure(kExitUsage, std::string(model.name) +
+                                  ": no repository with both GGUF files is known of it; convert " + model.published +
+                                  " with tools/convert/hf_to_gguf.py.");
+  }
+  const std::string alike = find_alike(to_lower(name), names);
+  throw Failure(kExitUsage, shorten(text) + ": no model of this name is known" +
+                                (alike.empty() ? "" : " (is " + alike + " meant?)") +
+                                "; `ocellus models --published` lists them, and OWNER/NAME names any repository.");
 }
 
 std::string models_hint(const std::string& path) {

@@ -103,6 +103,17 @@ void add_model_flags(CLI::App* command, CommonOptions* options) {
       ->option_text("FILE")
       ->needs(model)
       ->group("Model");
+  const auto hub = command
+                       ->add_option("--hf-repo", options->hub_name,
+                                    "Model by name (also -hf): OWNER/NAME[:QUANT] at the hub, or one of `ocellus "
+                                    "models --published`. It is fetched where the cache has not got it")
+                       ->option_text("NAME")
+                       ->type_name(list_known_models(KnownModels::kPublished))
+                       ->excludes(model)
+                       ->group("Model");
+  command->add_flag("--offline", options->offline, "Fetch nothing: the model comes out of the cache")
+      ->needs(hub)
+      ->group("Model");
   command
       ->add_option_function<std::string>(
           "--device", [options](const std::string& device) { set_device(options, device); },
@@ -121,14 +132,6 @@ void add_model_flags(CLI::App* command, CommonOptions* options) {
       ->group("Model");
 }
 
-// The names of all shapes, as the type of a flag: "{SmolVLM-256M,SmolVLM-500M}".
-std::string list_shapes() {
-  std::string names;
-  for (const ocellus_known_model& known : known_models())
-    names += (names.empty() ? "{" : ",") + std::string(known.name);
-  return names + "}";
-}
-
 void add_shape_flags(CLI::App* command, CommonOptions* options) {
   const auto shape =
       command
@@ -136,8 +139,9 @@ void add_shape_flags(CLI::App* command, CommonOptions* options) {
               "--shape", options->shape,
               "Random weights in the shape of a public model. For example SmolVLM-256M; an unknown name lists all")
           ->option_text("NAME")
-          ->type_name(list_shapes())
+          ->type_name(list_known_models(KnownModels::kAll))
           ->excludes("--model")
+          ->excludes("--hf-repo")
           ->group("Model");
   command
       ->add_option("--format", options->shape_format,

@@ -23,7 +23,10 @@ namespace ocellus::app {
 struct CommonOptions {
   std::string model_path;  // empty: the bundled pair
   std::string mmproj_path;
-  std::string shape;  // a model without files; empty: use files
+  std::string
+      hub_name;  // a pair by the name of its repository, or by one of `ocellus models --published`; empty: files
+  bool offline = false;  // only out of the cache
+  std::string shape;     // a model without files; empty: use files
   std::string shape_format = "Q8_0";
   ocellus_device device = OCELLUS_DEVICE_AUTO;
   int32_t device_index = 0;

@@ -10,6 +10,7 @@
 #include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/hub/hub_pair.h"
 #include "apps/setup/bundled_models.h"
 #include "apps/setup/known_models.h"
 #include "apps/setup/repeat_limits.h"
@@ -81,6 +82,11 @@ bool holds_library(const std::string& path) {
   return false;
 }
 
+ModelPaths find_hub_models(const CommonOptions& options) {
+  const HubPair pair = find_pair(read_hub_name(options.hub_name), {.offline = options.offline, .quiet = options.quiet});
+  return {pair.model, pair.mmproj};
+}
+
 Model describe_model(ocellus::Model handle, const std::string& path) {
   const ocellus_model_facts facts = take(handle.facts());
   return {.handle = std::move(handle), .facts = facts, .path = path};
@@ -109,8 +115,10 @@ Model open_shape(const std::string& name, const std::string& format, int32_t lay
 
 Model open_model(const CommonOptions& options) {
   if (!options.shape.empty()) return open_shape(options.shape, options.shape_format, 0);
-  const bool bundled = options.model_path.empty();
-  const ModelPaths paths = bundled ? find_bundled_models() : ModelPaths{options.model_path, options.mmproj_path};
+  const bool bundled = options.model_path.empty() && options.hub_name.empty();
+  const ModelPaths paths = bundled                     ? find_bundled_models()
+                           : !options.hub_name.empty() ? find_hub_models(options)
+                                                       : ModelPaths{options.model_path, options.mmproj_path};
   Result<ocellus::Model> opened =
       ocellus::Model::open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str());
   if (opened.status().code() == OCELLUS_UNSUPPORTED && !bundled) {

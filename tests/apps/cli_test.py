@@ -145,7 +145,20 @@ class Json(ProgramTest):
         table = self.answer("models")
         self.assertRegex(table, r"\nInternVL3-2B +InternVL +ggml-org/InternVL3-2B-Instruct-GGUF +\d")
         self.assertRegex(table, r"\nGemma4-E2B +Gemma4 +\(convert\) google/gemma-4-E2B-it +\d")
-        self.assertRegex(table, r"\n  hf download ggml-org/SmolVLM-256M-Instruct-GGUF .*mmproj-SmolVLM-256M-Instruct-Q8_0\.gguf")
+        self.assertRegex(table, r"`ocellus models --published`\.\n\Z")
+
+    def test_models_published_have_sizes_licences_and_memory(self):
+        (listed,) = self.objects("models", "--published")
+        (everything,) = self.objects("models")
+        self.assertEqual(listed["models"], [model for model in everything["models"] if model["gguf_repository"]])
+        self.assertEqual([model for model in everything["models"] if ("licence" in model) != bool(model["gguf_repository"])], [])
+        models = {model["name"]: model for model in listed["models"]}
+        self.assertEqual({model["licence"] for model in models.values()}, {"apache-2.0", "qwen-research", "gemma"})
+        # As the repository's page lists its files: 4.13 and 2.49 GB, and 851 MB in F16.
+        for format_name, published in [("Q8_0", 4.13e9 + 0.851e9), ("Q4_K_M", 2.49e9 + 0.851e9)]:
+            self.assertAlmostEqual(models["Gemma3-4B"]["file_bytes"][format_name] / published, 1, delta=0.01)
+        self.assertRegex(self.answer("models", "--published"),
+                         r"\nGemma3-4B +gemma +4\.9\d +4\.97 / 5\.05 +3\.3\d +3\.45 / 3\.52  ggml-org/gemma-3-4b-it-GGUF\n")
 
     def test_a_file_that_cannot_be_read_says_which_is_nearest(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -665,17 +678,15 @@ class Usage(ProgramTest):
         self.assert_refused(["serve", "--port"], USAGE, "--port needs a value")
         self.assert_refused(["bench", "-p"], USAGE, "-p needs a value")  # a flag of its own
 
-    def test_who_wants_a_download_is_told_how_to_get_the_two_files(self):
-        pair = "hf download owner/Small-VLM-GGUF Small-VLM-{0}.gguf mmproj-Small-VLM-{0}.gguf --local-dir ."
-        for flags, form in [(["-hf", "owner/Small-VLM-GGUF"], "Q8_0"), (["--hf-repo=owner/Small-VLM-GGUF:F16"], "F16"),
-                            (["--hf-repo", "owner/Small-VLM-GGUF:Q4_K_M"], "Q4_K_M")]:
-            for command in [[], ["caption", board("113")], ["serve"]]:
-                with self.subTest(flags=flags, command=command):
-                    self.assert_refused([*command, *flags], USAGE, re.escape(f"`{pair.format(form)}`"))
-        for flags in [["-hf"], ["-hf", "'; echo /"], ["-hf", "../.."], ["--hf-file", "a.gguf"]]:
+    def test_flags_that_name_downloads_elsewhere_are_explained(self):
+        for flags, sentence in [(["--hf-file", "a.gguf"], "--hf-file: name the repository with -hf OWNER/NAME:QUANT"),
+                                (["--model-url=http://x"], "--model-url: name the repository"), (["--hf-token", "x"], "variable HF_TOKEN"),
+                                (["-hf"], "--hf-repo needs a value|-hf needs a value"), (["-hf", "'; echo /"], "write OWNER/NAME or"),
+                                (["-hf", "../.."], "write OWNER/NAME or"), (["-hf", "SmolVLM-256"], r"is smolvlm-256m meant\?")]:
             with self.subTest(flags=flags):
-                self.assert_refused(["caption", *flags], USAGE, "nothing is downloaded here.*`hf download OWNER/NAME-GGUF "
-                                    "NAME-Q8_0.gguf mmproj-NAME-Q8_0.gguf --local-dir .`.*-m FILE --mmproj FILE")
+                self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
+        for arguments in [["-hf", "owner/name"], ["methods", "--hf-repo=owner/name"]]:
+            self.assert_refused(arguments, USAGE, "belongs to commands that take a model, as in `ocellus caption -hf ")
 
     def test_values_that_change_nothing_are_accepted(self):
         text = self.answer("caption", board("113"), "--kv-bits", 16, "--calib", "none", "--evict", "none", "--keep",

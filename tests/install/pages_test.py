@@ -47,6 +47,8 @@ NOT_RUN = {
     "python make_eval.py": "it needs torch; its questions are in apps/samples and tests/data",
     "python goldens.py": "it needs a training",
     "hf download": "it loads half a gigabyte from Hugging Face",
+    "ocellus pull": "it does so, too; pull_test.py pulls from a hub of its own",
+    "ocellus caption -hf": "it needs what was pulled before",
     "ocellus caption photo.jpg": "it needs the model of the line before",
     "gst-launch-1.0": "the user's own source stands in the place of SOURCE",
     "ocellus watch /dev/video0": "it needs a camera",

@@ -69,6 +69,8 @@ ocellus_optional(SQLITE sqlite3 sqlite3>=3.37 libsqlite3-dev "the image library 
 if(OCELLUS_BUILD_APPS)
   # The page of `ocellus watch` and the endpoint of `ocellus serve`. Without it these say that it is missing.
   ocellus_optional(HTTP microhttpd libmicrohttpd>=0.9.75 libmicrohttpd-dev "HTTP is not built")
+  # Models by name: only headers are needed here, both libraries are loaded when a model is fetched.
+  ocellus_optional(CURL curl "libcurl>=7.66;libcrypto>=1.1" "libcurl4-openssl-dev and libssl-dev" "models are not fetched by name")
   ocellus_header_only(cli11 CLI/CLI.hpp libcli11-dev)
   # The heap of the program. Debian has no file for pkg-config; sanitizers have heaps of their own.
   set(OCELLUS_HAS_MIMALLOC OFF)

@@ -24,10 +24,15 @@ set(ocellus_about "Ocellus runs a small vision-language model, picture in and wo
  their mmproj.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ocellus)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
-if(OCELLUS_HAS_HEIF)  # loaded when a picture needs it
-  set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS libheif1)
+set(ocellus_loaded "")  # libraries that the program loads when it needs them
+if(OCELLUS_HAS_CURL)
+  list(APPEND ocellus_loaded libcurl4 libssl3 ca-certificates)
+endif()
+if(OCELLUS_HAS_HEIF)
+  list(APPEND ocellus_loaded libheif1)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libheif1)
 endif()
+list(JOIN ocellus_loaded ", " CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libocellus${ocellus_soversion})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 file(WRITE ${PROJECT_BINARY_DIR}/package/shlibs

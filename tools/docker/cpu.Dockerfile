@@ -10,7 +10,7 @@ RUN sh tools/setup.sh \
 FROM debian:12-slim
 COPY --from=build /packages/*.deb /packages/
 RUN apt-get update -q \
- && apt-get install -q -y --no-install-recommends /packages/ocellus_*.deb /packages/libocellus0*.deb \
+ && apt-get install -q -y --no-install-recommends /packages/ocellus_*.deb /packages/libocellus0*.deb libcurl4 ca-certificates \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home ocellus
 USER ocellus

@@ -1,0 +1,37 @@
+// One file from the hub into the cache, begun again where it was cut, and checked by its hash.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "apps/hub/fetch_progress.h"
+#include "apps/hub/hub_cache.h"
+#include "apps/hub/hub_listing.h"
+#include "apps/hub/hub_requests.h"
+#include "apps/hub/web.h"
+
+namespace ocellus::app {
+
+// Name of what was fetched of a blob so far. The hash in it makes it safe to go on with, whoever began it.
+std::string part_path(const HubCache& cache, const HubFile& file);
+
+// Bytes of the part that were fetched before; 0: none.
+int64_t part_bytes(const HubCache& cache, const HubFile& file);
+
+// True if the file has these bytes, by length and hash. Adds each of them to the progress, unless that is null.
+bool has_bytes_of(const std::string& path, const HubFile& file, FetchProgress* progress);
+
+struct Transfer {
+  Web* web;
+  const HubCache* cache;
+  std::string repository, commit;
+  FetchProgress* progress;
+  Patience* patience;
+  bool quiet;
+};
+
+// Fetches the blob, whose lock the caller holds, and returns how many bytes came. Throws a Failure if the hub, the
+// network or the disk refuses: what came before stays for the next time. Bytes that are not the file's do not stay.
+int64_t fetch_blob(const Transfer& transfer, const HubFile& file);
+
+}  // namespace ocellus::app
