@@ -44,12 +44,15 @@ class Task(unittest.TestCase):
             (message,) = messages_of(row)
             pictures = [part["url"] for part in message["content"] if part["type"] == "image"]
             self.assertEqual(pictures, [str(SAMPLES / image) for image in row["images"]])
+            self.assertTrue(all(pathlib.Path(picture).is_file() for picture in pictures), pictures)
             again = "".join(part.get("text", "<image>") for part in message["content"])
             self.assertEqual((message["role"], again), ("user", row["prompt"]))
 
     def test_a_single_picture_needs_no_mark_and_several_need_one_each(self):
         (message,) = boards.messages_of({"images": ["a.png"], "prompt": "What?"}, {"folder": "/x"})
         self.assertEqual(message["content"], [{"type": "image", "url": "/x/a.png"}, {"type": "text", "text": "What?"}])
+        (message,) = boards.messages_of({"images": ["a.png", "b.png"], "prompt": "<image>\n<image>"}, {"folder": "/x"})
+        self.assertEqual([part.get("text") for part in message["content"]], [None, "\n", None])
         for prompt in ["What?", "<image>What?", "<image><image><image>"]:
             with self.subTest(prompt), self.assertRaisesRegex(ValueError, "the question 2 pictures"):
                 boards.messages_of({"images": ["a.png", "b.png"], "prompt": prompt}, {"folder": "/x"})
