@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from program import BAD_INPUT, OK, PROGRAM, RUNTIME, SOURCE, USAGE, FolderTest, needs_http
+from program import BAD_INPUT, OK, PROGRAM, RUNTIME, SOURCE, USAGE, FolderTest, long, needs_http
 from server import Server, image_part
 
 LMMS = SOURCE / "tools" / "eval" / "lmms"
@@ -64,6 +64,7 @@ class Task(unittest.TestCase):
                 self.assertEqual(boards.results_of({"answer": "One. "}, [answer]), {"exact": exact, "failed": failed})
 
 
+@long
 @needs_http
 class Prompts(FolderTest):
     def test_serve_reads_and_answers_what_eval_does(self):
