@@ -1,6 +1,6 @@
 #!/bin/sh
 # The demo, then every test and check, and at the end what each took. Options go to CMake. OCELLUS_CLIENTS=1: also the
-# clients of `serve` from PyPI.
+# clients of `serve` from PyPI, and with OCELLUS_LMMS=1 lmms-eval, which takes 7 GB.
 set -eu
 cd "$(dirname "$0")/.."
 PYTHONDONTWRITEBYTECODE=1
@@ -91,11 +91,14 @@ stage "build of the rest" sh tools/build.sh release all "$@"
 # One more than processors, as those of the program wait a third of their time.
 stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
 stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
-try_clients() {  # exit code 77: PyPI is out of reach, as it has said
-  OCELLUS_PROGRAM=build/release/apps/ocellus python3 -B tests/apps/clients_test.py || [ $? = 77 ]
+try_packages() {  # try_packages TEST; exit code 77: PyPI is out of reach, as it has said
+  OCELLUS_PROGRAM=build/release/apps/ocellus python3 -B "tests/apps/$1" || [ $? = 77 ]
 }
 if [ "${OCELLUS_CLIENTS:-}" = 1 ]; then
-  stage "clients" try_clients
+  stage "clients" try_packages clients_test.py
+fi
+if [ "${OCELLUS_LMMS:-}" = 1 ]; then
+  stage "lmms-eval" try_packages lmms_test.py
 fi
 
 # What is built is installed, packed and taken to a bare system while the sanitized build, which nothing hurries, is made:
