@@ -48,9 +48,15 @@ constexpr char kNotes[] =
     "  share/ocellus/models  the installed model, with a card that says what it knows\n"
     "  MODEL.calib.json      the calibration of a model, beside it; written by `ocellus calibrate`\n";
 
+std::string version_text() {
+  const std::string with = OCELLUS_BUILT_WITH, without = OCELLUS_BUILT_WITHOUT;
+  return std::string("ocellus ") + ocellus_version() + "\nwith: " + (with.empty() ? "nothing optional" : with) +
+         (without.empty() ? "" : "\nwithout: " + without);
+}
+
 void declare_commands(CLI::App* program, Action* action) {
   program->set_help_flag();  // find_help answers
-  program->set_version_flag("--version", std::string("ocellus ") + ocellus_version(), "Version of the program");
+  program->set_version_flag("--version", version_text(), "Version of the program, and what it was built with");
   program->require_subcommand(1);
   add_caption_command(program, action);
   add_ask_command(program, action);

@@ -694,7 +694,8 @@ class Usage(ProgramTest):
         self.assertEqual(text, GREEN_STAR + "\n")
 
     def test_help_and_version_are_answers(self):
-        self.assertRegex(self.answer("--version"), r"\Aocellus \d")
+        self.assertRegex(self.answer("--version"), r"\Aocellus \d[.\d]+\nwith: .*image library.*\nwithout: .*CUDA|"
+                                                   r"\Aocellus \d[.\d]+\nwith: .*CUDA \d")
         self.assertRegex(self.answer("--help"), "caption")
         for command in ["caption", "ask", "chat", "plan", "eval", "perplexity", "calibrate", "bench"]:
             self.assertRegex(self.answer(command, "--help", "memory"), "--budget SIZE")

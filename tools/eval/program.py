@@ -49,7 +49,7 @@ class Program:
         done = self.ask("--version")
         if done.returncode != 0 or not done.stdout.startswith("ocellus"):
             raise Refused(f"{self.path} is not the ocellus program.")
-        return done.stdout.strip()
+        return done.stdout.splitlines()[0]
 
     def devices(self):
         done = self.ask("devices", "--json")

@@ -87,7 +87,7 @@ say "building"
 rm -rf "$work/raw"
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 export CMAKE_GENERATOR=Ninja CMAKE_ARGS="-DOCELLUS_CUDA=OFF -DOCELLUS_MIMALLOC=OFF -DOCELLUS_HTTP=ON -DOCELLUS_SQLITE=ON \
- -DOCELLUS_JPEG=ON -DOCELLUS_WEBP=ON -DOCELLUS_HEIF=ON -DOCELLUS_CURL=OFF ${CMAKE_ARGS:-}"
+ -DOCELLUS_JPEG=ON -DOCELLUS_WEBP=ON -DOCELLUS_HEIF=ON -DOCELLUS_CURL=ON ${CMAKE_ARGS:-}"
 pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$work/raw" .
 auditwheel repair --plat "manylinux_$(echo $glibc | tr . _)_$machine" -w "$out" "$work"/raw/*.whl 2>"$work/log" ||
   { cat "$work/log" >&2; exit 1; }

@@ -34,8 +34,7 @@ def find_files(model: Any, mmproj: Any) -> ModelFiles:
     if isinstance(model, os.PathLike) or str(model).endswith(".gguf") or os.path.exists(model):
         return ModelFiles(model, mmproj)
     from ._hub import find_cached
-    found: ModelFiles = find_cached(str(model))
-    return found
+    return find_cached(str(model))
 
 
 class Model(Handle):
