@@ -84,7 +84,6 @@ class PartFetch {
 
  private:
   void note(const std::string& what) const {
-    transfer_.progress->erase();
     if (!transfer_.quiet) print_note("ocellus: " + file_.name + ": " + what + ".");
   }
 
@@ -130,7 +129,6 @@ class PartFetch {
       if (is_wrong_part) restart();
       if (is_wrong_part || answer.problem.empty()) answer = short_answer(answer, is_wrong_part);
       is_of_one_request_ = bytes_ == 0;
-      transfer_.progress->erase();
       transfer_.patience->wait(answer);
     }
   }
