@@ -1,0 +1,33 @@
+#!/bin/sh
+# Builds the documentation site: the pages, the reference of the C and C++ API, the Python package, notebooks and the files
+# that they name, as one site that needs no server and no network. Its index.html is the start. A warning, a link that leads
+# nowhere and a file from elsewhere are failures.
+# usage: tools/site.sh [OUT]        (default: build/site)
+# Exit code 77: the packages of tools/site/requirements.txt are not installed, and PyPI is out of reach.
+set -eu
+cd "$(dirname "$0")/.."
+out=${1:-build/site}
+work=build/site-work
+venv=build/site-venv
+export PYTHONDONTWRITEBYTECODE=1
+
+if ! cmp -s tools/site/requirements.txt "$venv/ready"; then
+  rm -rf "$venv"
+  mkdir -p build
+  python3 -m venv "$venv"
+  said=$("$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 -r tools/site/requirements.txt 2>&1) || {
+    case $said in
+      *"from versions: none"*) echo "site.sh: no site was built: PyPI is out of reach" >&2; exit 77 ;;
+      *) echo "$said" >&2; exit 1 ;;
+    esac
+  }
+  cp tools/site/requirements.txt "$venv/ready"
+fi
+sh tools/reference.sh
+rm -rf "$work" "$out"
+mkdir -p "$work"
+python3 tools/site/pages.py build/reference/xml "$work/pages"
+"$venv/bin/sphinx-build" -q -W --keep-going -j "$(nproc)" -d "$work/trees" -c tools/site "$work/pages" "$out"
+rm -rf "$work"
+python3 tools/site/check.py "$out"
+echo "site.sh: built; begin with $out/index.html"

@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Lays out the sources of the site: the pages of the tree as one hierarchy, the reference of the C and C++ API, the Python
+package if there is one, notebooks, and the files that pages name.
+
+usage: pages.py DOXYGEN_XML OUT
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from page_style import CODE, FENCE, list_pages  # noqa: E402
+from reference import write_reference  # noqa: E402
+
+# what the side shows above its groups: folders whose pages stand there, the longest folder wins
+GROUPS = {"Use": ["apps", "apps/watch", "apps/serve", "apps/models", "apps/samples"], "Python": ["apps/python"], "Embed": ["runtime", "runtime/policy", "runtime/library", "runtime/models", "reference"],
+          "Results": ["tools/bench/notes"], "Contribute": ["tests", "kernels", "findings", "tools", "mm", "platform", "quant"]}
+PYTHON = "apps/python"
+LINK = re.compile(r"(\[[^]\n]*\])\(([^)\s]+)\)")
+TYPED = re.compile(r"(sh|ocellus|ffmpeg|gst-launch-1\.0|cc|hf|python3?|ctest|pip|cmake|curl) ")
+LANGUAGES = {".cu": "cpp", ".cuh": "cpp", ".h": "cpp", ".hpp": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python", ".sh": "sh",
+             ".json": "json", ".cmake": "cmake", ".css": "css", ".js": "js", ".html": "html", ".service": "ini", ".pyi": "python"}
+MOST_HIGHLIGHTED = 300_000  # bytes of a file that is shown in colours
+
+
+def site_name(path):
+    """Where a page of the tree stands in the site: a README is its folder's first page."""
+    return re.sub(r"(^|/)README\.md$", r"\1index.md", path)
+
+
+def list_files():
+    run = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if run.returncode == 0 and run.stdout:
+        return {name for name in run.stdout.splitlines() if (ROOT / name).is_file()}
+    return {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file() and "build" not in path.parts}
+
+
+def relative(target, page):
+    return os.path.relpath(target, os.path.dirname(page) or ".")
+
+
+class Site:
+    def __init__(self, xml_folder, out):
+        self.out = out
+        self.names = write_reference(xml_folder, ROOT / "runtime", out / "reference")
+        self.pages = list_pages(ROOT)
+        self.files = list_files()
+        self.by_name = {}
+        for file in self.files:
+            self.by_name.setdefault(file.rsplit("/", 1)[-1], []).append(file)
+        self.shown = set()    # files that have a page of their own
+        self.children = {}    # page of the site: pages below it
+        self.groups = {group: [] for group in GROUPS}
+
+    def write(self, path, text):
+        (self.out / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.out / path).write_text(text, encoding="utf-8")
+
+    # ---- files that pages name ----
+
+    def find_file(self, span, page):
+        """The file that a word of a page names: from its folder, from the root, or the only one of that name."""
+        for start in (os.path.dirname(page), ""):
+            path = os.path.normpath(os.path.join(start, span))
+            if path in self.files or f"{path}/README.md" in self.files:
+                return path
+        same_name = [file for file in self.by_name.get(span.rsplit("/", 1)[-1], []) if file.endswith("/" + span)]
+        return same_name[0] if len(same_name) == 1 and "." in span else None
+
+    def show_file(self, path):
+        """The page of a file, or None for what is no text."""
+        header = path.removeprefix("runtime/")
+        if f"reference/{header}.rst" in self.written_headers():
+            return f"reference/{header}.rst"
+        if f"{path}/README.md" in self.files:
+            return site_name(f"{path}/README.md")
+        if path in self.pages:
+            return site_name(path)
+        target = f"source/{path}.rst"
+        if path not in self.shown:
+            content = (ROOT / path).read_bytes()
+            if b"\0" in content[:4096]:
+                return None
+            self.shown.add(path)
+            language = LANGUAGES.get(os.path.splitext(path)[1], "text") if len(content) < MOST_HIGHLIGHTED else "text"
+            self.write(target, f":orphan:\n:nosearch:\n\n{path}\n{'=' * len(path)}\n\n.. literalinclude:: {relative(ROOT / path, self.out / target)}\n"
+                               f"   :language: {language}\n   :force:\n   :linenos:\n")
+        return target
+
+    def written_headers(self):
+        return {f"reference/{path.name}" for path in (self.out / "reference").glob("*.rst")}
+
+    # ---- what the site says otherwise than the tree ----
+
+    def link_span(self, match, page):
+        """Code in a sentence: a name of the API or a file becomes a link."""
+        span = match.group()[1:-1]
+        if match.start() and match.string[match.start() - 1] == "[":  # already one
+            return match.group()
+        if place := self.names.get(span.removesuffix("()")):
+            return f"{{{place[0]}}}`{span} <{place[1]}>`" if place[0] != "doc" else f"[`{span}`]({relative(place[1][1:] + '.rst', page)})"
+        file = self.find_file(span, page) if re.fullmatch(r"[\w.][\w./-]*", span) else None
+        target = self.show_file(file) if file and file != page else None
+        return f"[`{span}`]({relative(target, site_name(page))})" if target else match.group()
+
+    def follow_link(self, match, page):
+        text, (path, *anchor) = match.group(1), match.group(2).split("#")
+        if re.match(r"[a-z]+:", path) or not path:
+            return match.group()
+        file = os.path.normpath(os.path.join(os.path.dirname(page), path))
+        target = self.show_file(file) if (ROOT / file).exists() else None
+        if target is None:  # a picture, a model: itself
+            shutil.copyfile(ROOT / file, self.place(file))
+            target = file
+        return f"{text}({relative(target, site_name(page))}{''.join('#' + word for word in anchor)})"
+
+    def place(self, file):
+        (self.out / file).parent.mkdir(parents=True, exist_ok=True)
+        return self.out / file
+
+    @staticmethod
+    def name_language(match):
+        """The language of a block that names none."""
+        text = match.group()
+        first = text.split("\n")[1]
+        if not text.startswith("```\n"):
+            return text
+        language = "console" if first.startswith("$ ") else "sh" if first.startswith("find_package") or TYPED.match(first) else "text"
+        return text.replace("```\n", f"```{language}\n", 1)
+
+    def convert(self, text, page):
+        """A page as the site has it."""
+        def convert_line(line):
+            if line.startswith("#"):
+                return line
+            if image := re.match(r"!\[[^]]*\]\(([^)]+)\)$", line):
+                file = os.path.normpath(os.path.join(os.path.dirname(page), image.group(1)))
+                shutil.copyfile(ROOT / file, self.place(file))
+                return line.replace(image.group(1), relative(file, site_name(page)))
+            line = LINK.sub(lambda link: self.follow_link(link, page), line)
+            return CODE.sub(lambda span: self.link_span(span, page), line)
+        converted, end = [], 0
+        for block in FENCE.finditer(text):
+            converted += map(convert_line, text[end:block.start()].split("\n")[:-1])
+            converted.append(self.name_language(block))
+            end = block.end() + 1
+        return "\n".join(converted + [convert_line(line) for line in text[end:].split("\n")])
+
+    # ---- notebooks ----
+
+    def convert_notebook(self, path):
+        """A notebook as a page; with its outputs if tools/notebooks.sh has run these cells."""
+        cells = json.loads((ROOT / path).read_text())["cells"]
+        run = ROOT / "build" / "notebooks" / Path(path).name
+        if run.is_file():
+            outputs = json.loads(run.read_text())["cells"]
+            if [cell["source"] for cell in outputs] == [cell["source"] for cell in cells]:
+                cells = outputs
+        parts = []
+        for number, cell in enumerate(cells):
+            source = "".join(cell["source"])
+            parts.append(self.convert(source, path) if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+            parts += [shown for output in cell.get("outputs", []) if (shown := self.convert_output(output, path, number))]
+        return "\n\n".join(parts) + "\n"
+
+    def convert_output(self, output, path, number):
+        data = output.get("data", {"text/plain": output.get("text", "")})
+        if "image/png" in data:
+            import base64
+            image = path.replace(".ipynb", f"_{number}.png")
+            self.place(image).write_bytes(base64.b64decode("".join(data["image/png"])))
+            return f"![what the cell shows]({Path(image).name})"
+        if "text/html" in data:
+            return f"```{{raw}} html\n<div class=\"cell-output\">{''.join(data['text/html'])}</div>\n```"
+        text = "".join(data.get("text/plain", "")).rstrip()
+        return f"```{{code-block}} text\n:class: cell-output\n\n{text}\n```" if text else ""
+
+    # ---- the hierarchy ----
+
+    def group_of(self, path):
+        folders = [(folder, group) for group, own in GROUPS.items() for folder in own if f"{path}/".startswith(f"{folder}/")]
+        if not folders:
+            raise SystemExit(f"tools/site/pages.py: {path}/ has pages, but GROUPS does not say where they belong")
+        return max(folders, key=lambda pair: len(pair[0]))[1]
+
+    def order(self, pages, group):
+        """As GROUPS names their folders, then by name, the first page of a folder first."""
+        def rank(page):
+            places = [number for number, folder in enumerate(GROUPS[group]) if page.startswith(f"{folder}/")]
+            return places[-1] if places else len(GROUPS[group]), page.replace("index.", " ")
+        return sorted(pages, key=rank)
+
+    def attach(self, path):
+        """Puts a page below the first page of its folder; first pages, and those without one, into their group."""
+        folder = os.path.dirname(path)
+        parent = f"{folder}/index.md"
+        if path != parent and parent in self.placed:
+            self.children.setdefault(parent, []).append(path)
+        else:
+            self.groups[self.group_of(folder)].append(path)
+
+    def toctree(self, page, pages, caption=""):
+        names = "\n".join(relative(os.path.splitext(one)[0], page) for one in pages)
+        return f"\n```{{toctree}}\n:hidden:\n{':caption: ' + caption if caption else ''}\n\n{names}\n```\n"
+
+    def build(self):
+        notebooks = sorted(file for file in self.files if file.startswith(f"{PYTHON}/") and file.endswith(".ipynb"))
+        texts = {site_name(page): self.convert((ROOT / page).read_text(encoding="utf-8"), page) for page in self.pages}
+        texts |= {path.replace(".ipynb", ".md"): self.convert_notebook(path) for path in notebooks}
+        self.placed = set(texts)
+        for path in texts:
+            if path != "index.md":
+                self.attach(path)
+        self.groups["Embed"].append("reference/index.rst")
+        if (ROOT / PYTHON / "ocellus" / "__init__.py").is_file():
+            self.groups["Python"].append(f"{PYTHON}/api/ocellus/index.rst")
+        for path, text in texts.items():
+            own = sorted(self.children.get(path, []))
+            self.write(path, text + (self.toctree(path, own) if own else ""))
+        with open(self.out / "index.md", "a", encoding="utf-8") as index:
+            index.write("".join(self.toctree("index.md", self.order(pages, group), group) for group, pages in self.groups.items() if pages))
+
+
+def main():
+    xml_folder, out = sys.argv[1:]
+    shutil.rmtree(out, ignore_errors=True)
+    Site(xml_folder, Path(out).resolve()).build()
+
+
+if __name__ == "__main__":
+    main()
