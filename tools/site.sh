@@ -11,18 +11,7 @@ work=build/site-work
 venv=build/site-venv
 export PYTHONDONTWRITEBYTECODE=1
 
-if ! cmp -s tools/site/requirements.txt "$venv/ready"; then
-  rm -rf "$venv"
-  mkdir -p build
-  python3 -m venv "$venv"
-  said=$("$venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 -r tools/site/requirements.txt 2>&1) || {
-    case $said in
-      *"from versions: none"*) echo "site.sh: no site was built: PyPI is out of reach" >&2; exit 77 ;;
-      *) echo "$said" >&2; exit 1 ;;
-    esac
-  }
-  cp tools/site/requirements.txt "$venv/ready"
-fi
+sh tools/site/venv.sh "$venv" tools/site/requirements.txt
 sh tools/reference.sh
 rm -rf "$work" "$out"
 mkdir -p "$work"

@@ -3,13 +3,16 @@
 package if there is one, notebooks, and the files that pages name.
 
 usage: pages.py DOXYGEN_XML OUT
+       pages.py --self-test    what a page becomes in the site
 """
+import base64
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +21,7 @@ from page_style import CODE, FENCE, list_pages  # noqa: E402
 from reference import write_reference  # noqa: E402
 
 # what the side shows above its groups: folders whose pages stand there, the longest folder wins
-GROUPS = {"Use": ["apps", "apps/watch", "apps/serve", "apps/models", "apps/samples"], "Python": ["apps/python"], "Embed": ["runtime", "runtime/policy", "runtime/library", "runtime/models", "reference"],
+GROUPS = {"Use": ["apps", "apps/watch", "apps/serve", "apps/models", "apps/samples"], "Python": ["apps/python", "apps/python/notebooks", "apps/python/api"], "Embed": ["runtime", "runtime/policy", "runtime/library", "runtime/models", "reference"],
           "Results": ["tools/bench/notes"], "Contribute": ["tests", "kernels", "findings", "tools", "mm", "platform", "quant"]}
 PYTHON = "apps/python"
 LINK = re.compile(r"(\[[^]\n]*\])\(([^)\s]+)\)")
@@ -45,9 +48,9 @@ def relative(target, page):
 
 
 class Site:
-    def __init__(self, xml_folder, out):
+    def __init__(self, names, out):
         self.out = out
-        self.names = write_reference(xml_folder, ROOT / "runtime", out / "reference")
+        self.names = names    # of the C API: (role, target)
         self.pages = list_pages(ROOT)
         self.files = list_files()
         self.by_name = {}
@@ -75,8 +78,10 @@ class Site:
     def show_file(self, path):
         """The page of a file, or None for what is no text."""
         header = path.removeprefix("runtime/")
-        if f"reference/{header}.rst" in self.written_headers():
+        if header in self.names:
             return f"reference/{header}.rst"
+        if path.endswith(".ipynb"):
+            return path.replace(".ipynb", ".md")
         if f"{path}/README.md" in self.files:
             return site_name(f"{path}/README.md")
         if path in self.pages:
@@ -91,9 +96,6 @@ class Site:
             self.write(target, f":orphan:\n:nosearch:\n\n{path}\n{'=' * len(path)}\n\n.. literalinclude:: {relative(ROOT / path, self.out / target)}\n"
                                f"   :language: {language}\n   :force:\n   :linenos:\n")
         return target
-
-    def written_headers(self):
-        return {f"reference/{path.name}" for path in (self.out / "reference").glob("*.rst")}
 
     # ---- what the site says otherwise than the tree ----
 
@@ -113,7 +115,7 @@ class Site:
         if re.match(r"[a-z]+:", path) or not path:
             return match.group()
         file = os.path.normpath(os.path.join(os.path.dirname(page), path))
-        target = self.show_file(file) if (ROOT / file).exists() else None
+        target = self.show_file(file)
         if target is None:  # a picture, a model: itself
             shutil.copyfile(ROOT / file, self.place(file))
             target = file
@@ -165,13 +167,23 @@ class Site:
         for number, cell in enumerate(cells):
             source = "".join(cell["source"])
             parts.append(self.convert(source, path) if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
-            parts += [shown for output in cell.get("outputs", []) if (shown := self.convert_output(output, path, number))]
+            parts += [shown for output in self.join_printed(cell.get("outputs", [])) if (shown := self.convert_output(output, path, number))]
         return "\n\n".join(parts) + "\n"
+
+    @staticmethod
+    def join_printed(outputs):
+        """The outputs of a cell; what it printed comes in pieces."""
+        joined = []
+        for output in outputs:
+            if joined and output["output_type"] == joined[-1]["output_type"] == "stream":
+                joined[-1]["text"] = "".join(joined[-1]["text"]) + "".join(output["text"])
+            else:
+                joined.append(dict(output))
+        return joined
 
     def convert_output(self, output, path, number):
         data = output.get("data", {"text/plain": output.get("text", "")})
         if "image/png" in data:
-            import base64
             image = path.replace(".ipynb", f"_{number}.png")
             self.place(image).write_bytes(base64.b64decode("".join(data["image/png"])))
             return f"![what the cell shows]({Path(image).name})"
@@ -179,6 +191,15 @@ class Site:
             return f"```{{raw}} html\n<div class=\"cell-output\">{''.join(data['text/html'])}</div>\n```"
         text = "".join(data.get("text/plain", "")).rstrip()
         return f"```{{code-block}} text\n:class: cell-output\n\n{text}\n```" if text else ""
+
+    def copy_package(self):
+        """The Python package beside the pages, with the module that a build makes of the headers; AutoAPI reads it there."""
+        folder, package = ROOT / PYTHON, self.out.parent / "package" / "ocellus"
+        if not (folder / "ocellus" / "__init__.py").is_file():
+            return False
+        shutil.copytree(folder / "ocellus", package, dirs_exist_ok=True)
+        subprocess.run([sys.executable, "-B", folder / "generate_abi.py", ROOT / "runtime", package / "_abi.py"], check=True)
+        return True
 
     # ---- the hierarchy ----
 
@@ -217,7 +238,7 @@ class Site:
             if path != "index.md":
                 self.attach(path)
         self.groups["Embed"].append("reference/index.rst")
-        if (ROOT / PYTHON / "ocellus" / "__init__.py").is_file():
+        if self.copy_package():
             self.groups["Python"].append(f"{PYTHON}/api/ocellus/index.rst")
         for path, text in texts.items():
             own = sorted(self.children.get(path, []))
@@ -226,10 +247,44 @@ class Site:
             index.write("".join(self.toctree("index.md", self.order(pages, group), group) for group, pages in self.groups.items() if pages))
 
 
+def self_test():
+    """(page, what stands in it, what the site has)"""
+    names = {"ocellus_plan_memory": ("c:func", "ocellus_plan_memory"), "ocellus.h": ("doc", "/reference/ocellus.h")}
+    cases = [
+        ("README.md", "[a](runtime/README.md#glossary)", "[a](runtime/index.md#glossary)"),
+        ("apps/README.md", "[a](serve/README.md), [b](https://example.org)", "[a](serve/index.md), [b](https://example.org)"),
+        ("runtime/README.md", "`ocellus_plan_memory()`", "{c:func}`ocellus_plan_memory() <ocellus_plan_memory>`"),
+        ("README.md", "`runtime/ocellus.h`", "[`runtime/ocellus.h`](reference/ocellus.h.rst)"),
+        ("tests/README.md", "`../tools/fuzz.py`", "[`../tools/fuzz.py`](../source/tools/fuzz.py.rst)"),
+        ("README.md", "`decode_step.cpp`", "[`decode_step.cpp`](source/runtime/forward/decode_step.cpp.rst)"),
+        ("README.md", "[`x`](apps/README.md) `tools/nothing.py` `int`", "[`x`](apps/index.md) `tools/nothing.py` `int`"),
+        ("README.md", "# `tools/fuzz.py`", "# `tools/fuzz.py`"),
+        ("README.md", "![a](tools/architecture.svg)", "![a](tools/architecture.svg)"),
+        ("apps/README.md", "a\n```\n$ ocellus\n`x`\n```\nb", "a\n```console\n$ ocellus\n`x`\n```\nb"),
+        ("README.md", "```\nsh tools/test.sh\n```\n", "```sh\nsh tools/test.sh\n```\n"),
+        ("README.md", "```cpp\nint a;\n```\n", "```cpp\nint a;\n```\n"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(names, Path(folder))
+        for page, text, wanted in cases:
+            if (converted := site.convert(text, page)) != wanted:
+                sys.exit(f"pages.py: self-test: {text!r} in {page} becomes {converted!r}, not {wanted!r}")
+        for file in ("source/tools/fuzz.py.rst", "tools/architecture.svg"):
+            if not (Path(folder) / file).is_file():
+                sys.exit(f"pages.py: self-test: {file} was not written")
+    printed = site.join_printed([{"output_type": "stream", "text": "a"}, {"output_type": "stream", "text": ["b", "c"]}])
+    if [output["text"] for output in printed] != ["abc"]:
+        sys.exit(f"pages.py: self-test: printed text became {printed}")
+    print(f"pages.py: self-test: {len(cases) + 1} cases")
+
+
 def main():
-    xml_folder, out = sys.argv[1:]
+    if sys.argv[1] == "--self-test":
+        self_test()
+        return
+    xml_folder, out = sys.argv[1], Path(sys.argv[2]).resolve()
     shutil.rmtree(out, ignore_errors=True)
-    Site(xml_folder, Path(out).resolve()).build()
+    Site(write_reference(xml_folder, ROOT / "runtime", out / "reference"), out).build()
 
 
 if __name__ == "__main__":
