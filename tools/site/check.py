@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 LOADED = {("link", "href"), ("script", "src"), ("img", "src"), ("source", "src"), ("iframe", "src")}
-NO_PAGES = {"genindex.html", "search.html"}  # the theme's own
+NO_PAGES = {"genindex.html", "py-modindex.html", "search.html"}  # the theme's own
 
 
 class Page(HTMLParser):

@@ -3,9 +3,12 @@ import builtins
 import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx import addnodes
 
 PARAMETER = re.compile(r"`\w+`(?:, `\w+`)*: ")
+PRIVATE = re.compile(r"\bocellus\._\w+\.")
+CONTENTS = {}  # number of folders above a page: the contents as HTML
 ROOT = Path(__file__).resolve().parents[2]
 
 project = "Ocellus"
@@ -17,10 +20,9 @@ exclude_patterns = ["apps/python/api/index.rst"]
 
 myst_heading_anchors = 6
 suppress_warnings = ["myst.header"]  # a first heading below another's level
-default_role = "code"  # `name` in docstrings
+default_role = "py:obj"  # `name` in docstrings: code, and a link if it is one of the package
 highlight_language = "none"
 toc_object_entries_show_parents = "hide"
-c_maximum_signature_line_length = cpp_maximum_signature_line_length = python_maximum_signature_line_length = 88
 maximum_signature_line_length = 88
 
 if (ROOT / "apps" / "python" / "ocellus" / "__init__.py").is_file():  # read, never imported
@@ -29,7 +31,7 @@ if (ROOT / "apps" / "python" / "ocellus" / "__init__.py").is_file():  # read, ne
     autoapi_root = "apps/python/api"
     autoapi_add_toctree_entry = False
     autoapi_own_page_level = "module"
-    autoapi_options = ["members", "undoc-members", "imported-members", "show-inheritance"]
+    autoapi_options = ["members", "undoc-members", "imported-members"]
     autoapi_member_order = "bysource"
     autoapi_python_class_content = "both"
 
@@ -64,13 +66,32 @@ def mark_up(app, kind, name, item, options, lines):
             lines.append("  " + line if in_list else line)
 
 
-def unlink_builtins(app, doctree):
-    """`bytes` in a signature is Python's, not the field of that name."""
+def name_types(app, doctree):
+    """Types in signatures as a caller knows them: ocellus.Model, not of the module that has it; and `bytes` is Python's own,
+    not the field of that name."""
     for name in list(doctree.findall(addnodes.pending_xref)):
-        if name.get("refdomain") == "py" and name.get("reftype") in ("class", "obj") and hasattr(builtins, name["reftarget"]):
+        if name.get("refdomain") != "py" or name.get("reftype") not in ("class", "obj"):
+            continue
+        name["reftarget"] = PRIVATE.sub("ocellus.", name["reftarget"])
+        for text in list(name.findall(nodes.Text)):
+            text.parent.replace(text, nodes.Text(PRIVATE.sub("", text)))
+        if hasattr(builtins, name["reftarget"]):
             name.replace_self(name.children)
 
 
+def share_contents(app, page, template, context, doctree):
+    """Pages of files stand in no contents, so those of one depth have the same beside them, which takes long to compute."""
+    if page.startswith("source/"):
+        compute, depth = context["toctree"], page.count("/")
+
+        def find(**options):
+            if depth not in CONTENTS:
+                CONTENTS[depth] = compute(**options)
+            return CONTENTS[depth]
+        context["toctree"] = find
+
+
 def setup(app):
-    app.connect("doctree-read", unlink_builtins)
+    app.connect("html-page-context", share_contents, priority=100)  # before the theme's
+    app.connect("doctree-read", name_types)
     app.connect("autodoc-process-docstring", mark_up)

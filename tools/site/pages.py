@@ -20,14 +20,23 @@ sys.path.insert(0, str(ROOT / "tools"))
 from page_style import CODE, FENCE, list_pages  # noqa: E402
 from reference import write_reference  # noqa: E402
 
-# what the side shows above its groups: folders whose pages stand there, the longest folder wins
-GROUPS = {"Use": ["apps", "apps/watch", "apps/serve", "apps/models", "apps/samples"], "Python": ["apps/python", "apps/python/notebooks", "apps/python/api"], "Embed": ["runtime", "runtime/policy", "runtime/library", "runtime/models", "reference"],
-          "Results": ["tools/bench/notes"], "Contribute": ["tests", "kernels", "findings", "tools", "mm", "platform", "quant"]}
+# groups of the contents: folders whose pages stand there, in this order; the longest folder wins
+GROUPS = {
+    "Use": ["apps", "apps/watch", "apps/serve", "apps/models", "apps/samples"],
+    "Python": ["apps/python", "apps/python/notebooks", "apps/python/api"],
+    "Embed": ["runtime", "runtime/policy", "runtime/library", "runtime/models", "reference"],
+    "Results": ["tools/bench/notes"],
+    "Contribute": ["tests", "kernels", "findings", "tools", "mm", "platform", "quant"],
+}
 PYTHON = "apps/python"
+PYTHON_API = f"{PYTHON}/api/ocellus/index.rst"
+TITLES = {PYTHON_API: "Reference of the package <{}>"}  # in the contents, where it is another than the page's
+PYTHON_FIRST = ["_engine", "_session", "_answer", "_pictures", "_plan", "_model"]  # what a reader wants first; records come last
 LINK = re.compile(r"(\[[^]\n]*\])\(([^)\s]+)\)")
 TYPED = re.compile(r"(sh|ocellus|ffmpeg|gst-launch-1\.0|cc|hf|python3?|ctest|pip|cmake|curl) ")
 LANGUAGES = {".cu": "cpp", ".cuh": "cpp", ".h": "cpp", ".hpp": "cpp", ".cpp": "cpp", ".c": "c", ".py": "python", ".sh": "sh",
              ".json": "json", ".cmake": "cmake", ".css": "css", ".js": "js", ".html": "html", ".service": "ini", ".pyi": "python"}
+LISTED = {"apps/examples"}  # folders whose name becomes a link to a list of their files
 MOST_HIGHLIGHTED = 300_000  # bytes of a file that is shown in colours
 
 
@@ -56,7 +65,7 @@ class Site:
         self.by_name = {}
         for file in self.files:
             self.by_name.setdefault(file.rsplit("/", 1)[-1], []).append(file)
-        self.shown = set()    # files that have a page of their own
+        self.shown = {}       # file or folder: its page, None if it is no text
         self.children = {}    # page of the site: pages below it
         self.groups = {group: [] for group in GROUPS}
 
@@ -66,17 +75,20 @@ class Site:
 
     # ---- files that pages name ----
 
+    def list_folder(self, path):
+        return sorted(file for file in self.files if file.startswith(f"{path}/"))
+
     def find_file(self, span, page):
         """The file that a word of a page names: from its folder, from the root, or the only one of that name."""
         for start in (os.path.dirname(page), ""):
             path = os.path.normpath(os.path.join(start, span))
-            if path in self.files or f"{path}/README.md" in self.files:
+            if path in self.files or f"{path}/README.md" in self.files or path in LISTED:
                 return path
         same_name = [file for file in self.by_name.get(span.rsplit("/", 1)[-1], []) if file.endswith("/" + span)]
         return same_name[0] if len(same_name) == 1 and "." in span else None
 
     def show_file(self, path):
-        """The page of a file, or None for what is no text."""
+        """The page of a file or folder, or None for what is no text."""
         header = path.removeprefix("runtime/")
         if header in self.names:
             return f"reference/{header}.rst"
@@ -86,16 +98,28 @@ class Site:
             return site_name(f"{path}/README.md")
         if path in self.pages:
             return site_name(path)
-        target = f"source/{path}.rst"
         if path not in self.shown:
-            content = (ROOT / path).read_bytes()
-            if b"\0" in content[:4096]:
-                return None
-            self.shown.add(path)
-            language = LANGUAGES.get(os.path.splitext(path)[1], "text") if len(content) < MOST_HIGHLIGHTED else "text"
-            self.write(target, f":orphan:\n:nosearch:\n\n{path}\n{'=' * len(path)}\n\n.. literalinclude:: {relative(ROOT / path, self.out / target)}\n"
-                               f"   :language: {language}\n   :force:\n   :linenos:\n")
-        return target
+            self.shown[path] = f"source/{path}.rst"
+            text = self.quote_file(path) if path in self.files else self.name_files(path)
+            if text:
+                self.write(self.shown[path], f":orphan:\n:nosearch:\n\n{path}\n{'=' * len(path)}\n\n{text}")
+            else:
+                self.shown[path] = None
+        return self.shown[path]
+
+    def quote_file(self, path):
+        content = (ROOT / path).read_bytes()
+        if b"\0" in content[:4096]:
+            return ""
+        language = LANGUAGES.get(os.path.splitext(path)[1], "text") if len(content) < MOST_HIGHLIGHTED else "text"
+        return f".. literalinclude:: {relative(ROOT / path, self.out / 'source' / path)}\n   :language: {language}\n   :force:\n   :linenos:\n"
+
+    def name_files(self, folder):
+        lines = []
+        for file in self.list_folder(folder):
+            name, target = file.removeprefix(f"{folder}/"), self.show_file(file)
+            lines.append(f"* :doc:`{name} </{os.path.splitext(target)[0]}>`" if target else f"* {name}")
+        return "\n".join(lines) + "\n"
 
     # ---- what the site says otherwise than the tree ----
 
@@ -198,6 +222,11 @@ class Site:
         if not (folder / "ocellus" / "__init__.py").is_file():
             return False
         shutil.copytree(folder / "ocellus", package, dirs_exist_ok=True)
+        start = package / "__init__.py"
+        imports = re.findall(r"^from \.\w+ import (?:\([^)]*\)|.*)\n", start.read_text(), re.MULTILINE)
+        first = [line for name in PYTHON_FIRST for line in imports if line.startswith(f"from .{name} ")]
+        last = [line for line in imports if line not in first]  # the order of the imports is that of the reference
+        start.write_text(re.sub(re.escape("".join(imports)), lambda _: "".join(first + last[::-1]), start.read_text()))
         subprocess.run([sys.executable, "-B", folder / "generate_abi.py", ROOT / "runtime", package / "_abi.py"], check=True)
         return True
 
@@ -226,7 +255,7 @@ class Site:
             self.groups[self.group_of(folder)].append(path)
 
     def toctree(self, page, pages, caption=""):
-        names = "\n".join(relative(os.path.splitext(one)[0], page) for one in pages)
+        names = "\n".join(TITLES.get(one, "{}").format(relative(os.path.splitext(one)[0], page)) for one in pages)
         return f"\n```{{toctree}}\n:hidden:\n{':caption: ' + caption if caption else ''}\n\n{names}\n```\n"
 
     def build(self):
@@ -239,9 +268,9 @@ class Site:
                 self.attach(path)
         self.groups["Embed"].append("reference/index.rst")
         if self.copy_package():
-            self.groups["Python"].append(f"{PYTHON}/api/ocellus/index.rst")
+            self.groups["Python"].append(PYTHON_API)
         for path, text in texts.items():
-            own = sorted(self.children.get(path, []))
+            own = sorted(self.children.get(path, []), key=lambda child: (text.find(f"]({os.path.basename(child)}"), child))
             self.write(path, text + (self.toctree(path, own) if own else ""))
         with open(self.out / "index.md", "a", encoding="utf-8") as index:
             index.write("".join(self.toctree("index.md", self.order(pages, group), group) for group, pages in self.groups.items() if pages))
@@ -258,6 +287,8 @@ def self_test():
         ("tests/README.md", "`../tools/fuzz.py`", "[`../tools/fuzz.py`](../source/tools/fuzz.py.rst)"),
         ("README.md", "`decode_step.cpp`", "[`decode_step.cpp`](source/runtime/forward/decode_step.cpp.rst)"),
         ("README.md", "[`x`](apps/README.md) `tools/nothing.py` `int`", "[`x`](apps/index.md) `tools/nothing.py` `int`"),
+        ("README.md", "`apps/examples/` `runtime/`", "[`apps/examples/`](source/apps/examples.rst) [`runtime/`](runtime/index.md)"),
+        ("README.md", "`kernels/linear/`", "`kernels/linear/`"),
         ("README.md", "# `tools/fuzz.py`", "# `tools/fuzz.py`"),
         ("README.md", "![a](tools/architecture.svg)", "![a](tools/architecture.svg)"),
         ("apps/README.md", "a\n```\n$ ocellus\n`x`\n```\nb", "a\n```console\n$ ocellus\n`x`\n```\nb"),
