@@ -12,11 +12,18 @@ venv=build/site-venv
 export PYTHONDONTWRITEBYTECODE=1
 
 sh tools/site/venv.sh "$venv" tools/site/requirements.txt
+[ ! -e "$out" ] || [ -f "$out/objects.inv" ] || [ -z "$(ls -A "$out")" ] || {
+  echo "site.sh: $out is there already, and is no site" >&2
+  exit 1
+}
 sh tools/reference.sh
-rm -rf "$work" "$out"
+rm -rf "$work"
 mkdir -p "$work"
 python3 tools/site/pages.py build/reference/xml "$work/pages"
-"$venv/bin/sphinx-build" -q -W --keep-going -j "$(nproc)" -d "$work/trees" -c tools/site "$work/pages" "$out"
+"$venv/bin/sphinx-build" -q -W --keep-going -j "$(nproc)" -d "$work/trees" -c tools/site "$work/pages" "$work/site"
+python3 tools/site/check.py "$work/site"
+rm -rf "$out"
+mkdir -p "$(dirname "$out")"
+mv "$work/site" "$out"
 rm -rf "$work"
-python3 tools/site/check.py "$out"
 echo "site.sh: built; begin with $out/index.html"

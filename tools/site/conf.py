@@ -79,6 +79,13 @@ def name_types(app, doctree):
             name.replace_self(name.children)
 
 
+def find_c_name(app, env, node, text):
+    """Names of the C API in docstrings."""
+    if node.get("refdomain") == "py" and node["reftarget"].startswith("ocellus_"):
+        return env.get_domain("c").resolve_xref(env, node["refdoc"], app.builder, "any", node["reftarget"], node, text)
+    return None
+
+
 def share_contents(app, page, template, context, doctree):
     """Pages of files stand in no contents, so those of one depth have the same beside them, which takes long to compute."""
     if page.startswith("source/"):
@@ -93,5 +100,7 @@ def share_contents(app, page, template, context, doctree):
 
 def setup(app):
     app.connect("html-page-context", share_contents, priority=100)  # before the theme's
+    app.connect("missing-reference", find_c_name)
     app.connect("doctree-read", name_types)
-    app.connect("autodoc-process-docstring", mark_up)
+    if "autoapi.extension" in extensions:
+        app.connect("autodoc-process-docstring", mark_up)

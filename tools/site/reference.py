@@ -6,7 +6,7 @@ import textwrap
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-# the order of ocellus.h, which includes the others
+# the order of ocellus.h, which includes the others; headers that are not named here come last
 HEADERS = ["ocellus.h", "ocellus_plan.h", "ocellus_input.h", "ocellus_methods.h", "ocellus_constraint.h", "ocellus_library.h",
            "ocellus_measure.h", "ocellus.hpp"]
 ROLES = {"function": "c:func", "define": "c:macro", "typedef": "c:type", "enum": "c:enum", "struct": "c:struct",
@@ -94,7 +94,7 @@ class Reference:
             elif child.tag == "computeroutput":
                 found += f"{LINKED}``{''.join(child.itertext())}``{LINKED}"
             else:
-                raise ValueError(f"a comment has an element that tools/site/reference.py does not know: {child.tag}")
+                raise SystemExit(f"tools/site/reference.py: Doxygen wrote an element that it does not know: {child.tag}, in: {found[-60:]}")
             found += self.link_names(child.tail or "")
         return re.sub(r"\s+", " ", found).strip(f" {LINKED}").replace(LINKED, "\\ ")
 
@@ -217,12 +217,14 @@ def write_reference(xml_folder, runtime, out):
     """Writes OUT/index.rst and a page for each header; returns {name in a text: (role, target)}."""
     reference = Reference(xml_folder)
     out.mkdir(parents=True)
-    for header in sorted(Path(runtime).glob("ocellus*.h*"), key=lambda path: HEADERS.index(path.name)):
-        (out / f"{header.name}.rst").write_text(reference.header_page(header.name, Path(runtime)))
+    headers = sorted((path.name for path in Path(runtime).glob("ocellus*.h*")),
+                     key=lambda name: (HEADERS.index(name) if name in HEADERS else len(HEADERS), name))
+    for header in headers:
+        (out / f"{header}.rst").write_text(reference.header_page(header, Path(runtime)))
     title = "Reference of the C and C++ API"
     (out / "index.rst").write_text(
         f"{title}\n{'=' * len(title)}\n\n``#include <ocellus.h>`` is the whole C API; it includes its parts. "
         "``#include <ocellus.hpp>`` is C++17 on it. :doc:`/runtime/index` tells how to link, and what may be relied on. "
         "Every name is in the :ref:`index <genindex>`.\n\n.. toctree::\n   :maxdepth: 2\n\n" +
-        "".join(f"   {header}\n" for header in HEADERS))
+        "".join(f"   {header}\n" for header in headers))
     return reference.names
