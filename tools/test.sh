@@ -88,9 +88,6 @@ stage "reference" build_reference
 stage "the demo" sh tools/demo.sh "$@"
 stage "pages" python3 tests/install/pages_test.py
 stage "build of the rest" sh tools/build.sh release all "$@"
-# One more than processors, as those of the program wait a third of their time.
-stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
-stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 run_notebooks() {  # exit code 77: PyPI is out of reach, as it has said
   sh tools/notebooks.sh || [ $? = 77 ]
 }
@@ -103,6 +100,9 @@ build_site() {
   sh tools/site.sh || [ $? = 77 ]
 }
 stage "site" build_site
+# One more than processors, as those of the program wait a third of their time.
+stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
+stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 try_clients() {  # exit code 77: PyPI is out of reach, as it has said
   OCELLUS_PROGRAM=build/release/apps/ocellus python3 -B tests/apps/clients_test.py || [ $? = 77 ]
 }
