@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 SECONDS = 300  # of a cell
 
@@ -25,7 +25,7 @@ def main():
                 NotebookClient(notebook, timeout=SECONDS, startup_timeout=SECONDS, kernel_name="python3",
                                extra_arguments=["--IPKernelApp.log_level=40"],  # its ports are on loopback: nothing to warn of
                                resources={"metadata": {"path": folder}}).execute()
-            except CellExecutionError as error:
+            except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
                 sys.exit(f"{path}: {error}")
         nbformat.write(notebook, out / path.name)
         print(f"{path}: {len(notebook.cells)} cells in {time.monotonic() - start:.1f} s")
