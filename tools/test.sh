@@ -88,6 +88,18 @@ stage "reference" build_reference
 stage "the demo" sh tools/demo.sh "$@"
 stage "pages" python3 tests/install/pages_test.py
 stage "build of the rest" sh tools/build.sh release all "$@"
+run_notebooks() {  # exit code 77: PyPI is out of reach, as it has said
+  sh tools/notebooks.sh || [ $? = 77 ]
+}
+if [ -d apps/python/ocellus ]; then
+  stage "notebooks" run_notebooks
+fi
+build_site() {
+  python3 tools/site/check.py --self-test
+  python3 tools/site/pages.py --self-test
+  sh tools/site.sh || [ $? = 77 ]
+}
+stage "site" build_site
 # One more than processors, as those of the program wait a third of their time.
 stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
 stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
