@@ -214,11 +214,11 @@ class Pull(CacheTest):
             os.close(terminal)
         log, quiet, bar = map(finish, (log, quiet, bar))
         self.assertRegex(log.stderr, r"owner/Tiny-GGUF: fetching 440320 bytes \(0\.4 MiB\) to ")
-        lines = re.findall(r"^fetching owner/Tiny-GGUF: (\d+) %, [\d.]+ of 0\.4 MiB, [\d.]+ MiB/s", log.stderr, re.MULTILINE)
+        lines = re.findall(r"^ocellus: fetching owner/Tiny-GGUF: (\d+) %, \d+ of 430 KiB, [\d.]+ [KM]iB/s", log.stderr, re.MULTILINE)
         self.assertEqual((lines, lines[-1]), (sorted(lines, key=int), "100"))
-        self.assertRegex(log.stderr, r"MiB/s, \d+ s left\n")
+        self.assertRegex(log.stderr, r"iB/s, \d+ s left\n")
         self.assertEqual((quiet.returncode, quiet.stderr, bar.returncode), (OK, "", OK))
-        self.assertRegex(shown, rb"\r\x1b\[Kfetching owner/Tiny-GGUF \[#+\.+\] \d+ %, 0\.\d of 0\.4 MiB, [\d.]+ MiB/s, \d+ s left")
+        self.assertRegex(shown, rb"\r\x1b\[Kfetching owner/Tiny-GGUF  \d+ % \[#+\.+\] \d+ of 430 KiB, [\d.]+ [KM]iB/s, \d+ s left")
         self.assertRegex(shown, rb"\r\x1b\[Kocellus: owner/Tiny-GGUF at commit c0ffee000000: 440320 bytes")
 
     # ---- connections
