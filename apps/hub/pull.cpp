@@ -149,7 +149,7 @@ class Pull {
     if (missing > 0) note(name_.repository + ": fetching " + format_bytes(missing) + " to " + settings_.cache);
     int64_t whole = 0, fetched = 0;
     for (const Wanted& one : wanted_) whole += one.is_there ? 0 : one.file.bytes;
-    ByteProgress progress(quiet_, "fetching " + name_.repository, whole);
+    ByteProgress progress(quiet_, "fetching", whole);
     const Transfer transfer = {&web_, &cache_, name_.repository, commit, &progress, &patience_, quiet_};
     for (const Wanted& one : wanted_) {
       if (one.is_there) continue;
