@@ -60,6 +60,7 @@ WeightBytes weight_bytes(const Model& model) {
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   limits.device = OCELLUS_DEVICE_CPU;
+  limits.max_images = model.facts.has_vision != 0 ? 1 : 0;
   ocellus_plan plan;
   check(ocellus_plan_memory(model.get(), &limits, &plan));
   WeightBytes bytes;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,15 +37,15 @@ class Descriptor {
   int descriptor_;
 };
 
-// Reads the file to its end. Returns false if it cannot be read.
-bool add_file(int descriptor, Digest* digest, FetchProgress* progress) {
+// Reads the file to its end; `count_bytes` is told of each piece. Returns false if it cannot be read.
+bool add_file(int descriptor, Digest* digest, const std::function<void(int64_t)>& count_bytes) {
   std::vector<char> piece(kPieceBytes);
   for (;;) {
     const ssize_t count = ::read(descriptor, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return count == 0;
     digest->add(piece.data(), static_cast<size_t>(count));
-    if (progress != nullptr) progress->skip(count);
+    count_bytes(count);
   }
 }
 
@@ -102,7 +103,8 @@ class PartFetch {
 
   void take_up_part() {
     const int64_t size = size_of(descriptor_.get());
-    if (size < 0 || size > file_.bytes || !add_file(descriptor_.get(), &digest_, transfer_.progress)) return restart();
+    const auto skip = [this](int64_t bytes) { transfer_.progress->skip(bytes); };
+    if (size < 0 || size > file_.bytes || !add_file(descriptor_.get(), &digest_, skip)) return restart();
     bytes_ = size;
     is_of_one_request_ = size == 0;
     if (size > 0) note("going on at byte " + std::to_string(size) + " of " + std::to_string(file_.bytes));
@@ -197,11 +199,12 @@ int64_t part_bytes(const HubCache& cache, const HubFile& file) {
   return size >= 0 && size <= file.bytes ? size : 0;
 }
 
-bool has_bytes_of(const std::string& path, const HubFile& file, FetchProgress* progress) {
+bool has_bytes_of(const std::string& path, const HubFile& file, ByteProgress* progress) {
   const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (descriptor.get() < 0 || size_of(descriptor.get()) != file.bytes) return false;
   Digest digest(file.kind, file.bytes);
-  return add_file(descriptor.get(), &digest, progress) && digest.finish() == file.hash;
+  const auto add = [progress](int64_t bytes) { progress->add(bytes); };
+  return add_file(descriptor.get(), &digest, add) && digest.finish() == file.hash;
 }
 
 int64_t fetch_blob(const Transfer& transfer, const HubFile& file) { return PartFetch(transfer, file).run(); }

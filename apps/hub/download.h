@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "apps/hub/fetch_progress.h"
+#include "apps/hub/byte_progress.h"
 #include "apps/hub/hub_cache.h"
 #include "apps/hub/hub_listing.h"
 #include "apps/hub/hub_requests.h"
@@ -18,14 +18,14 @@ std::string part_path(const HubCache& cache, const HubFile& file);
 // Bytes of the part that were fetched before; 0: none.
 int64_t part_bytes(const HubCache& cache, const HubFile& file);
 
-// True if the file has these bytes, by length and hash. Adds each of them to the progress, unless that is null.
-bool has_bytes_of(const std::string& path, const HubFile& file, FetchProgress* progress);
+// True if the file has these bytes, by length and hash. Adds each of them to the progress.
+bool has_bytes_of(const std::string& path, const HubFile& file, ByteProgress* progress);
 
 struct Transfer {
   Web* web;
   const HubCache* cache;
   std::string repository, commit;
-  FetchProgress* progress;
+  ByteProgress* progress;
   Patience* patience;
   bool quiet;
 };

@@ -85,11 +85,11 @@ class Pull {
     std::error_code ignored;
     for (const Wanted& one : wanted_)
       if (fs::exists(cache_.blob_path(one.file.hash), ignored)) bytes += one.file.bytes;
-    FetchProgress progress("checking what the cache has", bytes, quiet_);
+    ByteProgress progress(quiet_, "checking what the cache has", bytes);
     for (Wanted& one : wanted_) find_file(commit, &one, &progress);
   }
 
-  void find_file(const std::string& commit, Wanted* one, FetchProgress* progress) const {
+  void find_file(const std::string& commit, Wanted* one, ByteProgress* progress) const {
     const std::string blob = cache_.blob_path(one->file.hash);
     std::error_code error;
     if (has_bytes_of(blob, one->file, progress)) {
@@ -149,7 +149,7 @@ class Pull {
     if (missing > 0) note(name_.repository + ": fetching " + format_bytes(missing) + " to " + settings_.cache);
     int64_t whole = 0, fetched = 0;
     for (const Wanted& one : wanted_) whole += one.is_there ? 0 : one.file.bytes;
-    FetchProgress progress("fetching " + name_.repository, whole, quiet_);
+    ByteProgress progress(quiet_, "fetching", whole);
     const Transfer transfer = {&web_, &cache_, name_.repository, commit, &progress, &patience_, quiet_};
     for (const Wanted& one : wanted_) {
       if (one.is_there) continue;
@@ -185,7 +185,7 @@ void check_blobs(const HubCache& cache, const CachedPair& pair, bool quiet) {
     bytes += file.bytes;
     files.emplace_back(path, file);
   }
-  FetchProgress progress("checking what the cache has", bytes, quiet);
+  ByteProgress progress(quiet, "checking what the cache has", bytes);
   for (const auto& [path, file] : files)
     if (!has_bytes_of(path, file, &progress))
       throw Failure(kExitRuntime, path + " is not what its hash says: pull it again with a connection.");

@@ -39,3 +39,16 @@ def test_names_of_constants():
 
 def test_version_is_the_program_s():
     assert ocellus.__version__.count(".") == 2
+
+
+def test_a_library_of_another_version_is_refused(tmp_path):
+    import os
+    import shutil
+
+    from conftest import run_python
+    package = tmp_path / "ocellus"
+    shutil.copytree(os.path.dirname(ocellus.__file__), package, ignore=shutil.ignore_patterns("share", "bin"))
+    abi = (package / "_abi.py").read_text()
+    (package / "_abi.py").write_text(abi.replace('_fields_ = [("struct_bytes", c_uint32), ("kind"', '_fields_ = [("struct_bytes", c_uint32), ("new", c_int64), ("kind"'))
+    done = run_python("import ocellus", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "different versions" in done.stderr

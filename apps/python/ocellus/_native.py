@@ -67,8 +67,19 @@ def load() -> Any:
     for name, (result, arguments) in _abi.FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
+    _check_structs(library, path)
     library.ocellus_last_error.restype = ctypes.POINTER(_abi.ocellus_failure)
     return library
+
+
+def _check_structs(library: Any, path: str) -> None:
+    """Refuses a library of another version than _abi.py, before it writes structs of other sizes."""
+    for name in ("allocator", "constraint_params", "engine_config", "generate_params", "library_keep", "limits"):
+        room = (ctypes.c_uint32 * 4096)()
+        initialise = getattr(library, f"ocellus_{name}_init")
+        initialise(ctypes.cast(room, initialise.argtypes[0]))
+        if room[0] != ctypes.sizeof(getattr(_abi, f"ocellus_{name}")):
+            raise ImportError(f"{path} and _abi.py are of different versions: install the package again")
 
 
 lib = load()
