@@ -333,7 +333,9 @@ class Stream:
         stats = _abi.ocellus_generate_stats(**self._stats)
         made: _abi.AnswerStats = record(_abi.AnswerStats, stats)
         self._session._stream = None
-        self._keep.clear()  # the callbacks hold this object, which would hold its session until the next collection
+        # The callbacks hold this object, which would hold its session until the next collection.
+        self._keep.clear()
+        self._params = _abi.ocellus_generate_params()
         lib.ocellus_session_set_deadline(self._session._get(), 0)
         value = None
         if self._form is not None and made.stop == "end_token":

@@ -79,11 +79,12 @@ def _pull_by_hub(name: str, failure: Error) -> ModelFiles:
         wanted = [found for found in ([quant] if quant else _QUANTS)
                   if any(found.lower() in file.lower() and "mmproj" not in file for file in files)][:1]
         chosen = [file for file in files if "mmproj" in file or not wanted or wanted[0].lower() in file.lower()]
-        folder = huggingface_hub.snapshot_download(repository, revision=info.sha, allow_patterns=chosen)
+        for file in chosen:
+            _check_hash(huggingface_hub.hf_hub_download(repository, file, revision=info.sha), files[file])
+    except Error:
+        raise
     except Exception as error:
         raise Error(Status.IO, f"{repository}: {' '.join(str(error).split())}") from None
-    for file in chosen:
-        _check_hash(os.path.join(folder, file), files[file])
     return find_cached(repository + (f":{quant}" if quant else ""))
 
 
