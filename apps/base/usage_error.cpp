@@ -16,7 +16,7 @@ constexpr std::string_view kDownloadFlags[] = {"-hf",       "-hfr",      "-hff",
                                                "--hf-repo", "--hf-file", "--model-url", "--hf-token"};
 
 // Options whose values name what a command writes.
-constexpr std::string_view kOutputs[] = {"--draw", "--history", "--library", "--trace"};
+constexpr std::string_view kOutputs[] = {"--draw", "--history", "--library", "--plot", "--trace"};
 
 std::string see_help(const CLI::App& program) {
   std::string command = "ocellus ";
