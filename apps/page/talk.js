@@ -38,11 +38,11 @@ function set_pill(tone, word) {
   set_text(get('pill'), word);
 }
 
+// Nothing is asked while the viewer is to give a key.
 async function poll() {
-  if (document.hidden) return;
+  if (document.hidden || !get('key-form').hidden) return;
   try {
     if (!get('model').textContent) await load_model();
-    get('key-form').hidden = true;
     set_pill(...(run ? ['good', 'Answering'] : ['good', 'Ready']));
     draw_metrics(await (await reach('/metrics', {headers: headers()})).text());
   } catch (failure) {
@@ -64,6 +64,7 @@ function take_key(event) {
   event.preventDefault();
   key = get('key').value.trim();
   show_error('key-error', '');
+  get('key-form').hidden = true;
   poll();
 }
 

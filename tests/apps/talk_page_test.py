@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import tempfile
+import time
 import unittest
 
 from page_checks import POOR_CONTRAST, SMALL, PageTest, open_page, setUpModule, tearDownModule
@@ -327,6 +328,10 @@ class KeyTalk(TalkTest):
     def test_the_page_asks_for_a_key(self):
         self.ready = "document.querySelector('#key-form').checkVisibility()"
         page = self.open()
+        asked = len(page.requests)
+        time.sleep(2.2)
+        page.evaluate("1")
+        self.assertEqual(len(page.requests), asked, "nothing is asked for in vain")
         page.fill("#key", "wrong")
         page.press("Enter")
         self.wait_text("#key-error", "This API key is none of the server's.")
