@@ -21,7 +21,7 @@ FLOORS = {
     "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search"],
     "mm": ["pictures", "views", "tower"],
     "runtime": ["vocabulary", "grammar", "models", "cache", "policy", "forward", "library", "engine", "session", "api"],
-    "apps": ["base", "help", "hub", "camera", "setup", "day", "http", "serve", "watch", "commands"],
+    "apps": ["base", "plot", "help", "hub", "camera", "setup", "day", "http", "serve", "watch", "commands"],
 }
 ABOVE_ALL = ["tools", "tests"]
 QUOTED_LIBRARIES = ["hwy"]

@@ -12,8 +12,11 @@ struct EmbeddedFile {
   std::string_view content;
 };
 
-// Return the page of `watch`, that for a token with its script, and the schemas that have names; static storage.
+// Return what pages share, the pages of `watch` and `serve`, that for a token with its script, and the schemas that
+// have names; static storage.
 std::span<const EmbeddedFile> page_files();
+std::span<const EmbeddedFile> watch_files();
+std::span<const EmbeddedFile> talk_files();
 std::span<const EmbeddedFile> token_files();
 std::span<const EmbeddedFile> schema_files();
 

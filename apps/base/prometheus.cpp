@@ -69,6 +69,15 @@ void PrometheusText::add_histogram(std::string_view name, std::string_view help,
   add_sample(std::string(name) + "_count", "", static_cast<double>(total));
 }
 
+void PrometheusText::add_plan(const std::array<double, 4>& bytes, double budget_bytes) {
+  constexpr const char* kLifetimes[] = {"weights", "session", "scratch", "staging"};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    add_gauge("ocellus_plan_bytes", "The memory plan by lifetime.", bytes[i],
+              std::string("lifetime=\"") + kLifetimes[i] + "\"");
+  }
+  if (budget_bytes > 0) add_gauge("ocellus_budget_bytes", "The budget of the memory plan.", budget_bytes);
+}
+
 void PrometheusText::add_process() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);

@@ -34,6 +34,9 @@ class PrometheusText {
   void add_gauge(std::string_view name, std::string_view help, double value, std::string_view labels = "");
   void add_counter(std::string_view name, std::string_view help, double value, std::string_view labels = "");
   void add_histogram(std::string_view name, std::string_view help, const Histogram& histogram);
+  // Adds the bytes of the memory plan by lifetime (weights, session, scratch, staging) and its budget, unless that is
+  // 0.
+  void add_plan(const std::array<double, 4>& bytes, double budget_bytes);
   // Adds the standard process metrics: resident bytes, open files, CPU seconds.
   void add_process();
   const std::string& text() const { return text_; }

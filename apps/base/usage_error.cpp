@@ -15,7 +15,7 @@ constexpr std::string_view kFileFlags[] = {"-hff", "--hf-file", "-mu", "--model-
                            kTokenFlags[] = {"-hft", "--hf-token"}, kNameFlags[] = {"-hf", "-hfr", "--hf", "--hf-repo"};
 
 // Options whose values name what a command writes.
-constexpr std::string_view kOutputs[] = {"--draw", "--history", "--library", "--trace"};
+constexpr std::string_view kOutputs[] = {"--draw", "--history", "--library", "--plot", "--trace"};
 
 std::string see_help(const CLI::App& program) {
   std::string command = "ocellus ";

@@ -21,6 +21,7 @@
 #include "apps/commands/bench_pictures.h"
 #include "apps/commands/bench_report.h"
 #include "apps/commands/commands.h"
+#include "apps/plot/plot_file.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
 #include "apps/setup/prompt.h"
@@ -418,6 +419,7 @@ void set_library_owner(bool sees, CacheOptions* cache) {
 }
 
 int run_bench(const BenchOptions& options) {
+  check_plot(options.common.plot_path);
   const Model model = open_model(options.common);
   BenchOptions fitted = options;
   const bool sees = model.facts.has_vision && options.visual_tokens == 0;
@@ -441,6 +443,7 @@ int run_bench(const BenchOptions& options) {
   report.set_heading(heading(fitted, model, running, on_gpu ? std::string(gpu.name) : processor_name(), seen));
   const std::string format = options.common.json ? "json" : options.output;
   print(format == "json" ? report.json() : format == "csv" ? report.csv() : report.markdown());
+  write_plot(options.common.plot_path, report.plot());
   return kExitOk;
 }
 

@@ -36,18 +36,25 @@ void BenchReport::append(const BenchReport& other) {
   }
 }
 
-std::string BenchReport::markdown() const {
+std::string BenchRow::number() const {
+  return format_number(mean(), 2) + (samples.size() > 1 ? " ± " + format_number(deviation(), 2) : "");
+}
+
+std::string BenchReport::heading() const {
   std::string text;
   for (const auto& [name, value] : heading_.items()) {
     text += (text.empty() ? "" : ", ") + name + " " + (value.is_string() ? value.get<std::string>() : value.dump());
   }
+  return text;
+}
+
+std::string BenchReport::markdown() const {
   Table table("lrl");
   table.add_row({"test", "mean ± deviation", "unit"});
   for (const BenchRow& row : rows_) {
-    const std::string spread = row.samples.size() > 1 ? " ± " + format_number(row.deviation(), 2) : "";
-    table.add_row({row.test, format_number(row.mean(), 2) + spread, row.unit});
+    table.add_row({row.test, row.number(), row.unit});
   }
-  return make_printable(text, Lines::kOne) + "\n\n" + table.markdown();
+  return make_printable(heading(), Lines::kOne) + "\n\n" + table.markdown();
 }
 
 std::string BenchReport::csv() const {
@@ -71,6 +78,18 @@ std::string BenchReport::json() const {
                               {"samples", row.samples}});
   }
   return json_line(object);
+}
+
+Plot BenchReport::plot() const {
+  Plot plot = {.title = "Speed and memory of " + heading_["model"].get<std::string>(), .remarks = {heading()}};
+  for (const BenchRow& row : rows_) {
+    const auto has_unit = [&row](const Chart& chart) { return chart.axis == row.unit; };
+    auto chart = std::find_if(plot.charts.begin(), plot.charts.end(), has_unit);
+    if (chart == plot.charts.end())
+      chart = plot.charts.insert(chart, {.title = "Rows in " + row.unit, .axis = row.unit});
+    chart->bars.push_back({row.test, {row.mean()}, row.number(), row.deviation()});
+  }
+  return plot;
 }
 
 }  // namespace ocellus::app

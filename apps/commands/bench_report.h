@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/plot/chart.h"
+
 namespace ocellus::app {
 
 struct BenchRow {
@@ -13,7 +15,8 @@ struct BenchRow {
   std::string unit;
   std::vector<double> samples;
   double mean() const;
-  double deviation() const;  // sample standard deviation (n - 1); 0 for a single sample
+  std::string number() const;  // "12.34 ± 0.56"
+  double deviation() const;    // sample standard deviation (n - 1); 0 for a single sample
 };
 
 class BenchReport {
@@ -28,8 +31,11 @@ class BenchReport {
   std::string markdown() const;
   std::string csv() const;
   std::string json() const;
+  Plot plot() const;  // a chart for each unit
 
  private:
+  std::string heading() const;
+
   nlohmann::ordered_json heading_;
   std::vector<BenchRow> rows_;
 };

@@ -13,6 +13,7 @@
 #include "apps/commands/commands.h"
 #include "apps/commands/layer_bits_search.h"
 #include "apps/commands/score_questions.h"
+#include "apps/plot/plot_file.h"
 #include "apps/setup/calibration_file.h"
 #include "apps/setup/setup.h"
 
@@ -149,6 +150,21 @@ nlohmann::ordered_json grid_json(const Grid& grid) {
   return object;
 }
 
+Chart draw_grid(const Grid& grid) {
+  const TauPair best = grid.best();
+  Chart chart = {.title = format_count(grid.bits, "bit"), .axis = "accuracy", .end = 1};
+  for (int low = 0; low < kTauCount; ++low) {
+    for (int high = 0; high < kTauCount; ++high) {
+      const double accuracy = grid.accuracy({static_cast<float>(low), static_cast<float>(high)});
+      const bool is_best = low == static_cast<int>(best.low) && high == static_cast<int>(best.high);
+      chart.bars.push_back({"tau 1 = " + std::to_string(low) + ", tau 2 = " + std::to_string(high),
+                            {accuracy},
+                            format_number(accuracy, 3) + (is_best ? ", best" : "")});
+    }
+  }
+  return chart;
+}
+
 // Refuses, before the search, to replace what is founded on more questions, or what was not named.
 void check_destination(const CalibrateOptions& options, const Model& model, int64_t questions) {
   constexpr char kOtherwise[] = "; --force replaces it, --dry-run only prints.";
@@ -167,6 +183,7 @@ void check_destination(const CalibrateOptions& options, const Model& model, int6
 }
 
 int run_calibrate(CalibrateOptions options) {
+  check_plot(options.common.plot_path);
   compress_before_suffix(&options.common);
   if (options.layer_bits)
     return search_layer_bits(options.common, options.questions, {*options.layer_bits, options.apart});
@@ -178,6 +195,8 @@ int run_calibrate(CalibrateOptions options) {
   report["file"] = options.dry_run ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(path);
   report["results"] = nlohmann::ordered_json::array();
   std::string text;
+  Plot plot = {.title = "Calibration of " + std::string(model.facts.name),
+               .remarks = {"Accuracy over " + format_count(std::ssize(questions), "question")}};
   Search search(options, model, questions);
   for (const int bits : options.bits) {
     Grid grid = {.bits = bits};
@@ -191,10 +210,12 @@ int run_calibrate(CalibrateOptions options) {
       write_calibration(model.path, {method_name(options.common.cache.scheme), bits}, best, grid.accuracy(best),
                         grid.questions);
     report["results"].push_back(grid_json(grid));
+    plot.charts.push_back(draw_grid(grid));
     text += (text.empty() ? "" : "\n") + grid_text(grid, options.dry_run ? "Not written." : "Written to " + path + ".");
   }
   search.stop_progress();
   print(options.common.json ? json_line(report) : text);
+  write_plot(options.common.plot_path, plot);
   return kExitOk;
 }
 

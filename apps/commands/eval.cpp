@@ -11,6 +11,7 @@
 #include "apps/base/terminal.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/score_questions.h"
+#include "apps/plot/plot_file.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -92,6 +93,38 @@ std::string summary_text(const Totals& totals, const Running& running) {
   return scores.plain_text() + "\n" + facts.plain_text();
 }
 
+void add_accuracy(const std::string& label, const Score& score, Chart* chart) {
+  const std::string count = std::to_string(score.exact) + " of " + std::to_string(score.questions);
+  chart->bars.push_back({label, {score.accuracy()}, format_number(score.accuracy(), 3) + ", " + count});
+}
+
+void add_perplexity(const std::string& label, const Score& score, Chart* chart) {
+  if (score.forced_tokens > 0)
+    chart->bars.push_back({label, {score.perplexity()}, format_number(score.perplexity(), 4)});
+}
+
+using AddBar = void (*)(const std::string& label, const Score& score, Chart* chart);
+
+void add_score_bars(const Totals& totals, AddBar add, Chart* chart) {
+  add("all", totals.all, chart);
+  for (const auto& [kind, score] : totals.by_kind) add(kind.empty() ? "(no kind)" : kind, score, chart);
+  for (const auto& [count, score] : totals.by_images) add(format_count(count, "picture"), score, chart);
+}
+
+Plot draw_scores(const Totals& totals, const Model& model, const Running& running) {
+  Chart accuracy = {.title = "Accuracy, by kind and by number of pictures", .axis = "share of exact answers", .end = 1};
+  Chart perplexity = {.title = "Perplexity of the expected answers", .axis = "perplexity, 1 is the best", .begin = 1};
+  add_score_bars(totals, add_accuracy, &accuracy);
+  add_score_bars(totals, add_perplexity, &perplexity);
+  Plot plot = {
+      .title = "Answers of " + std::string(model.facts.name),
+      .remarks = {format_count(totals.all.questions, "question") + ", cache " + describe_policy(running.limits) + ", " +
+                  format_bytes(totals.mean(totals.kv_bytes)) + " a question"},
+      .charts = {std::move(accuracy)}};
+  if (!perplexity.bars.empty()) plot.charts.push_back(std::move(perplexity));
+  return plot;
+}
+
 std::string question_json(const Question& question, const Outcome& outcome) {
   nlohmann::ordered_json object = {{"line", question.line},         {"n", question.image_count},
                                    {"kind", question.kind},         {"expected", question.answer},
@@ -106,6 +139,7 @@ std::string question_json(const Question& question, const Outcome& outcome) {
 }
 
 int run_eval(EvalOptions options) {
+  check_plot(options.common.plot_path);
   compress_before_suffix(&options.common);
   const Model model = open_model(options.common);
   std::vector<Question> questions = read_questions(options.questions, model);
@@ -125,6 +159,7 @@ int run_eval(EvalOptions options) {
   }
   progress.stop();
   print(options.common.json ? summary_json(totals, running) : summary_text(totals, running));
+  write_plot(options.common.plot_path, draw_scores(totals, model, running));
   return kExitOk;
 }
 

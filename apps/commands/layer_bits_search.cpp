@@ -10,6 +10,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/plot/plot_file.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/setup.h"
 
@@ -166,6 +167,17 @@ nlohmann::ordered_json search_json(const LayerBitsSearch& search, size_t questio
   return object;
 }
 
+Plot draw_search(const LayerBitsSearch& search, const Model& model) {
+  Chart chart = {.title = "Perplexity of the expected answers", .axis = "average bits", .side_axis = "perplexity"};
+  for (const Point& point : search.points()) {
+    const double perplexity = search.perplexity(point);
+    chart.points.push_back({point.average(), perplexity, point.list() + ": " + format_number(perplexity, 4)});
+  }
+  return {.title = "Bits by layer of " + std::string(model.facts.name),
+          .remarks = {"Each point halves the bits of one layer; the last one is " + search.points().back().list()},
+          .charts = {std::move(chart)}};
+}
+
 }  // namespace
 
 int search_layer_bits(const CommonOptions& options, const QuestionOptions& questions_of, const LayerBitsGoal& goal) {
@@ -179,6 +191,7 @@ int search_layer_bits(const CommonOptions& options, const QuestionOptions& quest
   LayerBitsSearch search(options, model, questions, goal.apart);
   if (!search.run(goal.average)) return kExitInterrupted;
   print(options.json ? json_line(search_json(search, questions.size())) : search_text(search));
+  write_plot(options.plot_path, draw_search(search, model));
   return kExitOk;
 }
 

@@ -13,8 +13,10 @@
 #include "apps/commands/plan_choices.h"
 #include "apps/commands/plan_machine.h"
 #include "apps/commands/plan_pictures.h"
+#include "apps/commands/plan_plot.h"
 #include "apps/commands/plan_positions.h"
 #include "apps/commands/plan_table.h"
+#include "apps/plot/plot_file.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
 #include "apps/setup/setup.h"
@@ -101,16 +103,18 @@ std::string picture_text(const ocellus_limits& limits, const CommonOptions& opti
          "(--whole-pixels).\n";
 }
 
+std::string fit_text(const ocellus_plan& plan, const PlanOptions& options) {
+  if (!options.common.budget_bytes) return "No budget was given; see --budget.";
+  const std::string budget = "Budget " + format_bytes(plan.budget_bytes) + ": ";
+  if (plan.fits) return budget + "fits, " + format_bytes(plan.budget_bytes - plan.total_bytes) + " to spare.";
+  return budget + "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " missing.";
+}
+
 std::string verdict_text(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan,
                          const PlanOptions& options) {
-  if (!options.common.budget_bytes) return "No budget was given; see --budget.\n";
-  std::string text = "Budget " + format_bytes(plan.budget_bytes) + ": ";
-  if (plan.fits) {
-    text += "fits, " + format_bytes(plan.budget_bytes - plan.total_bytes) + " to spare.\n";
-  } else {
-    text += "does not fit, " + format_bytes(plan.total_bytes - plan.budget_bytes) + " missing.\n";
-    text += advice_text(plan);
-  }
+  std::string text = fit_text(plan, options) + "\n";
+  if (!options.common.budget_bytes) return text;
+  if (!plan.fits) text += advice_text(plan);
   const MostPictures most = most_pictures(model, limits, plan);
   if (!most.is_known()) return text;
   text += "Maximum pictures per session in this budget: " + std::to_string(most.count());
@@ -264,6 +268,14 @@ std::string speed_text(const Model& model, const ocellus_limits& limits, const o
   return machine_text(machine, bound_speed(machine, model, limits, plan), seen);
 }
 
+Plot draw_plan(const Model& model, const ocellus_limits& limits, const ocellus_plan& plan, const PlanOptions& options) {
+  std::string facts = describe_limits(model, limits, plan) + fit_text(plan, options);
+  std::vector<std::string> remarks;
+  for (size_t end = 0; end != std::string::npos; facts.erase(0, end + 1))
+    remarks.push_back(facts.substr(0, end = facts.find('\n')));
+  return plan_plot(model.facts.name, remarks, plan, options.common.budget_bytes.has_value());
+}
+
 int show_plan(const Model& model, const Needs& needs, const PlanOptions& options, const Solution& solution) {
   const ocellus_limits limits = make_limits(model, options.common, needs);
   const ocellus_plan plan = plan_memory(model, limits, options.common);
@@ -287,6 +299,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   }
   if (!options.common.quiet && !positions.are_enough())
     print_note("Note: " + describe_positions(positions, limits) + ".");
+  if (!options.common.plot_path.empty()) write_plot(options.common.plot_path, draw_plan(model, limits, plan, options));
   if (!plan.fits) {
     flush_output();
     throw Failure(kExitOverBudget, describe_shortfall(plan, options.common) + ".");
@@ -336,6 +349,7 @@ void set_machine(const Model& model, PlanOptions* options) {
 }
 
 int run_plan(PlanOptions options) {
+  check_plot(options.common.plot_path);
   const Model model = open_model(options.common);
   if (!options.machine_name.empty()) set_machine(model, &options);
   if (!options.solve.empty() && !options.common.budget_bytes) {
@@ -363,6 +377,8 @@ void check_choices(const CLI::App* command, const PlanOptions& options) {
   if (options.solve == "keep") refuse("--keep", "plan --solve keep");
   if (!options.table) return;
   if (!options.solve.empty()) throw Failure(kExitUsage, "plan --table and --solve exclude each other.");
+  if (!options.common.plot_path.empty())
+    throw Failure(kExitUsage, "plan --plot draws one plan, and --table has many: leave one of them out.");
   refuse("--kv-bits", "plan --table");
   refuse("--keep", "plan --table");
 }

@@ -18,6 +18,7 @@
 #if OCELLUS_HAS_HTTP
 #include "apps/base/stop_request.h"
 #include "apps/serve/chat_server.h"
+#include "apps/serve/talk_page.h"
 #endif
 
 namespace ocellus::app {
@@ -50,6 +51,7 @@ constexpr char kServeHelp[] =
     "  POST /v1/embeddings  texts and pictures\n"
     "  POST /tokenize, /detokenize  texts and tokens, as in llama.cpp's server\n"
     "  POST /v1/files  a picture for its user's library; GET and DELETE /v1/files/ID show and remove it\n"
+    "  GET /  a page for browsers, to talk with pictures\n"
     "  GET /v1/models, /healthz, /metrics  the model, the server's state, and metrics for Prometheus\n"
     "Paths are also found without /v1. Ctrl-C ends the server.\n\n"
     "Prompts:\n"
@@ -244,9 +246,11 @@ int run_serve(ServeCommand command) {
   const ServeOptions options = serve_options(command, model, running);
   std::vector<ocellus_session*> sessions = open_sessions(running);
   ServeMetrics metrics(http_bytes);
+  metrics.set_plan(running.plan);
   watch_for_stop();
   ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
   add_chat_endpoints(&server, &scheduler, &metrics, options.names);
+  add_talk_page(&server, !http.keys.empty());
   server.start();
   print_urls(server.urls(), http.token);
   wait_for_stop();

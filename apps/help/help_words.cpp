@@ -26,7 +26,7 @@ constexpr GroupWords kGroupWords[] = {
     {"Video", "frames of a clip"},
     {"Answers", "length, form, thoughts"},
     {"Sampling", "temperature, penalties"},
-    {"Output", "JSON, remarks, traces"},
+    {"Output", "JSON, plots, traces"},
     {"Model", "files, device, threads"},
     {"Memory", "budget, planned limits"},
     {"Cache", "bits, eviction"},

@@ -95,11 +95,6 @@ HttpResponse refuse_unknown(const std::string& sentence) {
   return refusal;
 }
 
-// True if a browser asks for something that it shows to its user.
-bool asks_for_page(const HttpRequest& request) {
-  return is_read_only(request) && to_lower(request.header("accept")).find("text/html") != std::string::npos;
-}
-
 // True for a link to the front page: it shows the page to the user, and nothing to the linking page.
 bool is_link_to_page(const HttpRequest& request) {
   return is_read_only(request) && request.path == "/" && request.header("sec-fetch-mode") == "navigate" &&
@@ -115,6 +110,10 @@ bool is_cross_site(const HttpRequest& request) {
 }
 
 }  // namespace
+
+bool asks_for_page(const HttpRequest& request) {
+  return is_read_only(request) && to_lower(request.header("accept")).find("text/html") != std::string::npos;
+}
 
 bool is_numeric_address(const std::string& address) {
   in6_addr any;

@@ -46,6 +46,9 @@ inline bool is_loopback_address(const std::string& address) {
 // those of 127.0.0.1 or ::1 and of the interfaces that run, up to eight, except addresses that need a zone.
 std::vector<std::string> reached_urls(const std::string& address, int32_t port);
 
+// True if a browser asks for something that it shows to its user.
+bool asks_for_page(const HttpRequest& request);
+
 // True for RFC 6750's b68token, which needs no escaping in headers and cookies.
 bool is_sound_token(const std::string& token);
 

@@ -14,9 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kModels = "/v1/models/";
-constexpr char kFrontPage[] =
-    "This is `ocellus serve`: OpenAI's chat API. Clients take this address with /v1 as base URL, and its token, "
-    "if any, as API key. GET /v1/models lists the model; /healthz and /metrics report the state.\n";
 // With --api-keys, the only user whose keys read the metrics: they are sums over all users, and tell of each to others.
 constexpr std::string_view kMetricsUser = "metrics";
 
@@ -71,8 +68,6 @@ void add_chat_endpoints(HttpServer* server, ChatScheduler* scheduler, const Serv
     });
     server->open_path(path);
   }
-  server->handle("GET", "/",
-                 [](const std::shared_ptr<HttpExchange>& exchange) { exchange->respond({.body = kFrontPage}); });
   server->handle("GET", "/metrics", [server, metrics](const std::shared_ptr<HttpExchange>& exchange) {
     const std::string& user = exchange->request().user;
     if (!user.empty() && user != kMetricsUser) {

@@ -83,6 +83,14 @@ void ServeMetrics::set_sharing(const ocellus_engine_stats& stats) {
   sharing_ = stats;
 }
 
+void ServeMetrics::set_plan(const ocellus_plan& plan) {
+  const std::lock_guard lock(mutex_);
+  const auto real = [](int64_t bytes) { return static_cast<double>(bytes); };
+  plan_bytes_ = {real(plan.weights_bytes), real(plan.session_bytes), real(plan.scratch_bytes),
+                 real(plan.staging_bytes)};
+  budget_bytes_ = real(plan.budget_bytes);
+}
+
 std::string ServeMetrics::text(const HttpCounts& http) const {
   const std::lock_guard lock(mutex_);
   const auto real = [](int64_t value) { return static_cast<double>(value); };
@@ -99,6 +107,7 @@ std::string ServeMetrics::text(const HttpCounts& http) const {
   out.add_gauge("ocellus_num_requests_running", "Requests that are being answered.", real(running_));
   out.add_gauge("ocellus_num_requests_waiting", "Requests in the queue.", real(waiting_));
   out.add_gauge("ocellus_kv_cache_usage_perc", "Share of the planned cache in use, 0 to 1.", cache_share_);
+  out.add_plan(plan_bytes_, budget_bytes_);
   if (sharing_) {
     out.add_gauge("ocellus_shared_images_held", "Pictures on the device that conversations may link.",
                   real(sharing_->shared_images_held));

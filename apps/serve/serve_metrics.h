@@ -1,6 +1,7 @@
 // Metrics of the endpoint in Prometheus' text format.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -31,6 +32,7 @@ class ServeMetrics {
   void set_load(int64_t running, int64_t waiting, double cache_share);
   // Shows what sessions share; without a call nothing is shown of it.
   void set_sharing(const ocellus_engine_stats& stats);
+  void set_plan(const ocellus_plan& plan);
   std::string text(const HttpCounts& http) const;
 
  private:
@@ -44,6 +46,8 @@ class ServeMetrics {
   int64_t running_ = 0, waiting_ = 0;
   double cache_share_ = 0;
   std::optional<ocellus_engine_stats> sharing_;
+  std::array<double, 4> plan_bytes_ = {};  // weights, session, scratch, staging
+  double budget_bytes_ = 0;
   Histogram queue_, first_token_, next_token_, request_;
 };
 

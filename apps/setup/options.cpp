@@ -314,6 +314,13 @@ void add_output_flags(CLI::App* command, CommonOptions* options) {
       ->group("Output");
 }
 
+void add_plot_flag(CLI::App* command, CommonOptions* options) {
+  command
+      ->add_option("--plot", options->plot_path, "Draw the results as charts in an SVG file, for browsers and reports")
+      ->option_text("FILE")
+      ->group("Output");
+}
+
 void add_show_thoughts_flag(CLI::App* command, CommonOptions* options) {
   command->add_flag("--show-thoughts", options->shows_thoughts, "Print thoughts on stderr. --json always has them")
       ->group("Output");
@@ -359,6 +366,7 @@ constexpr FlagSet kFlagSets[] = {
     {add_draft_flags, "caption ask chat watch serve plan eval calibrate bench add"},
     {add_sampling_flags, kSampling},
     {add_output_flags, kAll},
+    {add_plot_flag, "plan eval calibrate bench"},
     {add_show_thoughts_flag, "caption ask chat"},
     {add_model_flags, kAll},
     {add_shape_flags, "caption serve plan bench"},

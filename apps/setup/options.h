@@ -80,6 +80,7 @@ struct CommonOptions {
   float view_change = 0;
   bool json = false;
   bool quiet = false;
+  std::string plot_path;  // empty: none
 };
 
 // Returns the number of `name` among the words that a flag takes, which `sentence` lists. Throws a Failure for others.

@@ -1,16 +1,11 @@
 #include "apps/setup/picture_places.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <filesystem>
 
 #include "apps/base/failure.h"
-#include "apps/base/partial_file.h"
+#include "apps/base/output_file.h"
 #include "apps/base/plain_text.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/picture_encode.h"
@@ -37,19 +32,6 @@ std::vector<std::string> families_with_places() {
 bool is_png_path(const std::string& path) { return to_lower(path).ends_with(".png"); }
 bool is_jpeg_path(const std::string& path) {
   return to_lower(path).ends_with(".jpg") || to_lower(path).ends_with(".jpeg");
-}
-
-Failure drawing_failure(const std::string& path, int error) {
-  return Failure(kExitRuntime,
-                 "--draw " + path + " cannot be written: " + std::strerror(error) + "; give another place.");
-}
-
-// Throws unless the file may be made, or replaced.
-void check_place(const std::string& path) {
-  struct stat facts;
-  if (::stat(path.c_str(), &facts) != 0) return;
-  if (!S_ISREG(facts.st_mode)) throw drawing_failure(path, S_ISDIR(facts.st_mode) ? EISDIR : EEXIST);
-  if (::access(path.c_str(), W_OK) != 0) throw drawing_failure(path, errno);
 }
 
 }  // namespace
@@ -95,8 +77,7 @@ void check_drawing(const std::string& path, const std::vector<std::string>& inpu
       throw Failure(kExitUsage, "--draw " + path + " would overwrite an input; give another name.");
     }
   }
-  check_place(path);
-  if (const PartialFile file(path); file.error() != 0) throw drawing_failure(path, file.error());
+  check_output("--draw", path);
 }
 
 void write_drawing(const std::string& path, const ImageFile& image, const DepthRange& depth,
@@ -111,13 +92,8 @@ void write_drawing(const std::string& path, const ImageFile& image, const DepthR
   const bool encoded = is_png_path(path)
                            ? encode_png(picture.pixels.data(), picture.width, picture.height, &file)
                            : encode_jpeg(picture.pixels.data(), picture.width, picture.height, kQuality, &file);
-  if (!encoded) throw drawing_failure(path, ENOMEM);
-  check_place(path);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is reported like a full disk
-  PartialFile drawing(path);
-  if (drawing.error() == 0) drawing.append(file.data(), std::ssize(file));
-  if (drawing.error() != 0) throw drawing_failure(path, drawing.error());
-  if (::rename(drawing.temporary().c_str(), path.c_str()) != 0) throw drawing_failure(path, errno);
+  if (!encoded) throw output_failure("--draw", path, ENOMEM);
+  write_output("--draw", path, {reinterpret_cast<const char*>(file.data()), file.size()});
 }
 
 }  // namespace ocellus::app

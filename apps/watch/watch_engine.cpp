@@ -132,10 +132,9 @@ Json WatchEngine::memory_state(const ocellus_generate_stats& last, int64_t other
 }
 
 void add_memory_metrics(const Json& memory, PrometheusText* text) {
-  for (const char* part : {"weights", "session", "scratch", "staging"}) {
-    text->add_gauge("ocellus_plan_bytes", "The memory plan by lifetime.",
-                    memory[std::string(part) + "_bytes"].get<double>(), std::string("lifetime=\"") + part + "\"");
-  }
+  const auto bytes = [&memory](const char* part) { return memory[part].get<double>(); };
+  text->add_plan({bytes("weights_bytes"), bytes("session_bytes"), bytes("scratch_bytes"), bytes("staging_bytes")},
+                 bytes("budget_bytes"));
   text->add_gauge("ocellus_kv_cache_bytes", "Keys and values after the last caption.",
                   memory["kv_bytes"].get<double>());
   text->add_gauge("ocellus_images_held", "Frames in memory for questions.", memory["images_held"].get<double>());

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "apps/base/embedded_files.h"
 #include "apps/base/failure.h"
 #include "apps/camera/posted_source.h"
 #include "apps/http/http_json.h"
+#include "apps/http/page_files.h"
 #include "apps/setup/answer.h"
 
 namespace ocellus::app {
@@ -18,9 +18,6 @@ constexpr size_t kMaxListeners = 32;
 constexpr size_t kMaxSenderBytes = 64;
 constexpr int64_t kMaxFrameAgeMs = 60000;
 constexpr int64_t kMaxRequestBytes = 65536;  // limit for a question or settings
-constexpr char kPolicy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 HttpResponse json_response(const Json& data, int status = 200) {
   return {.status = status, .content_type = "application/json", .body = json_line(data)};
@@ -57,7 +54,7 @@ int status_of(const Failure& failure) {
 }  // namespace
 
 WatchPage::WatchPage(Watcher* watcher, const HttpOptions& options) : watcher_(watcher), server_(options) {
-  add_files();
+  add_page(&server_, watch_files());
   add_pictures();
   add_reports();
   add_changes();
@@ -77,20 +74,6 @@ void WatchPage::tell(const char* event, const Json& data) {
   const auto is_gone = [&text](const Exchange& listener) { return !listener->write(text); };
   listeners_.erase(std::remove_if(listeners_.begin(), listeners_.end(), is_gone), listeners_.end());
   if (!listeners_.empty()) watcher_->live().look();
-}
-
-void WatchPage::add_files() {
-  for (const EmbeddedFile& file : page_files()) {
-    const auto send = [&file](const Exchange& exchange) {
-      exchange->respond({.content_type = std::string(file.content_type),
-                         .body = std::string(file.content),
-                         .headers = {{"Content-Security-Policy", kPolicy}, {"Cache-Control", "no-cache"}}});
-    };
-    server_.handle("GET", std::string(file.path), send);
-  }
-  // Browsers request it for an answer that is no page and names no icon.
-  server_.handle("GET", "/favicon.ico",
-                 [](const Exchange& exchange) { exchange->respond({.status = 204, .body = ""}); });
 }
 
 void WatchPage::add_pictures() {

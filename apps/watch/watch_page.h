@@ -27,7 +27,6 @@ class WatchPage : public WatchListener {
 
  private:
   using Exchange = std::shared_ptr<HttpExchange>;
-  void add_files();
   void add_pictures();
   void add_reports();
   void add_changes();

@@ -15,6 +15,7 @@ from pictures import make_png
 from program import SOURCE
 
 PAGE = {"/": ("index.html", "text/html"), "/watch.css": ("watch.css", "text/css"),
+        "/page.css": ("page.css", "text/css"), "/page.js": ("page.js", "text/javascript"),
         "/watch.js": ("watch.js", "text/javascript"), "/camera.js": ("camera.js", "text/javascript"),
         "/icon.svg": ("icon.svg", "image/svg+xml")}
 CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
