@@ -551,8 +551,11 @@ class Cached(CacheTest):
             self.assertRegex(done.stderr, f"{NAME} is not in the cache at .*, and nothing may be fetched")
             if HAS_CURL:
                 self.assertEqual(run("pull", NAME, *flags, home=self.home, HF_ENDPOINT=endpoint, **variables).returncode, RUNTIME)
-        for arguments in [["plan", "--shape", "SmolVLM-256M"], ["caption", "-n", 1, board("113")]]:
-            run(*arguments, home=self.home, HF_ENDPOINT=endpoint)
+        self.have_bundled()
+        for arguments in [["plan", "--shape", "SmolVLM-256M"], ["caption", "-n", 1, board("113")], ["plan", "-hf", NAME]]:
+            done = run(*arguments, home=self.home, HF_ENDPOINT=endpoint, LD_DEBUG="libs")
+            self.assertEqual(done.returncode, OK)
+            self.assertNotIn("libcurl", done.stderr)  # it is not even loaded
         with self.assertRaises(TimeoutError):
             listener.accept()
 
