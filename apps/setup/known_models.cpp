@@ -73,18 +73,18 @@ std::string list_known_models(KnownModels which) {
 
 HubName read_hub_name(const std::string& text) {
   if (text.find('/') != std::string::npos) return parse_hub_name(text);
-  const std::string name = text.substr(0, text.find(':')), quant = text.substr(name.size());
-  std::vector<std::string> names;
+  const std::string name = text.substr(0, text.find(':')), quant = text.substr(name.size()), lower = to_lower(name);
+  std::string alike;
   for (const ocellus_known_model& model : known_models()) {
     const GgufRepository* const known = find_gguf_repository(model);
-    if (known != nullptr) names.push_back(to_lower(model.name));
-    if (to_lower(model.name) != to_lower(name)) continue;
-    if (known != nullptr) return parse_hub_name(std::string(known->repository) + quant);
-    throw Failure(kExitUsage, std::string(model.name) +
-                                  ": no repository with both GGUF files is known of it; convert " + model.published +
-                                  " with tools/convert/hf_to_gguf.py.");
+    const std::string one = to_lower(model.name);
+    if (one == lower && known != nullptr) return parse_hub_name(std::string(known->repository) + quant);
+    if (one == lower)
+      throw Failure(kExitUsage, std::string(model.name) +
+                                    ": no repository with both GGUF files is known of it; convert " + model.published +
+                                    " with tools/convert/hf_to_gguf.py.");
+    if (known != nullptr && alike.empty() && !find_alike(lower, {one}).empty()) alike = model.name;
   }
-  const std::string alike = find_alike(to_lower(name), names);
   throw Failure(kExitUsage, shorten(text) + ": no model of this name is known" +
                                 (alike.empty() ? "" : " (is " + alike + " meant?)") +
                                 "; `ocellus models --published` lists them, and OWNER/NAME names any repository.");

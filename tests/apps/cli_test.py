@@ -682,7 +682,7 @@ class Usage(ProgramTest):
         for flags, sentence in [(["--hf-file", "a.gguf"], "--hf-file: name the repository with -hf OWNER/NAME:QUANT"),
                                 (["--model-url=http://x"], "--model-url: name the repository"), (["--hf-token", "x"], "variable HF_TOKEN"),
                                 (["-hf"], "--hf-repo needs a value|-hf needs a value"), (["-hf", "'; echo /"], "write OWNER/NAME or"),
-                                (["-hf", "../.."], "write OWNER/NAME or"), (["-hf", "SmolVLM-256"], r"is smolvlm-256m meant\?")]:
+                                (["-hf", "../.."], "write OWNER/NAME or"), (["-hf", "SmolVLM-256"], r"is SmolVLM-256M meant\?")]:
             with self.subTest(flags=flags):
                 self.assert_refused(["caption", board("113"), *flags], USAGE, sentence)
         for arguments in [["-hf", "owner/name"], ["methods", "--hf-repo=owner/name"]]:

@@ -140,6 +140,8 @@ class Pull(CacheTest):
         done = self.pull(hub, HF_HUB_CACHE=str(cache))
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertTrue((cache / "models--owner--Tiny-GGUF" / "refs" / "main").exists())
+        done = self.pull(hub, HF_HOME="", HOME=str(self.home), HF_TOKEN="hf_login")
+        self.assertTrue(done.stdout.startswith(str(self.home / ".cache" / "huggingface" / "hub")), done.stderr)
         self.assertEqual(self.pull(hub, HF_HUB_DISABLE_IMPLICIT_TOKEN="1").returncode, RUNTIME)
         self.assert_refused(self.pull(hub, HF_TOKEN="two words"), USAGE, "HF_TOKEN: a token is one word")
         self.assert_refused(self.pull(hub, HF_ENDPOINT="ftp://hub"), USAGE, "HF_ENDPOINT ftp://hub: write the hub's address")
@@ -195,7 +197,7 @@ class Pull(CacheTest):
         done = self.pull(hub, name="smolvlm-256m:Q8_0")
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertTrue((self.home / "hub" / "models--ggml-org--SmolVLM-256M-Instruct-GGUF" / "refs" / "main").exists())
-        self.assert_refused(self.pull(hub, name="SmolVLM-255M"), USAGE, r"no model of this name is known \(is smolvlm-256m meant\?\)")
+        self.assert_refused(self.pull(hub, name="SmolVLM-255M"), USAGE, r"no model of this name is known \(is SmolVLM-256M meant\?\)")
         self.assert_refused(self.pull(hub, name="Qwen3-VL-2B"), USAGE, "convert Qwen/Qwen3-VL-2B-Instruct with tools/convert")
 
     def test_progress_is_a_line_for_each_tenth_and_on_a_terminal_a_bar(self):
@@ -549,8 +551,11 @@ class Cached(CacheTest):
             self.assertRegex(done.stderr, f"{NAME} is not in the cache at .*, and nothing may be fetched")
             if HAS_CURL:
                 self.assertEqual(run("pull", NAME, *flags, home=self.home, HF_ENDPOINT=endpoint, **variables).returncode, RUNTIME)
-        for arguments in [["plan", "--shape", "SmolVLM-256M"], ["caption", "-n", 1, board("113")]]:
-            run(*arguments, home=self.home, HF_ENDPOINT=endpoint)
+        self.have_bundled()
+        for arguments in [["plan", "--shape", "SmolVLM-256M"], ["caption", "-n", 1, board("113")], ["plan", "-hf", NAME]]:
+            done = run(*arguments, home=self.home, HF_ENDPOINT=endpoint, LD_DEBUG="libs")
+            self.assertEqual(done.returncode, OK)
+            self.assertNotIn("libcurl", done.stderr)  # it is not even loaded
         with self.assertRaises(TimeoutError):
             listener.accept()
 

@@ -25,9 +25,9 @@ function(ocellus_packaged name module package)
   target_link_libraries(ocellus_${name} INTERFACE PkgConfig::OCELLUS_${name})
 endfunction()
 
-# A library that the build can do without: OCELLUS_<option> is AUTO, ON or OFF. Sets OCELLUS_HAS_<option>, and links the
-# target ocellus_<name> to what was found; a C source as last argument must compile with it. `without` says what is
-# built else.
+# A library that the build can do without, or several: OCELLUS_<option> is AUTO, ON or OFF. Sets OCELLUS_HAS_<option>,
+# and links the target ocellus_<name> to what was found; a C source as last argument must compile with it. `without`
+# says what is built else.
 function(ocellus_optional option name module package without)
   set(OCELLUS_HAS_${option} OFF PARENT_SCOPE)
   add_library(ocellus_${name} INTERFACE)
@@ -35,6 +35,7 @@ function(ocellus_optional option name module package without)
     return()
   endif()
   pkg_check_modules(OCELLUS_${name} IMPORTED_TARGET GLOBAL ${module})
+  string(REPLACE ";" " and " module "${module}")
   set(is_usable ${OCELLUS_${name}_FOUND})
   if(is_usable AND ARGN)
     set(CMAKE_REQUIRED_INCLUDES ${OCELLUS_${name}_INCLUDE_DIRS})
