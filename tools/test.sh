@@ -87,7 +87,8 @@ stage "reference" build_reference
 
 stage "the demo" sh tools/demo.sh "$@"
 stage "pages" python3 tests/install/pages_test.py
-stage "build of the rest" sh tools/build.sh release all "$@"
+stage "build of the rest" sh tools/build.sh release all -DOCELLUS_PYTHON=ON "$@"
+stage "Python" sh tests/python/run.sh build/release
 run_notebooks() {  # exit code 77: PyPI is out of reach, as it has said
   sh tools/notebooks.sh || [ $? = 77 ]
 }
