@@ -12,10 +12,7 @@
 
 namespace ocellus::app {
 
-// Name of what was fetched of a blob so far. The hash in it makes it safe to go on with, whoever began it.
-std::string part_path(const HubCache& cache, const HubFile& file);
-
-// Bytes of the part that were fetched before; 0: none.
+// Bytes that were fetched before of a blob that is not whole; 0: none.
 int64_t part_bytes(const HubCache& cache, const HubFile& file);
 
 // True if the file has these bytes, by length and hash. Adds each of them to the progress.
