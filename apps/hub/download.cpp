@@ -23,6 +23,9 @@ namespace {
 
 constexpr size_t kPieceBytes = 1 << 20;
 
+// Path of what was fetched of a blob so far. The hash in the name makes it safe to continue, whoever began it.
+std::string part_path(const HubCache& cache, const HubFile& file) { return cache.blob_path(file.hash) + ".incomplete"; }
+
 class Descriptor {
  public:
   explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
@@ -190,8 +193,6 @@ class PartFetch {
 };
 
 }  // namespace
-
-std::string part_path(const HubCache& cache, const HubFile& file) { return cache.blob_path(file.hash) + ".incomplete"; }
 
 int64_t part_bytes(const HubCache& cache, const HubFile& file) {
   const Descriptor part(::open(part_path(cache, file).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
