@@ -33,6 +33,15 @@ def test_a_plan_is_a_table_and_a_picture():
     assert page.count("<tr>") == len(plan.rows) + 1 and "MiB are missing" in page
 
 
+def test_a_plan_is_plotted(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    plan = ocellus.plan(images=8, budget="100M")
+    axes = plan.plot()
+    assert sum(bar.get_width() for bar in axes.patches) * 2 ** 20 == pytest.approx(plan.total_bytes)
+    axes.figure.savefig(tmp_path / "plan.png")
+
+
 def test_too_small_a_budget_says_what_would_fit():
     with pytest.raises(ocellus.Error) as raised:
         ocellus.Engine(budget="10M")

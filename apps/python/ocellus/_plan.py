@@ -12,6 +12,7 @@ _PHOTO_SIDE = 16384
 _PHOTO_PIXELS = _PHOTO_SIDE * 12288
 _PHOTO_WHOLE_PIXELS = 4096 * 2304
 _USUAL_IMAGES = 4
+_COLORS = {"weights": "#4878a8", "sessions": "#d08a3c", "scratch": "#7a9a5a", "staging": "#9a6a9a"}
 
 
 def _set_bits(policy: Any, bits: Any) -> None:
@@ -123,6 +124,22 @@ class Plan:
             return f"{total} of {_mib(self.budget_bytes)} MiB: it fits."
         return f"{total} of {_mib(self.budget_bytes)} MiB: {_mib(self.shortfall_bytes)} MiB are missing."
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draws the sums as one bar, with the budget as a line, by matplotlib (`pip install ocellus-vlm[plot]`).
+        `axes`: where to; None: a figure of its own. Returns the axes."""
+        if axes is None:
+            from matplotlib import pyplot
+            _, axes = pyplot.subplots(figsize=(8, 1.8), layout="constrained")
+        left = 0.0
+        for name, size in self.sums():
+            axes.barh([0], [size / 2 ** 20], left=left, color=_COLORS[name], label=f"{name} {_mib(size)} MiB")
+            left += size / 2 ** 20
+        if self.budget_bytes:
+            axes.axvline(self.budget_bytes / 2 ** 20, color="gray", linestyle="--", label="budget")
+        axes.set(yticks=[], xlabel="MiB", title=self.verdict())
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.4), ncols=5, frameon=False)
+        return axes
+
     def __str__(self) -> str:
         lines = [f"{row.name:<36}{row.lifetime:<9}{row.phase:<9}{row.dtype:<6}{row.bytes:>15,}" for row in self.rows]
         lines += [f"{name:<60}{size:>15,}" for name, size in self.sums()]
@@ -134,13 +151,12 @@ class Plan:
     def _repr_html_(self) -> str:
         import html
         whole = max(self.total_bytes, self.budget_bytes, 1)
-        colors = {"weights": "#4878a8", "sessions": "#d08a3c", "scratch": "#7a9a5a", "staging": "#9a6a9a"}
         bar = "".join(
-            f'<div title="{name}: {_mib(size)} MiB" style="width:{100 * size / whole:.2f}%;background:{colors[name]}"></div>'
+            f'<div title="{name}: {_mib(size)} MiB" style="width:{100 * size / whole:.2f}%;background:{_COLORS[name]}"></div>'
             for name, size in self.sums())
         limit = (f'<div style="position:absolute;top:-3px;bottom:-3px;left:{100 * self.budget_bytes / whole:.2f}%;'
                  'border-left:2px solid currentColor" title="budget"></div>') if self.budget_bytes else ""
-        keys = " &nbsp; ".join(f'<span style="color:{colors[name]}">&#9632;</span> {name} {_mib(size)} MiB'
+        keys = " &nbsp; ".join(f'<span style="color:{_COLORS[name]}">&#9632;</span> {name} {_mib(size)} MiB'
                                for name, size in self.sums())
         rows = "".join(
             f"<tr><td>{html.escape(row.name)}</td><td>{row.lifetime}</td><td>{row.phase}</td><td>{row.dtype}</td>"

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Installs a wheel where nothing else is, and lets it describe a picture: in an environment of its own on this machine and,
+# with root and mmdebstrap, on bare systems of Debian 12 and 13, whose Pythons are 3.11 and 3.13.
+# usage: tools/package/check_wheel.sh WHEEL
+set -eu
+cd "$(dirname "$0")/../.."
+wheel=$(realpath "${1:?usage: tools/package/check_wheel.sh WHEEL}")
+say() { echo "check_wheel: $*"; }
+fail() { say "$*" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'umount -R "$work"/*/dev "$work"/*/proc 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+
+bytes=$(stat -c %s "$wheel")
+say "$(basename "$wheel"), $bytes bytes"
+[ "$bytes" -lt 60000000 ] || fail "it has 60 MB or more"
+case $(basename "$wheel") in
+  ocellus_vlm-*-py3-none-manylinux_*) ;;
+  *) fail "its name promises less than every Python on every Linux of its kind" ;;
+esac
+
+cat >"$work/five.py" <<'END'
+import sys, ocellus
+pixels = bytes([40, 60, 200] * 320 * 240)
+picture = memoryview(pixels).cast("B", (240, 320, 3))
+with ocellus.Engine(budget="512M", images=1) as engine:
+    print(engine.session().caption(picture))
+END
+begin=$(date +%s.%N)
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install -q --disable-pip-version-check --no-index "$wheel"
+said=$("$work/venv/bin/python" "$work/five.py")
+end=$(date +%s.%N)
+[ -n "$said" ] || fail "it says nothing of a picture"
+say "from no environment to a caption in $(echo "$begin $end" | awk '{ printf "%.1f", $2 - $1 }') s: $said"
+"$work/venv/bin/ocellus" --version
+"$work/venv/bin/ocellus" caption apps/samples/board_01.png
+[ "$("$work/venv/bin/ocellus" caption apps/samples/board_01.png)" = \
+  "$(sed -n 's/.*"board_01.png": "\(.*\)".*/\1/p' apps/samples/captions.json)" ] || fail "another caption than the samples'"
+
+if [ "$(id -u)" -ne 0 ] || ! command -v mmdebstrap >/dev/null || ! grep -q '^ID=debian' /etc/os-release; then
+  say "no root, no mmdebstrap or no Debian here, so no bare system was made"
+  exit 0
+fi
+archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
+apt-config dump | grep -E '^Acquire::(https?|Check-)' >"$work/apt.conf" || true
+for release in bookworm trixie; do
+  root=$work/$release
+  if ! mmdebstrap --quiet --mode=root --variant=minbase --include=python3-venv --aptopt="$work/apt.conf" \
+    "$release" "$root" "deb $archive $release main" >"$work/log" 2>&1; then
+    tail -n 3 "$work/log" >&2
+    fail "no bare system of $release could be made"
+  fi
+  mount -t proc proc "$root/proc"
+  cp "$wheel" "$work/five.py" "$root/root"
+  chroot "$root" sh -ec "cd /root; python3 -m venv v; v/bin/pip install -q --no-index ./*.whl; v/bin/python five.py" \
+    >"$work/said" || fail "on $release it does not work"
+  [ "$(cat "$work/said")" = "$said" ] || fail "on $release it says $(cat "$work/said")"
+  say "$release, Python $(chroot "$root" python3 -c 'import sys; print(sys.version.split()[0])'): the same"
+  umount "$root/proc"
+done
