@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs a wheel where nothing else is, and lets it describe a picture: in an environment of its own on this machine and,
-# with root and mmdebstrap, on bare systems of Debian 12 and 13, whose Pythons are 3.11 and 3.13.
+# with root and mmdebstrap, on bare systems of Debian 12 and 13, whose Pythons are 3.11 and 3.13. A wheel for aarch64 is
+# tried with Debian 12's Python for it, under qemu-user.
 # usage: tools/package/check_wheel.sh WHEEL
 set -eu
 cd "$(dirname "$0")/../.."
@@ -25,6 +26,25 @@ picture = memoryview(pixels).cast("B", (240, 320, 3))
 with ocellus.Engine(budget="512M", images=1) as engine:
     print(engine.session().caption(picture))
 END
+try_emulated() {
+  for program in qemu-aarch64 mmdebstrap; do
+    command -v $program >/dev/null || { say "no $program here, nothing was run"; exit 0; }
+  done
+  mmdebstrap --quiet --variant=extract --architectures=arm64 --include=python3 --aptopt="$work/apt.conf" bookworm \
+    "$work/arm64" "deb $archive bookworm main" >"$work/log" 2>&1 || { tail -n 3 "$work/log" >&2; fail "no arm64 system"; }
+  python3 -m zipfile -e "$wheel" "$work/package"
+  chmod +x "$work/package/ocellus/bin/ocellus"
+  said=$(qemu-aarch64 -L "$work/arm64" -E PYTHONPATH="$work/package" "$work/arm64/usr/bin/python3.11" "$work/five.py")
+  [ -n "$said" ] || fail "it says nothing of a picture"
+  say "aarch64, emulated: $said"
+  qemu-aarch64 -L "$work/arm64" "$work/package/ocellus/bin/ocellus" caption apps/samples/board_01.png
+}
+archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -E '/debian/?$' | head -n 1)
+apt-config dump 2>/dev/null | grep -E '^Acquire::(https?|Check-)' >"$work/apt.conf" || true
+case $(basename "$wheel") in
+  *_aarch64.whl) [ "$(uname -m)" = aarch64 ] || { try_emulated; exit 0; } ;;
+esac
+
 begin=$(date +%s.%N)
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --disable-pip-version-check --no-index "$wheel"
@@ -41,8 +61,6 @@ if [ "$(id -u)" -ne 0 ] || ! command -v mmdebstrap >/dev/null || ! grep -q '^ID=
   say "no root, no mmdebstrap or no Debian here, so no bare system was made"
   exit 0
 fi
-archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
-apt-config dump | grep -E '^Acquire::(https?|Check-)' >"$work/apt.conf" || true
 for release in bookworm trixie; do
   root=$work/$release
   if ! mmdebstrap --quiet --mode=root --variant=minbase --include=python3-venv --aptopt="$work/apt.conf" \
