@@ -137,8 +137,7 @@ class Stream:
         self._text, self._thought = TrimmedText(self._form is None), TrimmedText(True)
         self._pieces: list[str] = []
         self._tokens: list[Token] = []
-        self._stats: dict[str, Any] = {}
-        self._times: list[float] = []  # of tokens after the first
+        self._slices: list[Any] = []  # counts and times of the calls so far
         self._failure: BaseException | None = None
         self._answer: Answer | None = None
         self._began = self._cancelled = False
@@ -289,49 +288,48 @@ class Stream:
         params = self._params
         if self._form is not None:
             params.constraint = self._session._engine._constraint(self._form)._get()
-        if not self._stats:
-            self._left = params.max_tokens
-            self._thought_left = params.max_thought_tokens
-        params.max_tokens, params.slice_tokens = self._left, slice_tokens
+        params.slice_tokens = slice_tokens
         stats = _abi.ocellus_generate_stats()
         status = lib.ocellus_session_generate(pointer, ctypes.byref(params), ctypes.byref(stats))
-        self._left -= stats.generated_tokens
-        has_begun = self._count(stats) > 0
-        stopped = status in (Status.CANCELLED, Status.DEADLINE) and has_begun
-        if status != 0 and not stopped:
+        self._slices.append(stats)
+        params.max_tokens -= stats.generated_tokens
+        if status != 0 and not (status in (Status.CANCELLED, Status.DEADLINE) and self._has_begun()):
             check(status)
-        goes_on = stats.stop == _abi.OCELLUS_STOP_MAX_TOKENS and self._left > 0 and slice_tokens > 0
-        if goes_on and self._cancelled:
-            self._stats["stop"], goes_on = _abi.OCELLUS_STOP_CANCELLED, False
-        if not goes_on:
-            self._end(engine)
+        if slice_tokens > 0 and stats.stop == _abi.OCELLUS_STOP_MAX_TOKENS and params.max_tokens > 0:
+            if not self._cancelled:
+                return
+            stats.stop = _abi.OCELLUS_STOP_CANCELLED
+        self._end(engine)
 
-    def _count(self, stats: Any) -> int:
-        """Adds a call's counts and times, and returns the tokens so far."""
-        is_first = not self._stats
-        tokens = stats.generated_tokens + stats.thought_tokens + stats.thought_mark_tokens
-        if is_first:
-            self._stats = {name: getattr(stats, name) for name, _ in stats._fields_}
-            after_first, spent = tokens - 1, stats.decode_ms
-        else:
-            for name in _SUMS:
-                self._stats[name] += getattr(stats, name)
-            for name in _LAST:
-                self._stats[name] = getattr(stats, name)
-            after_first, spent = tokens, stats.first_token_ms + stats.decode_ms
-            self._stats["decode_ms"] += spent
-        if after_first > 0:
-            self._times += [spent / after_first] * after_first
-        if not is_first and self._times:
-            times = sorted(self._times)
-            self._stats["token_median_ms"] = times[len(times) // 2]
-            self._stats["token_p95_ms"] = times[min(len(times) - 1, int(0.95 * len(times)))]
-        count: int = self._stats["generated_tokens"] + self._stats["thought_tokens"]
-        return count
+    def _has_begun(self) -> bool:
+        return any(stats.generated_tokens + stats.thought_tokens > 0 for stats in self._slices)
+
+    def _sum_up(self) -> Any:
+        """The counts and times of all calls as those of one."""
+        first, last = self._slices[0], self._slices[-1]
+        total = _abi.ocellus_generate_stats.from_buffer_copy(first)
+        for name in _LAST:
+            setattr(total, name, getattr(last, name))
+        times: list[float] = []  # of tokens after the first
+        for stats in self._slices:
+            tokens = stats.generated_tokens + stats.thought_tokens + stats.thought_mark_tokens
+            spent = stats.decode_ms
+            if stats is first:
+                tokens -= 1
+            else:
+                spent += stats.first_token_ms
+                total.decode_ms += spent
+                for name in _SUMS:
+                    setattr(total, name, getattr(total, name) + getattr(stats, name))
+            times += [spent / tokens] * tokens if tokens > 0 else []
+        if len(self._slices) > 1 and times:
+            times.sort()
+            total.token_median_ms = times[len(times) // 2]
+            total.token_p95_ms = times[min(len(times) - 1, int(0.95 * len(times)))]
+        return total
 
     def _end(self, engine: int) -> None:
-        stats = _abi.ocellus_generate_stats(**self._stats)
-        made: _abi.AnswerStats = record(_abi.AnswerStats, stats)
+        made: _abi.AnswerStats = record(_abi.AnswerStats, self._sum_up())
         self._session._stream = None
         # The callbacks hold this object, which would hold its session until the next collection.
         self._keep.clear()

@@ -67,6 +67,31 @@ def _show_progress(progress: Any) -> Iterator[tuple[Any, list[BaseException]]]:
             bar.close()
 
 
+class _Turn:
+    """A thread's turn to compute on an engine. First it closes what nobody refers to any more."""
+
+    def __init__(self, engine: Engine):
+        self._engine = weakref.ref(engine)
+        self._lock, self._dropped = engine._lock, engine._dropped
+
+    def __enter__(self) -> int:
+        engine = self._engine()
+        assert engine is not None  # whoever computes refers to it
+        self._lock.acquire()
+        try:
+            pointer = engine._get()
+            while self._dropped:
+                close, dropped = self._dropped.popleft()
+                close(dropped)
+            return pointer
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Engine(Handle):
     """A model on one device, in one piece of memory that is planned before it is taken.
 
@@ -109,6 +134,7 @@ class Engine(Handle):
         super().__init__(pointer.value or 0, lib.ocellus_engine_destroy)
         self._lock = threading.Lock()
         self._dropped: deque[tuple[Callable[[int], None], int]] = deque()  # objects to close when nobody computes
+        self._turn = _Turn(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._constraints: dict[tuple[int, str], Any] = {}  # compiled forms, the least recently used first
         self._libraries: set[Any] = set()  # that sessions have used: alive as long as the engine
@@ -157,16 +183,9 @@ class Engine(Handle):
         made: _abi.EngineStats = record(_abi.EngineStats, stats)
         return made
 
-    @contextmanager
-    def _use(self) -> Iterator[int]:
-        """The engine's pointer while this thread alone computes."""
-        self._get()
-        with self._lock:
-            pointer = self._get()
-            while self._dropped:
-                close, dropped = self._dropped.popleft()
-                close(dropped)
-            yield pointer
+    def _use(self) -> _Turn:
+        """`with` gives the engine's pointer while this thread alone computes."""
+        return self._turn
 
     def _stop_sessions(self) -> None:
         for session in list(self._sessions):

@@ -321,7 +321,8 @@ def _ask_together(engine: Engine, sessions: list[Session], questions: list[tuple
             if status not in (0, Status.CANCELLED, Status.DEADLINE):
                 check(status)
             for stream, one in zip(streams, stats):
-                if stream._count(one) == 0 and status != 0:
+                stream._slices.append(one)
+                if status != 0 and not stream._has_begun():
                     check(status)
                 stream._end(pointer)
 
