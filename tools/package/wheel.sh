@@ -1,8 +1,11 @@
 #!/bin/sh
 # Builds the wheel of the Python package for this processor and every Linux with glibc 2.28 or newer (manylinux_2_28).
 #
-#   sh tools/package/wheel.sh [FOLDER]      default: build/wheel
+#   sh tools/package/wheel.sh [--aarch64|--cuda] [FOLDER]      default: build/wheel
 #
+# --aarch64: for 64-bit ARM, by Debian's cross compiler and arm64 packages; check_wheel.sh tries it under emulation.
+# --cuda: the distribution ocellus-vlm-cuda, for NVIDIA's GPUs. It needs the driver; cuBLASLt comes with the wheel
+# nvidia-cublas. Takes CUDA's toolkit, and an hour on two cores.
 # Runs on Debian 12, whose glibc is 2.36. GCC compiles as ever; only the linker sees another C library: the stubs of
 # glibc 2.28 that come with Zig, a package on PyPI. libstdc++ is linked in as an archive, and old_glibc.c has the two
 # names that this archive wants and 2.28 has not. libmicrohttpd is built without TLS out of Debian's source package, as
@@ -10,14 +13,28 @@
 set -eu
 cd "$(dirname "$0")/../.."
 glibc=2.28
+machine=$(uname -m)
+crosses=
+if [ "${1:-}" = --aarch64 ]; then
+  shift
+  [ "$machine" = aarch64 ] || crosses=aarch64-linux-gnu-
+  machine=aarch64
+fi
+cuda=OFF
+if [ "${1:-}" = --cuda ]; then
+  shift
+  cuda=ON
+fi
 mkdir -p "${1:-build/wheel}"
 out=$(cd "${1:-build/wheel}" && pwd)
-machine=$(uname -m)
-work=$PWD/build/wheel-work
-prefix=$work/prefix
+work=$PWD/build/wheel-work-$machine
+root=${crosses:+$PWD/build/aarch64-sysroot}
+place=$work/prefix  # of what is linked, below the root
+[ -z "$crosses" ] || place=/ocellus-wheel
+prefix=$root$place
 say() { echo "wheel: $*" >&2; }
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
-mkdir -p "$work" "$prefix/lib/pkgconfig"
+mkdir -p "$work"
 
 # The date of what is packed, so that the same commit gives the same bytes.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)
@@ -42,8 +59,8 @@ make_stubs() {  # the C library that is linked, and the code before main()
     cp "$(find "$work/zig" -name $file | head -n 1)" "$prefix/lib/$file"
   done
   ln -sf libm.so.6 "$prefix/lib/libm.so"
-  cc -O2 -fPIC -c tools/package/old_glibc.c -o "$work/old_glibc.o"
-  ar r "$prefix/lib/libc_nonshared.a" "$work/old_glibc.o"
+  "${crosses}gcc" -O2 -fPIC -c tools/package/old_glibc.c -o "$work/old_glibc.o"
+  "${crosses}ar" r "$prefix/lib/libc_nonshared.a" "$work/old_glibc.o"
   # What -lc means, as glibc's own libc.so says it; threads and dlopen were libraries of their own then.
   (cd "$prefix/lib" && echo "GROUP ( $PWD/libc.so.6 $PWD/libc_nonshared.a AS_NEEDED ( $PWD/libpthread.so.0" \
     "$PWD/libdl.so.2 $PWD/librt.so.1 $PWD/libld.so.2 ) )" >libc.so)
@@ -66,18 +83,21 @@ build_microhttpd() {
   (cd "$work/source" && apt-get "$@" source --download-only libmicrohttpd) >"$work/log" 2>&1 ||
     { cat "$work/log" >&2; exit 1; }
   tar -xf "$work"/source/libmicrohttpd_*.orig.tar.* -C "$work/source"
-  (cd "$work"/source/libmicrohttpd-*/ && ./configure --quiet --prefix="$prefix" --disable-https --disable-shared \
+  (cd "$work"/source/libmicrohttpd-*/ && ./configure --quiet ${crosses:+--host=${crosses%-}} --prefix="$place" --disable-https --disable-shared \
     --with-pic --disable-curl --disable-doc --disable-examples --disable-tools --disable-dependency-tracking &&
-    make -j"$(nproc)" -C src/microhttpd install && make install-pkgconfigDATA &&
-    make -C src/include install) >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; exit 1; }
+    make -j"$(nproc)" DESTDIR="$root" -C src/microhttpd install && make DESTDIR="$root" install-pkgconfigDATA &&
+    make DESTDIR="$root" -C src/include install) >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; exit 1; }
 }
 take_sqlite() {  # Debian's archive: its shared library wants a newer glibc
-  archive=$(pkg-config --variable=libdir sqlite3)/libsqlite3.a
-  cp "$archive" "$prefix/lib"
-  sed -e "s|^prefix=.*|prefix=$prefix|" -e "s|^libdir=.*|libdir=$prefix/lib|" \
-    "$(pkg-config --variable=pcfiledir sqlite3)/sqlite3.pc" >"$prefix/lib/pkgconfig/sqlite3.pc"
+  libraries=$(pkg-config --variable=libdir sqlite3)
+  [ -z "$crosses" ] || libraries=$root/usr/lib/aarch64-linux-gnu
+  cp "$libraries/libsqlite3.a" "$prefix/lib"
+  sed -e "s|^prefix=.*|prefix=$place|" -e "s|^libdir=.*|libdir=$place/lib|" -e "s|^includedir=.*|includedir=/usr/include|" \
+    "$libraries/pkgconfig/sqlite3.pc" >"$prefix/lib/pkgconfig/sqlite3.pc"
 }
+[ -z "$crosses" ] || sh tools/unpack_arm64.sh "$root"
 if [ ! -e "$work/prefix.done" ]; then
+  mkdir -p "$prefix/lib/pkgconfig"
   (unset LDFLAGS; make_stubs; build_microhttpd)
   take_sqlite
   : >"$work/prefix.done"
@@ -86,9 +106,28 @@ fi
 say "building"
 rm -rf "$work/raw"
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
-export CMAKE_GENERATOR=Ninja CMAKE_ARGS="-DOCELLUS_CUDA=OFF -DOCELLUS_MIMALLOC=OFF -DOCELLUS_HTTP=ON -DOCELLUS_SQLITE=ON \
+export CMAKE_GENERATOR=Ninja CMAKE_ARGS="-DOCELLUS_CUDA=$cuda -DOCELLUS_MIMALLOC=OFF -DOCELLUS_HTTP=ON -DOCELLUS_SQLITE=ON \
  -DOCELLUS_JPEG=ON -DOCELLUS_WEBP=ON -DOCELLUS_HEIF=ON -DOCELLUS_CURL=ON ${CMAKE_ARGS:-}"
-pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$work/raw" .
-auditwheel repair --plat "manylinux_$(echo $glibc | tr . _)_$machine" -w "$out" "$work"/raw/*.whl 2>"$work/log" ||
+if [ -n "$crosses" ]; then
+  export _PYTHON_HOST_PLATFORM="linux-$machine"
+  CMAKE_ARGS="$CMAKE_ARGS -DCMAKE_TOOLCHAIN_FILE=$PWD/tools/cmake/aarch64.cmake -DOCELLUS_SYSROOT=$root"
+fi
+tree=.
+excluded=
+if [ $cuda = ON ]; then  # another name, and what it needs: both can be installed only in turn
+  tree=$work/tree
+  rm -rf "$tree"
+  mkdir "$tree"
+  git archive HEAD | tar -x -C "$tree"
+  major=$(nvcc --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+  sed -i -e 's/^name = "ocellus-vlm"/name = "ocellus-vlm-cuda"/' \
+    -e "s/^requires-python = .*/&\ndependencies = [\"nvidia-cublas>=$major,<$((major + 1))\"]/" "$tree/pyproject.toml"
+  excluded="--exclude libcublasLt.so.$major --exclude libcuda.so.1"
+fi
+pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -C build-dir="$PWD/build/python-$machine-$cuda" \
+  -w "$work/raw" "$tree"
+# shellcheck disable=SC2086  # several options
+LD_LIBRARY_PATH=${crosses:+$root/usr/lib/$machine-linux-gnu} auditwheel repair $excluded \
+  --plat "manylinux_$(echo $glibc | tr . _)_$machine" -w "$out" "$work"/raw/*.whl 2>"$work/log" ||
   { cat "$work/log" >&2; exit 1; }
 ls -l "$out"/*.whl >&2
