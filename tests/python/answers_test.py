@@ -5,7 +5,7 @@ import time
 
 import ocellus
 import pytest
-from conftest import CAPTIONS, SAMPLES, run_program
+from conftest import CAPTIONS, ROOT, SAMPLES, run_program
 
 QUESTION = "Caption this image."
 
@@ -217,6 +217,23 @@ def test_marks(session, board):
     first = session.chat(QUESTION).text
     assert session.rewind()
     assert session.chat(QUESTION).text == first
+
+
+def test_clips_of_a_video(pixels):
+    folder = ROOT / "tests" / "data" / "families" / "qwen2-vl"
+    frames = [pixels, pixels[::-1].copy(), pixels[:, ::-1].copy(), pixels]
+    with ocellus.Engine(folder / "model.gguf", folder / "mmproj.gguf", images=0, max_clip_frames=4, device="cpu",
+                        text_tokens=400, max_image_rows=64) as engine:
+        assert engine.model.sample_clip(25, 2.0, most=4) == [0, 8, 16, 24]
+        session = engine.session()
+        answer = session.ask([ocellus.Clip(frames, fps=2)], "What happens?", max_tokens=4)
+        assert answer.stats.image_count == 2  # pairs of frames
+        timed = session.ask([ocellus.Clip(frames, seconds=[0, 0.5, 1, 1.5])], "What happens?", max_tokens=4)
+        assert timed.text == answer.text
+        with pytest.raises(ocellus.Error):
+            session.ask([ocellus.Clip(frames * 2, fps=2)], "What?")
+        with pytest.raises(ocellus.Error, match="no Entry"):
+            session.ask([ocellus.Clip([ocellus.Entry("0" * 32)], fps=2)], "What?")
 
 
 def test_embeddings(session, board, pixels):
