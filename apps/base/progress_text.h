@@ -11,13 +11,13 @@ namespace ocellus::app {
 std::string format_duration(double seconds);
 
 struct ProgressFacts {
-  std::string task;    // "loading SmolVLM-256M"
-  std::string noun;    // things that are counted: "question"; "byte" is written in KiB, MiB or GiB
-  std::string note;    // the newest result, "accuracy 0.917"; empty: none
-  int64_t first = 0;   // done by an earlier run
-  int64_t done = 0;    // with those of the earlier run, at most `total`
-  int64_t total = 0;   // 0: unknown
-  double seconds = 0;  // since this run began
+  std::string task = {};  // "loading SmolVLM-256M"
+  std::string noun = {};  // things that are counted: "question"; "byte" is written in KiB, MiB or GiB
+  std::string note = {};  // the newest result, "accuracy 0.917"; empty: none
+  int64_t first = 0;      // done by an earlier run
+  int64_t done = 0;       // with those of the earlier run, at most `total`
+  int64_t total = 0;      // 0: unknown
+  double seconds = 0;     // since this run began
 
   int percent() const {
     return total > 0 ? static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total)) : 0;
