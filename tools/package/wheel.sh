@@ -127,7 +127,7 @@ fi
 pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -C build-dir="$PWD/build/python-$machine-$cuda" \
   -w "$work/raw" "$tree"
 # shellcheck disable=SC2086  # several options
-LD_LIBRARY_PATH=${crosses:+$root/usr/lib/$machine-linux-gnu} auditwheel repair $excluded \
+LD_LIBRARY_PATH=${crosses:+$root/usr/lib/$machine-linux-gnu} auditwheel repair --strip $excluded \
   --plat "manylinux_$(echo $glibc | tr . _)_$machine" -w "$out" "$work"/raw/*.whl 2>"$work/log" ||
   { cat "$work/log" >&2; exit 1; }
 ls -l "$out"/*.whl >&2
