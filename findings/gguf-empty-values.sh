@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: sh findings/gguf-empty-array.sh   (PyPI; half a minute)
+# Usage: sh findings/gguf-empty-values.sh   (PyPI; half a minute)
 . "$(dirname "$0")/steps"
 say "gguf-py writes every key that a converter gives it." \
   "An empty array and an empty string are left out without a word: the file has no such key."

@@ -41,8 +41,8 @@ OWN struct mallinfo2 mallinfo2(void) {
   return wide;
 }
 
-/* Since 2.30, for waits of std::condition_variable by a steady clock. The condition itself knows the time of day alone; a
- * clock that is set meanwhile makes a wait longer or shorter once, and every caller looks at its own clock again. */
+/* Since 2.30, for waits of std::condition_variable by a steady clock. The condition itself knows the time of day alone;
+ * a clock that is set meanwhile makes a wait longer or shorter once, and every caller looks at its own clock again. */
 OWN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                const struct timespec* until) {
   struct timespec now, day;

@@ -61,7 +61,7 @@ def pull(name: str, *, offline: bool = False, quiet: bool = False) -> ModelFiles
 
 
 def _pull_by_hub(name: str, failure: Error) -> ModelFiles:
-    """Fetches by huggingface_hub, which compares lengths; the hashes are compared here."""
+    """Fetches by huggingface_hub, which begins anew after a cut; the hashes are compared here."""
     try:
         import huggingface_hub
     except ImportError:
