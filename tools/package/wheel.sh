@@ -28,7 +28,7 @@ fi
 mkdir -p "${1:-build/wheel}"
 out=$(cd "${1:-build/wheel}" && pwd)
 work=$PWD/build/wheel-work-$machine
-root=${crosses:+$PWD/build/aarch64-sysroot}
+root=${crosses:+$work/root}
 place=$work/prefix  # of what is linked, below the root
 [ -z "$crosses" ] || place=/ocellus-wheel
 prefix=$root$place
@@ -95,7 +95,7 @@ take_sqlite() {  # Debian's archive: its shared library wants a newer glibc
   sed -e "s|^prefix=.*|prefix=$place|" -e "s|^libdir=.*|libdir=$place/lib|" -e "s|^includedir=.*|includedir=/usr/include|" \
     "$libraries/pkgconfig/sqlite3.pc" >"$prefix/lib/pkgconfig/sqlite3.pc"
 }
-[ -z "$crosses" ] || sh tools/unpack_arm64.sh "$root"
+[ -z "$crosses" ] || sh tools/unpack_arm64.sh "$root" libheif-dev
 if [ ! -e "$work/prefix.done" ]; then
   mkdir -p "$prefix/lib/pkgconfig"
   (unset LDFLAGS; make_stubs; build_microhttpd)
