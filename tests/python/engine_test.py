@@ -236,7 +236,9 @@ def test_an_interpreter_that_exits_in_the_middle_of_a_stream():
 
 
 def test_control_c_stops_an_answer():
-    code = ("import sys, ocellus\nengine = ocellus.Engine()\nsession = engine.session()\nprint('ready', flush=True)\n"
+    code = ("import signal, ocellus\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it\n"
+            "engine = ocellus.Engine()\nsession = engine.session()\nprint('ready', flush=True)\n"
             "try:\n"
             f"    while True: session.ask([{BOARD!r}] * 4, 'What?', ignore_end=1, max_tokens=600)\n"
             "except KeyboardInterrupt:\n"
