@@ -88,21 +88,24 @@ stage "reference" build_reference
 stage "the demo" sh tools/demo.sh "$@"
 stage "pages" python3 tests/install/pages_test.py
 stage "build of the rest" sh tools/build.sh release all -DOCELLUS_PYTHON=ON "$@"
-stage "Python" sh tests/python/run.sh build/release
+# The Python package, its notebooks and the site take one processor and the network, beside tests that wait a third of
+# their time.
 run_notebooks() {  # exit code 77: PyPI is out of reach, as it has said
   sh tools/notebooks.sh || [ $? = 77 ]
 }
-if [ -d apps/python/ocellus ]; then
-  stage "notebooks" run_notebooks
-fi
 build_site() {
   python3 tools/site/check.py --self-test
   python3 tools/site/pages.py --self-test
   sh tools/site.sh || [ $? = 77 ]
 }
-stage "site" build_site
-# One more than processors, as those of the program wait a third of their time.
-stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
+try_python() {
+  stage "Python" sh tests/python/run.sh build/release
+  stage "notebooks" run_notebooks
+  stage "site" build_site
+}
+start_beside try_python
+stage "tests" ctest --preset release --parallel "$(nproc)"
+wait_beside
 stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 try_packages() {  # try_packages TEST; exit code 77: PyPI is out of reach, as it has said
   OCELLUS_PROGRAM=build/release/apps/ocellus python3 -B "tests/apps/$1" || [ $? = 77 ]
