@@ -244,10 +244,13 @@ def test_control_c_stops_an_answer():
             "except KeyboardInterrupt:\n"
             f"    print(session.caption({BOARD!r}))\n")
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.4)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.4)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 0 and out.startswith("A "), err
 
 
