@@ -8,7 +8,7 @@ import unittest
 from pictures import make_png
 from program import BOARDS, GREEN_STAR, OK, PROGRAM, SOURCE, FolderTest, board, run
 
-NOTE = r"\ANote: {} is unlike the boards .*-m FILE --mmproj FILE\.\n\Z"
+NOTE = r"\ANote: {} is unlike the boards .*-hf SmolVLM-500M \(`ocellus models --published` lists more\)\.\n\Z"
 
 
 def natural(seed):
