@@ -328,6 +328,8 @@ class KeyTalk(TalkTest):
     def test_the_page_asks_for_a_key(self):
         self.ready = "document.querySelector('#key-form').checkVisibility()"
         page = self.open()
+        time.sleep(2)  # what the page consists of may still be coming
+        page.evaluate("1")
         asked = len(page.requests)
         time.sleep(2.2)
         page.evaluate("1")
