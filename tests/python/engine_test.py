@@ -120,6 +120,19 @@ def test_loading_tells_how_far_it_is(capsys):
     assert "loading" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("ends", ["engine.close()", "del session, engine", "pass"])
+def test_compiled_forms_end_before_their_engine(ends):
+    """In a process that counts the calls, as a handle of memory that is gone does not always crash."""
+    code = ("import gc, ocellus\nfrom ocellus._native import lib\norder = []\n"
+            "def watch(name):\n    real = getattr(lib, name)\n"
+            "    def call(pointer):\n        print(name, flush=True)\n        real(pointer)\n    setattr(lib, name, call)\n"
+            "watch('ocellus_constraint_destroy')\nwatch('ocellus_engine_destroy')\n"
+            "engine = ocellus.Engine(device='cpu')\nsession = engine.session()\n"
+            f"session.ask([{BOARD!r}], 'How many?', regex='(One|Two)')\n{ends}\ngc.collect()\n")
+    done = run_python(code)
+    assert (done.returncode, done.stdout.split()) == (0, ["ocellus_constraint_destroy", "ocellus_engine_destroy"]), done.stderr
+
+
 def test_sessions_are_planned():
     with ocellus.Engine(sessions=1) as engine:
         first = engine.session()

@@ -287,7 +287,7 @@ class Stream:
     def _generate(self, engine: int, pointer: int, slice_tokens: int) -> None:
         params = self._params
         if self._form is not None:
-            params.constraint = self._session._engine._constraint(self._form)._get()
+            params.constraint = self._session._engine._constraint(self._form)
         params.slice_tokens = slice_tokens
         stats = _abi.ocellus_generate_stats()
         status = lib.ocellus_session_generate(pointer, ctypes.byref(params), ctypes.byref(stats))

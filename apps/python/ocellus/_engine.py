@@ -67,6 +67,13 @@ def _show_progress(progress: Any) -> Iterator[tuple[Any, list[BaseException]]]:
             bar.close()
 
 
+def _destroy(engine: int, constraints: dict[tuple[int, str], int]) -> None:
+    """Ends an engine, after the constraints in its memory."""
+    while constraints:
+        lib.ocellus_constraint_destroy(constraints.popitem()[1])
+    lib.ocellus_engine_destroy(engine)
+
+
 class _Turn:
     """A thread's turn to compute on an engine. First it closes what nobody refers to any more."""
 
@@ -131,12 +138,13 @@ class Engine(Handle):
         if failures:
             raise failures[0]
         check(status)
-        super().__init__(pointer.value or 0, lib.ocellus_engine_destroy)
+        constraints: dict[tuple[int, str], int] = {}  # compiled forms, the least recently used first
+        super().__init__(pointer.value or 0, lambda gone: _destroy(gone, constraints))
+        self._constraints = constraints
         self._lock = threading.Lock()
         self._dropped: deque[tuple[Callable[[int], None], int]] = deque()  # objects to close when nobody computes
         self._turn = _Turn(self)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        self._constraints: dict[tuple[int, str], Any] = {}  # compiled forms, the least recently used first
         self._libraries: set[Any] = set()  # that sessions have used: alive as long as the engine
         self._worker: ThreadPoolExecutor | None = None
         _ENGINES.add(self)
@@ -213,9 +221,9 @@ class Engine(Handle):
             future.exception()
             raise
 
-    def _constraint(self, form: Any) -> Any:
-        """A compiled form; the planned number of them is kept. Called while this thread alone computes."""
-        from ._forms import Constraint
+    def _constraint(self, form: Any) -> int:
+        """The handle of a compiled form; the planned number is kept. Called while this thread alone computes."""
+        from ._forms import compile_form
         key = (form.kind, form.text)
         constraint = self._constraints.pop(key, None)
         most = self._limits.max_constraints
@@ -223,8 +231,8 @@ class Engine(Handle):
             raise bad_argument("this engine plans no constraint: make it with max_constraints=1")
         if constraint is None:
             while len(self._constraints) >= most:
-                self._constraints.pop(next(iter(self._constraints))).close()
-            constraint = Constraint(self, form)
+                lib.ocellus_constraint_destroy(self._constraints.pop(next(iter(self._constraints))))
+            constraint = compile_form(self._get(), form)
         self._constraints[key] = constraint
         return constraint
 
@@ -239,10 +247,9 @@ def _end_engines() -> None:
         if engine.closed or engine._process != os.getpid():
             continue
         engine._stop_sessions()
-        if engine._lock.acquire(timeout=_EXIT_SECONDS):
-            engine._finalizer()
-        else:  # it computes on; its memory goes with the process
-            engine._finalizer.detach()
+        finish = engine._finalizer.detach()  # which by now does nothing when it is called
+        if finish and engine._lock.acquire(timeout=_EXIT_SECONDS):  # else it computes on; its memory goes with the process
+            finish[1](*finish[2])
 
 
 def plan(model: Model | str | os.PathLike[str] | ModelFiles | None = None,

@@ -5,7 +5,7 @@ import ctypes
 from typing import Any
 
 from . import _abi
-from ._native import Handle, bad_argument, check, lib
+from ._native import bad_argument, check, lib
 
 
 class Form:
@@ -40,14 +40,12 @@ def choose_form(schema: Any, grammar: str | None, regex: str | None) -> Form | N
     raise bad_argument(f"a schema is a dict, its JSON or a pydantic class, not {type(schema).__name__}")
 
 
-class Constraint(Handle):
-    """A compiled form, in the engine's memory."""
-
-    def __init__(self, engine: Any, form: Form):
-        params = _abi.ocellus_constraint_params()
-        lib.ocellus_constraint_params_init(ctypes.byref(params))
-        data = form.text.encode()
-        params.kind, params.text, params.text_bytes = form.kind, data, len(data)
-        pointer = ctypes.c_void_p()
-        check(lib.ocellus_constraint_create(engine._get(), ctypes.byref(params), ctypes.byref(pointer)))
-        super().__init__(pointer.value or 0, lib.ocellus_constraint_destroy)
+def compile_form(engine: int, form: Form) -> int:
+    """The handle of a compiled form in the engine's memory, to be destroyed before the engine."""
+    params = _abi.ocellus_constraint_params()
+    lib.ocellus_constraint_params_init(ctypes.byref(params))
+    data = form.text.encode()
+    params.kind, params.text, params.text_bytes = form.kind, data, len(data)
+    pointer = ctypes.c_void_p()
+    check(lib.ocellus_constraint_create(engine, ctypes.byref(params), ctypes.byref(pointer)))
+    return pointer.value or 0

@@ -314,7 +314,7 @@ def _ask_together(engine: Engine, sessions: list[Session], questions: list[tuple
             for stream in streams:
                 stream._begin(stream._session._get())
                 if stream._form is not None:
-                    stream._params.constraint = engine._constraint(stream._form)._get()
+                    stream._params.constraint = engine._constraint(stream._form)
             handles = (ctypes.c_void_p * count)(*[stream._session._get() for stream in streams])
             params = (_abi.ocellus_generate_params * count)(*[stream._params for stream in streams])
             status = lib.ocellus_batch_generate(handles, params, stats, count)
