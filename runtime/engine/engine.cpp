@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 
+#include "platform/round_up.h"
 #include "runtime/engine/load_weights.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/warm_up.h"
@@ -28,6 +29,17 @@ int64_t available_memory_bytes() {
     if (std::sscanf(line, "MemAvailable: %lld kB", &kilobytes) != 1) kilobytes = -1;
   std::fclose(file);
   return kilobytes < 0 ? INT64_MAX : int64_t{kilobytes} * 1024;
+}
+
+/// Touches every page by all threads: a page that no process had before is cleared first, by who touches it.
+void touch_by_all(ThreadPool& pool, void* memory, int64_t bytes) {
+  constexpr int64_t kLargePage = int64_t{2} << 20;
+  auto* const begin = static_cast<std::byte*>(memory);
+  const auto unaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory) % kLargePage);
+  pool.run(divide_up(unaligned + bytes, kLargePage), 1, [&](int64_t first, int64_t end, int) {
+    const int64_t from = std::max<int64_t>(0, first * kLargePage - unaligned);
+    touch_pages(begin + from, std::min(bytes, end * kLargePage - unaligned) - from);
+  });
 }
 
 Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
@@ -224,7 +236,7 @@ Status Engine::take_host_memory(int64_t total_bytes) {
                         std::strerror(errno));
   // Large pages if the system has them: a token reads every weight once, and small pages cost address lookups.
   ::madvise(memory, static_cast<size_t>(total_bytes), MADV_HUGEPAGE);
-  touch_pages(memory, total_bytes);
+  touch_by_all(pool_, memory, total_bytes);
   own_memory_ = memory;
   own_bytes_ = total_bytes;
   return arena_.add_extent({static_cast<std::byte*>(memory), total_bytes});
@@ -236,7 +248,7 @@ Status Engine::settle_memory(const ocellus_engine_config& config) {
     touch_code();
     touch_stack();
     for (int32_t i = 0; cuda_ == nullptr && i < config.extent_count; ++i)
-      touch_pages(config.extents[i].data, config.extents[i].bytes);
+      touch_by_all(pool_, config.extents[i].data, config.extents[i].bytes);
   }
   if (config.lock_memory == 0 || cuda_ != nullptr) return {};
   if (own_memory_ != nullptr) return lock_pages(own_memory_, own_bytes_, threads_.locked_bytes);

@@ -1,6 +1,7 @@
 #include "runtime/engine/load_weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "platform/buffer.h"
@@ -12,11 +13,22 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
+/// Reads a piece by all threads. Where one fails, all is read again on this thread, which then has the sentence.
+Status read_piece(const GgufFile& file, int64_t begin, std::byte* to, int64_t bytes, Queue& queue) {
+  std::atomic<bool> failed{false};
+  queue.parallel(bytes, kPieceBytes, [&](int64_t first, int64_t end, int) {
+    if (!file.read_data(begin + first, to + first, end - first).ok()) failed = true;
+  });
+  return failed ? file.read_data(begin, to, bytes) : Status();
+}
+
 /// Reads a stretch piece by piece into memory of the host.
-Status read_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, LoadProgress& progress) {
+Status read_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, Queue& queue,
+                    LoadProgress& progress) {
+  const int64_t piece = kPieceBytes * queue.thread_count();
   for (int64_t done = 0; done < stretch.bytes();) {
-    const int64_t count = std::min(kPieceBytes, stretch.bytes() - done);
-    OCELLUS_TRY(file.read_data(stretch.begin + done, to + done, count));
+    const int64_t count = std::min(piece, stretch.bytes() - done);
+    OCELLUS_TRY(read_piece(file, stretch.begin + done, to + done, count, queue));
     done += count;
     OCELLUS_TRY(progress.add(count));
   }
@@ -44,10 +56,10 @@ Status upload_stretch(const GgufFile& file, const SectionStretch& stretch, std::
 Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, bool host_writes, Queue& queue,
                     LoadProgress& progress) {
   if (!file.has_data()) return fill_random_weights(file, kRandomWeightsSeed, out, queue, progress);
-  if (host_writes) return read_stretch(file, {0, file.data_bytes()}, out.data, progress);
+  if (host_writes) return read_stretch(file, {0, file.data_bytes()}, out.data, queue, progress);
   const SectionStretch& apart = out.stretch;
   OCELLUS_TRY(upload_stretch(file, {0, apart.begin}, out.data, queue, progress));
-  OCELLUS_TRY(read_stretch(file, apart, out.apart, progress));
+  OCELLUS_TRY(read_stretch(file, apart, out.apart, queue, progress));
   return upload_stretch(file, {apart.end, file.data_bytes()}, out.data + apart.begin, queue, progress);
 }
 
