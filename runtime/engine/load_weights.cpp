@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "platform/buffer.h"
+#include "platform/round_up.h"
 #include "quant/weight_format.h"
 #include "runtime/models/random_weights.h"
 
@@ -16,7 +17,7 @@ constexpr int64_t kPieceBytes = int64_t{8} << 20;
 /// Reads a piece by all threads. Where one fails, all is read again on this thread, which then has the sentence.
 Status read_piece(const GgufFile& file, int64_t begin, std::byte* to, int64_t bytes, Queue& queue) {
   std::atomic<bool> failed{false};
-  queue.parallel(bytes, kPieceBytes, [&](int64_t first, int64_t end, int) {
+  queue.parallel(bytes, divide_up(bytes, queue.thread_count()), [&](int64_t first, int64_t end, int) {
     if (!file.read_data(begin + first, to + first, end - first).ok()) failed = true;
   });
   return failed ? file.read_data(begin, to, bytes) : Status();
@@ -25,9 +26,8 @@ Status read_piece(const GgufFile& file, int64_t begin, std::byte* to, int64_t by
 /// Reads a stretch piece by piece into memory of the host.
 Status read_stretch(const GgufFile& file, const SectionStretch& stretch, std::byte* to, Queue& queue,
                     LoadProgress& progress) {
-  const int64_t piece = kPieceBytes * queue.thread_count();
   for (int64_t done = 0; done < stretch.bytes();) {
-    const int64_t count = std::min(piece, stretch.bytes() - done);
+    const int64_t count = std::min(kPieceBytes, stretch.bytes() - done);
     OCELLUS_TRY(read_piece(file, stretch.begin + done, to + done, count, queue));
     done += count;
     OCELLUS_TRY(progress.add(count));

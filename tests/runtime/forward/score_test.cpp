@@ -122,7 +122,8 @@ void check_choices(const Model& model, ocellus_limits limits, Ask ask) {
         session.reset();
         ask(session);
         const double exact = exact_score(session, kChoices[i], may_go_on);
-        CHECK(std::abs(found[i] - exact) < (rounds ? 0.3 : 1e-3));
+        // One input that is rounded the other way moves the large logarithm of an unlikely token further.
+        CHECK(std::abs(found[i] - exact) < (rounds ? 0.3 : 1e-3 - 2e-4 * exact));
       }
       if (may_go_on != 0) continue;
       if (draft_rows > 0 && !rounds) CHECK(found == one_by_one);  // on a GPU drafts change the order of sums
