@@ -99,12 +99,12 @@ TEST_CASE("KIVI leaves a prompt that is no longer than its window as it is" * do
 }
 
 TEST_CASE("KIVI with eight bits answers as f16 does" * doctest::test_suite("long")) {
-  const std::unique_ptr<Engine> plain_engine = make_engine(board_limits(8, 300));
+  const std::unique_ptr<Engine> plain_engine = test::make_bundled_engine(board_limits(8, 300));
   Session& plain = open_session(*plain_engine);
   for (const ocellus_compress_at at : {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX}) {
     ocellus_limits limits = kivi_limits(8, 300, 8, 8);
     limits.cache.compress_at = at;
-    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
     Session& session = open_session(*engine);
     for (const int id : {0, 1, 3, 12}) {
       CAPTURE(id);

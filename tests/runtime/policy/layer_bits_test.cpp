@@ -116,11 +116,11 @@ TEST_CASE("with 4-bit keys and 2-bit values an answer's cache is theirs, with ki
 
 TEST_CASE("with 8 bits in all layers and small scales the answers are those of the plain engine" *
           doctest::test_suite("long")) {
-  const std::unique_ptr<Engine> plain = make_engine(test::board_limits(8, 300));
+  const std::unique_ptr<Engine> plain = test::make_bundled_engine(test::board_limits(8, 300));
   ocellus_limits limits = packed_limits(8, 300, 8);
   test::add_option(limits.cache.kv_scheme, "scales=6");
   limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
-  const std::unique_ptr<Engine> engine = make_engine(limits);
+  const std::unique_ptr<Engine> engine = test::make_bundled_engine(limits);
   Session &exact = open_session(*plain), &packed = open_session(*engine);
   for (const int id : {0, 1, 3, 6, 12}) {
     CAPTURE(id);
