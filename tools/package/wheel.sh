@@ -126,8 +126,15 @@ if [ $cuda = ON ]; then  # another name, and what it needs: both can be installe
 fi
 pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -C build-dir="$PWD/build/python-$machine-$cuda" \
   -w "$work/raw" "$tree"
+platform=manylinux_$(echo $glibc | tr . _)_$machine
+if [ -n "$crosses" ]; then  # auditwheel lets one name this machine's platforms alone; it finds others by itself
+  platform=auto
+  mkdir -p "$work/bin"
+  ln -sf "$(command -v "${crosses}strip")" "$work/bin/strip"
+  PATH=$work/bin:$PATH
+  export LD_LIBRARY_PATH="$root/usr/lib/$machine-linux-gnu"
+fi
 # shellcheck disable=SC2086  # several options
-LD_LIBRARY_PATH=${crosses:+$root/usr/lib/$machine-linux-gnu} auditwheel repair --strip $excluded \
-  --plat "manylinux_$(echo $glibc | tr . _)_$machine" -w "$out" "$work"/raw/*.whl 2>"$work/log" ||
+auditwheel repair --strip $excluded --plat $platform -w "$out" "$work"/raw/*.whl 2>"$work/log" ||
   { cat "$work/log" >&2; exit 1; }
 ls -l "$out"/*.whl >&2
