@@ -123,7 +123,7 @@ class PromptLogprobs(EndpointTest):
             own = slice(len(tokens) - 12, len(tokens))
             self.assertEqual(found["tokens"][own], said["logprobs"]["tokens"])
             for one, other, top in zip(found["token_logprobs"][own], said["logprobs"]["token_logprobs"], found["top_logprobs"][own]):
-                self.assertAlmostEqual(one, other, places=3)
+                self.assertAlmostEqual(one, other, delta=0.01)  # a prompt's rows are summed in another order than an answer's
                 self.assertEqual(one, max(top.values()))
 
     def test_one_token_after_the_prompt_has_a_log_probability_also_where_the_model_ends(self):
