@@ -4,9 +4,13 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import unittest
+
+# What a script starts in the background ignores it, and so would the programs that are interrupted here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("OCELLUS_PROGRAM", str(SOURCE / "build" / "release" / "apps" / "ocellus"))
