@@ -30,8 +30,9 @@ PUBLIC_HEADER = re.compile(r"runtime/ocellus\w*\.h(pp)?")  # installed, in one f
 EXCEPTIONS = {
     ("apps/base/printable_text.h", "platform/printable_text.h"): "what a terminal may be told is decided in one place, "
                                                                  "for the library's sentences and the program's output",
-    ("apps/camera/huffman_tables.cpp", "mm/pictures/huffman_tables.h"): "a camera's JPEG is passed on with the tables that "
-                                                                        "the library decodes it by",
+    ("apps/camera/jpeg_repair.cpp", "mm/pictures/jpeg_markers.h"): "cameras' JPEGs are completed by the markers that the "
+                                                                   "library reads",
+    ("apps/camera/jpeg_splitter.cpp", "mm/pictures/jpeg_markers.h"): "their streams are split by them",
 }
 BUILT_WITH_CUDA = "OCELLUS_HAS_CUDA"
 SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh"}

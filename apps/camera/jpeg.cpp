@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/picture_encode.h"
 

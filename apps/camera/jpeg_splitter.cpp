@@ -4,10 +4,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "apps/camera/huffman_tables.h"
-#include "apps/camera/jpeg_damage.h"
-#include "apps/camera/jpeg_markers.h"
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/picture_decode.h"
+#include "mm/pictures/jpeg_markers.h"
 
 namespace ocellus::app {
 namespace {
@@ -118,8 +117,7 @@ bool JpegSplitter::close_frame() {
                  bytes_.begin() + static_cast<std::ptrdiff_t>(at_));
   cut_boundary(&closed_);
   insert_huffman_tables(&closed_);
-  closed_.insert(closed_.end(), {0xFF, kEoi});
-  if (has_whole_picture(closed_)) {
+  if (append_end(&closed_)) {
     end_frame();
     return true;
   }

@@ -11,8 +11,7 @@
 #include <string_view>
 
 #include "apps/base/sizes.h"
-#include "apps/camera/huffman_tables.h"
-#include "apps/camera/jpeg_damage.h"
+#include "apps/camera/jpeg_repair.h"
 
 namespace ocellus::app {
 namespace {
@@ -35,11 +34,22 @@ bool decode_file(const Frame& frame, Picture* picture) {
   return true;
 }
 
-}  // namespace
-
-bool is_jpeg(const std::vector<uint8_t>& bytes) {
-  return bytes.size() >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+// Sets the frame's facts; returns what is wrong with it, in one sentence.
+std::string probe_frame(Frame* frame) {
+  ocellus_image_facts facts;
+  if (ocellus_image_probe(frame->bytes.data(), std::ssize(frame->bytes), &facts) == OCELLUS_OK) {
+    frame->width = facts.width;
+    frame->height = facts.height;
+    frame->whole_pixels = facts.whole_pixels;
+    return {};
+  }
+  std::string sentence = ocellus_last_error()->sentence;
+  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') sentence[0] = static_cast<char>(sentence[0] - 32);
+  if (sentence.empty() || sentence.back() != '.') sentence += '.';
+  return sentence;
 }
+
+}  // namespace
 
 bool is_png(const std::vector<uint8_t>& bytes) {
   return bytes.size() >= sizeof kPngSignature && std::memcmp(bytes.data(), kPngSignature, sizeof kPngSignature) == 0;
@@ -86,22 +96,9 @@ std::string finish_encoded(Frame* frame) {
   if (frame->bytes.empty()) return "A frame has no bytes.";
   if (static_cast<int64_t>(frame->bytes.size()) > kMaxEncodedBytes) return "A frame has more than 32 MiB.";
   if (is_jpeg(frame->bytes)) insert_huffman_tables(&frame->bytes);
-  ocellus_image_facts facts;
-  bool is_sound = ocellus_image_probe(frame->bytes.data(), std::ssize(frame->bytes), &facts) == OCELLUS_OK;
-  if (!is_sound && has_whole_picture(frame->bytes)) {  // a camera's JPEG without its end marker
-    frame->bytes.insert(frame->bytes.end(), {0xFF, 0xD9});
-    is_sound = ocellus_image_probe(frame->bytes.data(), std::ssize(frame->bytes), &facts) == OCELLUS_OK;
-  }
-  if (is_sound) {
-    frame->width = facts.width;
-    frame->height = facts.height;
-    frame->whole_pixels = facts.whole_pixels;
-    return {};
-  }
-  std::string sentence = ocellus_last_error()->sentence;
-  if (!sentence.empty() && sentence[0] >= 'a' && sentence[0] <= 'z') sentence[0] = static_cast<char>(sentence[0] - 32);
-  if (sentence.empty() || sentence.back() != '.') sentence += '.';
-  return sentence;
+  std::string wrong = probe_frame(frame);
+  if (!wrong.empty() && append_end(&frame->bytes)) wrong = probe_frame(frame);
+  return wrong;
 }
 
 bool decode_rgb(const Frame& frame, Picture* picture) {

@@ -18,7 +18,6 @@ inline constexpr int64_t kMaxEncodedBytes = int64_t{32} << 20;
 inline constexpr std::string_view kPictureEndings[] = {".jpg", ".jpeg", ".png",  ".webp", ".gif",
                                                        ".bmp", ".heic", ".heif", ".avif"};
 
-bool is_jpeg(const std::vector<uint8_t>& bytes);
 bool is_png(const std::vector<uint8_t>& bytes);
 // True for the beginning of a picture that is a file of its own, not a stream's: anything but JPEG.
 bool begins_picture(const std::vector<uint8_t>& bytes);

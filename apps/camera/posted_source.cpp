@@ -2,6 +2,7 @@
 
 #include "apps/base/clock.h"
 #include "apps/base/failure.h"
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
 

@@ -5,7 +5,6 @@
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "apps/camera/frame_layout.h"
-#include "apps/camera/jpeg_markers.h"
 #include "apps/camera/jpeg_splitter.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/sentences.h"
@@ -94,20 +93,6 @@ class RawParser : public StreamParser {
 }  // namespace
 
 std::unique_ptr<StreamParser> make_mjpeg_parser() { return std::make_unique<MjpegParser>(); }
-
-bool has_jpeg(const uint8_t* bytes, size_t count) {
-  // A start, a segment that may come first, and a marker after it: pixels hardly ever look so.
-  for (size_t at = 0; at + 6 <= count; ++at) {
-    if (bytes[at] != 0xFF || bytes[at + 1] != jpeg::kSoi || bytes[at + 2] != 0xFF) continue;
-    const uint8_t marker = bytes[at + 3];
-    const bool is_first = marker == jpeg::kDqt || marker == jpeg::kDht || marker == jpeg::kSof0 ||
-                          marker == jpeg::kDri || marker == jpeg::kCom ||
-                          (marker >= jpeg::kApp0 && marker <= jpeg::kApp15);
-    const size_t next = at + 4 + static_cast<size_t>(bytes[at + 4] << 8 | bytes[at + 5]);
-    if (is_first && next < count && bytes[next] == 0xFF) return true;
-  }
-  return false;
-}
 
 std::unique_ptr<StreamParser> make_raw_parser(const SourceOptions& options) {
   const RawFormat* known = find_raw_format(options.format);

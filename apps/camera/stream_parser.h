@@ -32,8 +32,6 @@ class StreamParser {
 
 // Parses concatenated JPEG files, whatever stands between them.
 std::unique_ptr<StreamParser> make_mjpeg_parser();
-// True if a JPEG begins somewhere in the bytes: a stream may start with an HTTP head, or inside a frame.
-bool has_jpeg(const uint8_t* bytes, size_t count);
 
 // Parses concatenated frames of one size and format (kRawFormats), of which `stride` says where rows lie. Throws a
 // Failure for other formats, and for sizes and strides that the format does not allow.

@@ -11,6 +11,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/printable_text.h"
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/sentences.h"
 
 namespace ocellus::app {

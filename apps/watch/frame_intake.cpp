@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "apps/base/clock.h"
-#include "apps/camera/jpeg_damage.h"
+#include "apps/camera/jpeg_repair.h"
+#include "apps/camera/picture_decode.h"
 
 namespace ocellus::app {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 constexpr std::chrono::milliseconds kFrameWait{50};  // maximum wait for a frame before questions are checked
 
 bool is_damaged(const Frame& frame) {
-  return frame.kind == FrameKind::kEncoded && !find_jpeg_damage(frame.bytes).empty();
+  thread_local Picture picture;  // its memory is reused from frame to frame
+  return is_jpeg(frame.bytes) && frame.kind == FrameKind::kEncoded && !decode_rgb(frame, &picture);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
 #include "apps/camera/jpeg.h"
-#include "apps/camera/jpeg_damage.h"
 #include "apps/day/day_answerer.h"
 #include "apps/setup/board_likeness.h"
 #include "apps/setup/picture_places.h"
@@ -27,13 +26,6 @@ double ms_between(int64_t from_ns, int64_t to_ns) { return static_cast<double>(t
 
 // Names the source in sentences.
 std::string spoken_name(const std::string& name) { return name == "-" ? "standard input" : name; }
-
-// Throws a Failure for a JPEG whose data are damaged: its pixels would be described as if they were the scene.
-void refuse_damage(const Frame& frame) {
-  if (frame.kind != FrameKind::kEncoded) return;
-  const std::string damage = find_jpeg_damage(frame.bytes);
-  if (!damage.empty()) throw Failure(kExitBadInput, damage);
-}
 
 std::vector<ClipFrame> list_frames(const ClipFrames& clip) {
   std::vector<ClipFrame> frames;
@@ -255,7 +247,6 @@ TurnAnswer Watcher::describe(const TurnPart& shown, int64_t id) {
 // Returns false if a stop was requested before the answer was complete.
 bool Watcher::caption(Record* record) {
   const Frame& frame = intake_->frame();
-  refuse_damage(frame);
   if (record->id == 1) {
     const std::string remark = describe_far_frame(model_, spoken_name(options_.capture.source.name), frame);
     if (!remark.empty()) events_.note("information", remark);

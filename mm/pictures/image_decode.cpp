@@ -7,6 +7,7 @@
 #include "mm/pictures/gif_decoder.h"
 #include "mm/pictures/heif_decoder.h"
 #include "mm/pictures/jpeg_header.h"
+#include "mm/pictures/jpeg_markers.h"
 #include "mm/pictures/png_image.h"
 #include "mm/pictures/webp_decoder.h"
 #include "platform/round_up.h"
@@ -123,7 +124,7 @@ Status probe_png(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& li
 }
 
 bool is_jpeg(const uint8_t* bytes, int64_t size_bytes) {
-  return size_bytes >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+  return size_bytes >= 3 && bytes[0] == 0xFF && bytes[1] == jpeg::kSoi && bytes[2] == 0xFF;
 }
 
 Status probe_jpeg(const uint8_t* bytes, int64_t size_bytes, const ImageLimits& limits, ImageProbe* out) {

@@ -3,31 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "mm/pictures/jpeg_markers.h"
 #include "platform/round_up.h"
 
 namespace ocellus {
 namespace {
 
-enum Marker : int {
-  kSof0 = 0xC0,
-  kSof1 = 0xC1,
-  kSof2 = 0xC2,
-  kDht = 0xC4,
-  kDac = 0xCC,
-  kRst0 = 0xD0,
-  kRst7 = 0xD7,
-  kSoi = 0xD8,
-  kEoi = 0xD9,
-  kSos = 0xDA,
-  kDqt = 0xDB,
-  kDnl = 0xDC,
-  kDri = 0xDD,
-  kApp0 = 0xE0,
-  kApp1 = 0xE1,
-  kApp14 = 0xEE,
-  kApp15 = 0xEF,
-  kCom = 0xFE,
-};
+using namespace jpeg;
 
 class JpegWalker {
  public:
@@ -256,7 +238,7 @@ class JpegWalker {
       }
       const uint8_t* code = mark;
       while (code < end_ && *code == 0xFF) ++code;
-      if (code < end_ && *code != 0 && !(*code >= kRst0 && *code <= kRst7)) {
+      if (code < end_ && *code != 0 && !is_restart(*code)) {
         cursor_ = mark;
         return;
       }

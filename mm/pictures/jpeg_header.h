@@ -20,7 +20,7 @@ struct JpegFacts {
   int32_t vertical[4] = {};
   bool progressive = false;
   bool in_one_scan = false;      // one scan with all components: decodes row by row
-  int64_t lacks_tables_at = -1;  // place for Huffman tables that the file lacks: see mm/pictures/huffman_tables.h
+  int64_t lacks_tables_at = -1;  // place for the Huffman tables that a camera omits, as USB's video class allows
   Orientation orientation;       // from the first EXIF segment
   int32_t adobe_transform = -1;  // from the APP14 segment: 0 RGB or CMYK, 1 YCbCr, 2 YCCK; -1 without one
 };

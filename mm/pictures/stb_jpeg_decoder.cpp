@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "mm/pictures/block_allocator.h"
-#include "mm/pictures/huffman_tables.h"
 #include "mm/pictures/jpeg_decoder.h"
+#include "mm/pictures/jpeg_markers.h"
 
 namespace ocellus {
 namespace {
@@ -38,9 +38,37 @@ void give_block(void* block) {
 #define STBI_NEON
 #endif
 #include <stb_image.h>
+#define STBI_WRITE_NO_STDIO
+#define STB_IMAGE_WRITE_STATIC
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#include <stb_image_write.h>
 
 namespace ocellus {
 namespace {
+
+/// The segment with the tables of ITU-T T.81, annex K.3, from a file of stb_image's own encoder: it uses no others.
+class StandardTables {
+ public:
+  StandardTables() {
+    const uint8_t pixel[3] = {};
+    stbi_write_jpg_to_func(
+        [](void* tables, void* bytes, int count) {
+          auto* const to = static_cast<StandardTables*>(tables);
+          std::memcpy(to->file_ + to->file_bytes_, bytes, static_cast<size_t>(count));
+          to->file_bytes_ += count;
+        },
+        this, 1, 1, 3, pixel, 90);
+  }
+  Extent segment() {
+    const uint8_t start[] = {0xFF, jpeg::kDht};
+    uint8_t* const at = std::search(file_, file_ + file_bytes_, start, start + 2);
+    return {reinterpret_cast<std::byte*>(at), 2 + (at[2] << 8 | at[3])};
+  }
+
+ private:
+  uint8_t file_[1024];
+  int64_t file_bytes_ = 0;
+};
 
 /// A file with the tables that it lacks, in one after another of three pieces.
 struct TabledFile {
@@ -49,9 +77,9 @@ struct TabledFile {
 
   TabledFile(const uint8_t* bytes, int64_t size_bytes, int64_t place) {
     auto* const first = reinterpret_cast<std::byte*>(const_cast<uint8_t*>(bytes));
-    auto* const tables = reinterpret_cast<std::byte*>(const_cast<uint8_t*>(kHuffmanSegment));
+    static StandardTables tables;
     pieces[0] = {first, place};
-    pieces[1] = {tables, kHuffmanSegmentBytes};
+    pieces[1] = tables.segment();
     pieces[2] = {first + place, size_bytes - place};
   }
   Extent& piece() {

@@ -1,17 +1,17 @@
 // JPEG repair, decoding, conversion, pictures for people and the change gate.
 #include "apps/camera/change_gate.h"
-#include "apps/camera/huffman_tables.h"
 #include "apps/camera/jpeg.h"
-#include "apps/camera/jpeg_damage.h"
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/pixel_convert.h"
-#include "mm/pictures/huffman_tables.h"
 #include "tests/apps/camera/support.h"
 
 namespace ocellus::app {
 namespace {
 
 using test::Bytes;
+
+constexpr size_t kTablesBytes = 420;  // marker, length and the standard's four tables
 
 Frame encoded(const Bytes& bytes) {
   Frame frame;
@@ -55,26 +55,11 @@ TEST_CASE("a JPEG without its Huffman tables decodes to the same pixels once the
     CHECK(decode_rgb(as_it_came, &picture));
     CHECK(picture.pixels == expected.pixels);
     const Frame repaired = encoded(bare);
-    CHECK(repaired.bytes.size() == bare.size() + kHuffmanSegmentBytes);
+    CHECK(repaired.bytes.size() == bare.size() + kTablesBytes);
     REQUIRE(decode_rgb(repaired, &picture));
     CHECK(picture.pixels == expected.pixels);
     CHECK(picture.width == 256);
   }
-}
-
-TEST_CASE("a camera's JPEG that lacks its end marker alone gets that") {
-  const Bytes whole = test::scene_jpeg(64, 48, 1);
-  const Bytes open(whole.begin(), whole.end() - 2), bare = test::strip_tables(open);
-  CHECK(encoded(open).bytes == whole);
-  Picture expected, picture;
-  REQUIRE(decode_rgb(encoded(whole), &expected));
-  REQUIRE(decode_rgb(encoded(bare), &picture));
-  CHECK(picture.pixels == expected.pixels);
-  CHECK(has_whole_picture(open));
-  Frame cut;
-  cut.bytes.assign(whole.begin(), whole.end() - 60);
-  CHECK(!has_whole_picture(cut.bytes));
-  CHECK(test::contains(finish_encoded(&cut), "truncated"));
 }
 
 TEST_CASE("JPEG that has its tables and anything else stay as they are") {
@@ -93,75 +78,112 @@ TEST_CASE("JPEG that has its tables and anything else stay as they are") {
   for (size_t cut = 0; cut < 300; ++cut) {  // cut before the scan there is nowhere to insert
     Bytes part(bare.begin(), bare.begin() + static_cast<std::ptrdiff_t>(cut));
     const bool inserted = insert_huffman_tables(&part);
-    CHECK(part.size() == cut + (inserted ? kHuffmanSegmentBytes : 0));
+    CHECK(part.size() == cut + (inserted ? kTablesBytes : 0));
   }
 }
 
-TEST_CASE("sound JPEGs have no damage, whatever their size and however they were made") {
+TEST_CASE("sound JPEGs decode, whatever their size and however they were made") {
+  Picture picture;
   for (const auto& [width, height] : {std::pair{16, 16}, {18, 34}, {64, 48}, {162, 118}, {640, 480}}) {
-    for (uint64_t seed = 1; seed <= 8; ++seed) CHECK(find_jpeg_damage(test::scene_jpeg(width, height, seed)) == "");
-  }
-  for (const auto& file : std::filesystem::directory_iterator(std::string(OCELLUS_SOURCE_DIR) + "/tests/data/images")) {
-    Frame frame;
-    frame.bytes = test::read_whole(file.path().string());
-    Picture picture;
-    if (!is_jpeg(frame.bytes) || !finish_encoded(&frame).empty() || !decode_rgb(frame, &picture)) continue;
-    INFO(file.path().string());
-    CHECK(find_jpeg_damage(frame.bytes) == "");
+    for (uint64_t seed = 1; seed <= 8; ++seed)
+      CHECK(decode_rgb(encoded(test::scene_jpeg(width, height, seed)), &picture));
   }
   Bytes padded = test::scene_jpeg(64, 48, 1);  // as some cameras fill up their buffers
   padded.insert(padded.end() - 2, 500, 0);
-  CHECK(find_jpeg_damage(padded) == "");
+  CHECK(decode_rgb(encoded(padded), &picture));
 }
 
-TEST_CASE("damage is found, also where a decoder does not tell of it") {
+#ifdef OCELLUS_HAS_JPEG  // stb_image tells of no damage inside the data
+TEST_CASE("a camera's JPEG that lacks its end marker alone gets that") {
+  const Bytes whole = test::scene_jpeg(64, 48, 1);
+  const Bytes open(whole.begin(), whole.end() - 2), bare = test::strip_tables(open);
+  CHECK(encoded(open).bytes == whole);
+  Picture expected, picture;
+  REQUIRE(decode_rgb(encoded(whole), &expected));
+  REQUIRE(decode_rgb(encoded(bare), &picture));
+  CHECK(picture.pixels == expected.pixels);
+  Bytes ended = open;
+  CHECK(append_end(&ended));
+  CHECK(ended == whole);
+  Frame cut;
+  cut.bytes.assign(whole.begin(), whole.end() - 60);
+  const Bytes before = cut.bytes;
+  CHECK(!append_end(&cut.bytes));
+  CHECK(cut.bytes == before);
+  CHECK(test::contains(finish_encoded(&cut), "truncated"));
+}
+
+TEST_CASE("a simulated camera's damage is found in every frame") {
   SyntheticSource source(
       {.name = "synthetic", .format = "mjpeg", .width = 320, .height = 240, .faults = "damaged%1", .seed = 3});
-  int decoded = 0, found = 0;
   for (int i = 0; i < 60; ++i) {
     Frame frame;
     REQUIRE(source.next(&frame, test::milliseconds(1000)).kind == SourceEvent::kFrame);
     Picture picture;
-    decoded += decode_rgb(frame, &picture) ? 1 : 0;
-    found += find_jpeg_damage(frame.bytes).empty() ? 0 : 1;
+    CHECK(!decode_rgb(frame, &picture));
   }
-  MESSAGE(decoded, " of 60 decoded, damage found in ", found);
-#ifdef OCELLUS_HAS_JPEG
-  CHECK(decoded == 0);  // libjpeg-turbo tells
-#else
-  CHECK(decoded >= 30);
-#endif
-  CHECK(found >= 57);
 }
 
-TEST_CASE("of cut data damage is always found, of one changed byte often, and any bytes may be looked at") {
-  const Bytes whole = test::scene_jpeg(320, 240, 1);
-  const int64_t size = std::ssize(whole), data = 700;  // data: after all headers
-  test::Random random(8);
-  constexpr int kRounds = 500;
-  int found = 0, told = 0;
-  Picture picture;
-  for (int round = 0; round < kRounds; ++round) {
-    const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(random.integer(data, size - 40)));
-    CHECK(find_jpeg_damage(cut) == "The JPEG's data end before its picture: it is damaged.");
-    Bytes changed = whole;
-    changed[static_cast<size_t>(random.integer(data, size - 3))] ^= static_cast<uint8_t>(random.integer(1, 255));
-    found += find_jpeg_damage(changed).empty() ? 0 : 1;
-    Frame frame;
-    frame.bytes = changed;
-    told += decode_rgb(frame, &picture) ? 0 : 1;
-    for (int i = 0; i < 4; ++i) {  // headers, too
-      changed[static_cast<size_t>(random.integer(2, size - 1))] = static_cast<uint8_t>(random.bits());
+// What libjpeg-turbo 2.1.5 reports, and what a walk of our own over all codes has found, of 300 damages each to noisy
+// frames of 640 x 480. JPEG has no checksum: damage that leaves another valid picture cannot be found.
+//   damage           4:2:2       with restarts   own tables  progressive
+//   cut              300, 300    300, 300        300, 300    290, 0
+//   bytes lost       300, 300    298, 298        295, 296    277, 0
+//   bytes zeroed     300, 300    300, 300        289, 298    276, 0
+//   frames joined    297, 297    297, 269        298, 298    295, 0
+//   restart changed              300, 0
+//   8 bytes changed  281, 281    278, 278        32, 144     252, 0
+//   1 byte changed   167, 167    163, 163        2, 18       120, 0
+//   bytes inserted   159, 210    197, 231        259, 267    290, 0
+// Cameras lose data and use the standard's tables, in their frames or left out, which makes no difference.
+TEST_CASE("of lost data damage is always found, of changed bytes often, and any bytes may be looked at") {
+  const Bytes next = test::scene_jpeg(320, 240, 2), tabled = test::scene_jpeg(320, 240, 1);
+  for (const Bytes& whole : {tabled, test::strip_tables(tabled)}) {
+    CAPTURE(whole.size());
+    const int64_t data = std::ssize(whole) < std::ssize(tabled) ? 280 : 700, end = std::ssize(whole) - 2;
+    test::Random random(8);
+    const auto damaged = [&](int kind) {
+      const int64_t at = random.integer(data, end - 40), until = std::min(end, at + random.integer(20, 900));
+      const auto place = [](Bytes& bytes, int64_t of) { return bytes.begin() + static_cast<std::ptrdiff_t>(of); };
+      Bytes changed = whole;
+      switch (kind) {
+        case 0: changed.erase(place(changed, at), place(changed, end)); break;    // cut
+        case 1: changed.erase(place(changed, at), place(changed, until)); break;  // a packet lost
+        case 2: std::fill(place(changed, at), place(changed, until), 0); break;   // or zeroed
+        case 3:                                                                   // two frames joined
+          changed.erase(place(changed, at), changed.end());
+          changed.insert(changed.end(), next.end() - random.integer(100, std::ssize(next) - 700), next.end());
+          break;
+        default: changed[static_cast<size_t>(at)] ^= static_cast<uint8_t>(random.integer(1, 255));
+      }
+      return changed;
+    };
+    constexpr int kRounds = 200;
+    int found[5] = {};
+    Picture picture;
+    for (int round = 0; round < kRounds; ++round) {
+      for (int kind = 0; kind < 5; ++kind) {
+        Frame frame;
+        frame.bytes = damaged(kind);
+        found[kind] += finish_encoded(&frame).empty() && decode_rgb(frame, &picture) ? 0 : 1;
+        for (int i = 0; i < 4; ++i)  // headers, too
+          frame.bytes[static_cast<size_t>(random.integer(2, std::ssize(frame.bytes) - 1))] =
+              static_cast<uint8_t>(random.bits());
+        (void)append_end(&frame.bytes);
+      }
+      Bytes noise = random.bytes(round);
+      CHECK(!append_end(&noise));
     }
-    (void)find_jpeg_damage(changed);
-    CHECK(find_jpeg_damage(random.bytes(round)).empty());
+    MESSAGE("of ", kRounds, " damages found: cut ", found[0], ", lost ", found[1], ", zeroed ", found[2], ", joined ",
+            found[3], ", one byte ", found[4]);
+    CHECK(found[0] == kRounds);
+    CHECK(found[1] >= kRounds * 97 / 100);
+    CHECK(found[2] >= kRounds * 97 / 100);
+    CHECK(found[3] >= kRounds * 85 / 100);  // a second frame much like the first
+    CHECK(found[4] > kRounds / 4);
   }
-  MESSAGE("one changed byte: found in ", found, " of ", kRounds, ", told by the decoder of ", told);
-#ifdef OCELLUS_HAS_JPEG
-  CHECK(told > found - kRounds / 50);
-#endif
-  CHECK(found > kRounds / 4);
 }
+#endif
 
 TEST_CASE("damaged pictures are refused in a sentence and never crash") {
   const Bytes jpeg = test::scene_jpeg(160, 120, 1), png = test::read_whole(test::kSamples + "board_02.png");

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/picture_encode.h"
 
 namespace ocellus::app {

@@ -159,6 +159,7 @@ TEST_CASE("motion JPEG may begin anywhere") {
   CHECK(contains(read_pipe({.name = "pipe"}, Bytes(5'000'000, 7), nullptr).back().what, "neither motion JPEG nor Y4M"));
 }
 
+#ifdef OCELLUS_HAS_JPEG  // stb_image does not tell which frames lack their end marker alone
 TEST_CASE("frames without end markers come from a pipe, the last one once it pauses") {
   const Bytes one = test::scene_jpeg(64, 48, 1), two = test::scene_jpeg(96, 64, 2);
   test::Pipe pipe;
@@ -175,6 +176,7 @@ TEST_CASE("frames without end markers come from a pipe, the last one once it pau
   pipe.finish();
   CHECK(source.next(&frame, milliseconds(1000)).kind == SourceEvent::kEnd);
 }
+#endif
 
 TEST_CASE("what cannot be read is refused in a sentence") {
   const auto wrong = read_pipe({.name = "pipe"}, to_bytes("RIFF....AVI LIST and so on"), nullptr);

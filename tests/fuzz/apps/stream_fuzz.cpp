@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/base/failure.h"
+#include "apps/camera/jpeg_repair.h"
 #include "apps/camera/jpeg_splitter.h"
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/stream_parser.h"

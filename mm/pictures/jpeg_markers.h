@@ -1,9 +1,9 @@
-// The bytes after 0xFF in a JPEG (ITU-T T.81, table B.1), as far as cameras need them.
+// The bytes after 0xFF in a JPEG (ITU-T T.81, table B.1), as far as they are told apart.
 #pragma once
 
 #include <cstdint>
 
-namespace ocellus::app::jpeg {
+namespace ocellus::jpeg {
 
 enum Marker : uint8_t {
   kTem = 0x01,
@@ -21,11 +21,12 @@ enum Marker : uint8_t {
   kDnl = 0xDC,
   kDri = 0xDD,
   kApp0 = 0xE0,
+  kApp1 = 0xE1,
+  kApp14 = 0xEE,
   kApp15 = 0xEF,
   kCom = 0xFE,
 };
 
 inline bool is_restart(int marker) { return marker >= kRst0 && marker <= kRst7; }
-inline bool is_sequential_frame(int marker) { return marker == kSof0 || marker == kSof1; }
 
-}  // namespace ocellus::app::jpeg
+}  // namespace ocellus::jpeg
