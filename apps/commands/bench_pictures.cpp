@@ -13,8 +13,9 @@ constexpr size_t kFrameBytes = size_t{kFrameWidth} * kFrameHeight * 3;
 
 Pictures::Pictures(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    largest_.include(probe_image(path));
-    files_.push_back(read_input_file(path));
+    const ImageFile image = probe_image(path);
+    largest_.include(image);
+    files_.push_back(image.read->bytes);
   }
   if (files_.empty()) {
     largest_ = {.pixels = int64_t{kFrameWidth} * kFrameHeight, .whole_pixels = 0};

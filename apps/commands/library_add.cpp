@@ -56,9 +56,9 @@ struct Labels {
 // Adds the picture alone. Returns false if it was interrupted.
 bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
   const InterruptScope interruptible(running.session.get());
-  const std::vector<uint8_t> bytes = read_input_file(image.path);
+  const std::shared_ptr<Frame> file = read_image(image);
   const ocellus_status status =
-      ocellus_session_add_encoded_image(running.session.get(), bytes.data(), static_cast<int64_t>(bytes.size()));
+      ocellus_session_add_encoded_image(running.session.get(), file->bytes.data(), std::ssize(file->bytes));
   if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) {
     throw picture_failure(status, image.path, largest_size({image}), options.common);
   }

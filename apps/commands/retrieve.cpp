@@ -101,11 +101,11 @@ std::vector<ocellus_library_hit> search_by_words(ocellus_library* library, const
 }
 
 std::vector<ocellus_library_hit> search_by_picture(ocellus_session* session, const ImageFile& picture, int32_t count) {
-  const std::vector<uint8_t> bytes = read_input_file(picture.path);
+  const std::shared_ptr<Frame> file = read_image(picture);
   std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
-  check(ocellus_session_search_library(session, bytes.data(), static_cast<int64_t>(bytes.size()), hits.data(), count,
-                                       &count),
-        picture.path);
+  check(
+      ocellus_session_search_library(session, file->bytes.data(), std::ssize(file->bytes), hits.data(), count, &count),
+      picture.path);
   hits.resize(static_cast<size_t>(count));
   return hits;
 }

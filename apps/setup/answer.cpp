@@ -91,21 +91,21 @@ Failure part_failure(ocellus_status status, const PromptPart& part, const Common
 // Adds all parts in one call: library entries load while other pictures are encoded. Holds all files in memory.
 ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts,
                             const CommonOptions& options) {
-  std::vector<std::vector<uint8_t>> files;
+  std::vector<std::shared_ptr<Frame>> files;
+  std::vector<ocellus_frame> views(parts.size());
   std::vector<std::unique_ptr<ClipPart>> clips;
   std::vector<ocellus_part> all;
-  files.reserve(parts.size());
   for (const PromptPart& part : parts) {
-    ocellus_part one = {.kind = part.is_image ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
-                        .flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0,
+    ocellus_part one = {.kind = OCELLUS_PART_TEXT,
+                        .flags = 0,
                         .bytes = part.text.data(),
                         .byte_count = static_cast<int64_t>(part.text.size()),
                         .frame = nullptr,
                         .clip = nullptr};
     if (part.is_image) {
-      files.push_back(read_input_file(part.image.path));
-      one.bytes = files.back().data();
-      one.byte_count = static_cast<int64_t>(files.back().size());
+      files.push_back(read_image(part.image));
+      one = frame_part(*files.back(), &views[all.size()]);
+      one.flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0;
     }
     if (part.clip != nullptr) {
       clips.push_back(std::make_unique<ClipPart>(part.clip->view()));

@@ -15,6 +15,7 @@ namespace {
 constexpr std::string_view kBundledName = "Shapeboard 34M";
 constexpr int64_t kMaxPixels = 12'600'000;
 constexpr size_t kMaxPictures = 16;
+constexpr int64_t kMaxKeptBytes = int64_t{16} << 20;
 
 constexpr int kCells = 32;  // per side; cells are averaged, so that noise and the picture's size do not matter
 constexpr int kFits = 8;
@@ -93,6 +94,13 @@ Plane fit_plane(const Cells& cells, size_t count) {
   return plane;
 }
 
+// True if the engine gives a picture's pixels the answers that it gives the file: it refuses files by sizes that were
+// asked for, knows them in a library as they are stored, and has a way of its own with depth.
+bool may_stay_decoded(const ImageFile& image, const CommonOptions& options) {
+  return !image.is_gray16 && !options.image_pixels && !options.image_side && !options.whole_pixels &&
+         options.cache.library_path.empty();
+}
+
 }  // namespace
 
 bool looks_like_a_board(const Picture& picture) {
@@ -115,10 +123,9 @@ bool looks_like_a_board(const Picture& picture) {
   });
 }
 
-std::string describe_far_frame(const Model& model, const std::string& name, const Frame& frame) {
+std::string describe_far_frame(const Model& model, const std::string& name, const Frame& frame, Picture* picture) {
   if (model.facts.name != kBundledName || int64_t{frame.width} * frame.height > kMaxPixels) return "";
-  Picture picture;
-  if (!decode_rgb(frame, &picture) || looks_like_a_board(picture)) return "";
+  if (!decode_rgb(frame, picture) || looks_like_a_board(*picture)) return "";
   return "Note: " + name +
          " is unlike the boards of plain shapes that the bundled model was trained on: expect wrong answers. For "
          "photographs, name another model, as with -hf SmolVLM-500M (`ocellus models --published` lists more).";
@@ -126,13 +133,17 @@ std::string describe_far_frame(const Model& model, const std::string& name, cons
 
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images) {
   if (options.quiet || model.facts.name != kBundledName) return;
+  int64_t kept_bytes = 0;
   for (size_t i = 0; i < std::min(images.size(), kMaxPictures); ++i) {
-    Frame frame;
-    frame.width = images[i].width;
-    frame.height = images[i].height;
-    frame.bytes = read_input_file(images[i].path);
-    frame.depth = options.depth;
-    const std::string remark = describe_far_frame(model, images[i].path, frame);
+    const std::shared_ptr<Frame> frame = read_image(images[i]);
+    frame->depth = options.depth;
+    Picture picture;
+    const std::string remark = describe_far_frame(model, images[i].path, *frame, &picture);
+    kept_bytes += 3 * images[i].pixels();
+    if (picture.width > 0 && kept_bytes <= kMaxKeptBytes && may_stay_decoded(images[i], options)) {
+      frame->kind = FrameKind::kPixels;
+      frame->bytes.swap(picture.pixels);
+    }
     if (!remark.empty()) return print_note(remark);
   }
 }

@@ -15,11 +15,12 @@ namespace ocellus::app {
 bool looks_like_a_board(const Picture& picture);
 
 // Returns a remark if the model is the bundled one and the frame, called `name`, is no board; else an empty text. Skips
-// frames of more than 12.6 million pixels, whose memory would exceed all else, and damaged ones.
-std::string describe_far_frame(const Model& model, const std::string& name, const Frame& frame);
+// frames of more than 12.6 million pixels, whose memory would exceed all else, and damaged ones. `picture` gets the
+// pixels of those that it looks at.
+std::string describe_far_frame(const Model& model, const std::string& name, const Frame& frame, Picture* picture);
 
 // Prints that remark on stderr, unless quiet, for the first of at most 16 pictures that is no board. They are decoded
-// one at a time; call it before there is an engine.
+// one at a time, and small ones stay decoded; call it before there is an engine.
 void remark_on_far_pictures(const Model& model, const CommonOptions& options, const std::vector<ImageFile>& images);
 
 }  // namespace ocellus::app

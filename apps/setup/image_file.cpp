@@ -16,6 +16,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
+constexpr int64_t kMaxKeptBytes = int64_t{32} << 20;
 
 class OpenFile {
  public:
@@ -52,7 +53,7 @@ std::vector<uint8_t> read_to_end(int descriptor, const std::string& path) {
   return bytes;
 }
 
-// Bytes come through a descriptor once, but pictures are read twice.
+// Bytes come through a descriptor once, but it may be given more than once.
 const std::vector<uint8_t>& read_descriptor(int descriptor, const std::string& path) {
   static std::map<int, std::vector<uint8_t>> kept;
   const auto known = kept.find(descriptor);
@@ -109,10 +110,14 @@ std::vector<uint8_t> read_input_file(const std::string& path) {
 }
 
 ImageFile probe_image(const std::string& path) {
-  const std::vector<uint8_t> bytes = read_input_file(path);
+  auto read = std::make_shared<Frame>();
+  read->bytes = read_input_file(path);
   ocellus_image_facts facts;
-  check(ocellus_image_probe(bytes.data(), static_cast<int64_t>(bytes.size()), &facts), path);
+  check(ocellus_image_probe(read->bytes.data(), std::ssize(read->bytes), &facts), path);
+  read->width = facts.width;
+  read->height = facts.height;
   return {.path = path,
+          .read = std::move(read),
           .width = facts.width,
           .height = facts.height,
           .whole_pixels = facts.whole_pixels,
@@ -121,8 +126,22 @@ ImageFile probe_image(const std::string& path) {
 
 std::vector<ImageFile> probe_images(const std::vector<std::string>& paths) {
   std::vector<ImageFile> images;
-  for (const std::string& path : paths) images.push_back(probe_image(path));
+  int64_t kept_bytes = 0;
+  for (const std::string& path : paths) {
+    images.push_back(probe_image(path));
+    kept_bytes += std::ssize(images.back().read->bytes);
+    if (kept_bytes > kMaxKeptBytes) images.back().read = nullptr;
+  }
   return images;
+}
+
+std::shared_ptr<Frame> read_image(const ImageFile& image) {
+  if (image.read != nullptr) return image.read;
+  auto read = std::make_shared<Frame>();
+  read->bytes = read_input_file(image.path);
+  read->width = image.width;
+  read->height = image.height;
+  return read;
 }
 
 void PictureSize::include(const ImageFile& image) {

@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/base/failure.h"
+#include "apps/camera/frame.h"
 #include "apps/setup/options.h"
 
 namespace ocellus::app {
 
 struct ImageFile {
   std::string path;
+  std::shared_ptr<Frame> read = {};  // the file or its pixels, for all copies; null: to be read again
   int32_t width = 0;
   int32_t height = 0;
   int64_t whole_pixels = 0;  // see ocellus_image_facts
@@ -28,10 +31,13 @@ std::optional<int> open_descriptor(const std::string& path);
 // that it can be read again. Throws a Failure that names the path.
 std::vector<uint8_t> read_input_file(const std::string& path);
 
-// Reads the headers for the size; the pixels are read again when they are needed, so that a thousand pictures need the
-// memory of one.
+// Reads the file, and its headers for the size.
 ImageFile probe_image(const std::string& path);
+// Keeps files of 32 MiB together; others are read again when they are needed, so that a thousand pictures need little
+// more memory than one.
 std::vector<ImageFile> probe_images(const std::vector<std::string>& paths);
+// Returns the file or its pixels, read again if they were not kept.
+std::shared_ptr<Frame> read_image(const ImageFile& image);
 
 // Maximum size of the pictures.
 struct PictureSize {

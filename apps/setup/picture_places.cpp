@@ -82,11 +82,10 @@ void check_drawing(const std::string& path, const std::vector<std::string>& inpu
 
 void write_drawing(const std::string& path, const ImageFile& image, const DepthRange& depth,
                    const std::vector<Place>& places) {
-  Frame frame;
-  frame.depth = depth;
-  frame.bytes = read_input_file(image.path);
+  const std::shared_ptr<Frame> frame = read_image(image);
+  frame->depth = depth;
   Picture picture;
-  if (!decode_rgb(frame, &picture)) throw library_failure(OCELLUS_BAD_IMAGE, image.path);
+  if (!decode_rgb(*frame, &picture)) throw library_failure(OCELLUS_BAD_IMAGE, image.path);
   paint_places(places, &picture);
   std::vector<uint8_t> file;
   const bool encoded = is_png_path(path)

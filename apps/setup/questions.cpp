@@ -71,7 +71,10 @@ class ImageSizes {
     std::vector<ImageFile> images;
     for (const std::string& path : paths) {
       const auto [known, is_new] = known_.try_emplace(path);
-      if (is_new) known->second = probe_image((folder_ / path).string());
+      if (is_new) {
+        known->second = probe_image((folder_ / path).string());
+        known->second.read = nullptr;  // there may be thousands
+      }
       images.push_back(known->second);
     }
     return images;

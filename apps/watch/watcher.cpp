@@ -248,7 +248,8 @@ TurnAnswer Watcher::describe(const TurnPart& shown, int64_t id) {
 bool Watcher::caption(Record* record) {
   const Frame& frame = intake_->frame();
   if (record->id == 1) {
-    const std::string remark = describe_far_frame(model_, spoken_name(options_.capture.source.name), frame);
+    Picture seen;
+    const std::string remark = describe_far_frame(model_, spoken_name(options_.capture.source.name), frame, &seen);
     if (!remark.empty()) events_.note("information", remark);
   }
   engine_.fit(frame);

@@ -780,7 +780,7 @@ class Refusals(ProgramTest):
             if done.returncode != OK:
                 self.assertRegex(done.stderr, "Too many open files")
                 refused += 1
-        self.assertGreater(refused, 1)
+        self.assertGreater(refused, 0)
         self.assertEqual(done.returncode, OK)
 
     @unittest.skipIf(os.environ.get("OCELLUS_SANITIZED") == "1", "sanitizers need all addresses there are")

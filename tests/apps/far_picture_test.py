@@ -5,6 +5,7 @@ import random
 import subprocess
 import unittest
 
+from cli_test import with_exif
 from pictures import make_png
 from program import BOARDS, GREEN_STAR, OK, PROGRAM, SOURCE, FolderTest, board, run
 
@@ -80,6 +81,15 @@ class FarPictures(FolderTest):
         path = self.picture("landscape", landscape)
         other = self.changed_model(b"Shapeboard 34M", b"Shapeboard 35M")
         self.assertEqual(run("caption", path, "-n", 1, *other).stderr, "")
+
+    def test_what_was_decoded_for_the_remark_is_answered_about_like_the_file(self):
+        turned = self.folder / "turned.png"
+        turned.write_bytes(with_exif("115", 6))
+        for path in (board("113"), self.picture("landscape", landscape), turned):
+            with self.subTest(path=path):
+                ask = ["ask", "--prompt", "What?", "--logprobs", 3, "-n", 8, path]
+                (loud,), (quiet,) = self.objects(*ask), self.objects(*ask, "--quiet")
+                self.assertEqual([loud["answer"], loud["logprobs"]], [quiet["answer"], quiet["logprobs"]])
 
     def test_a_board_is_described_without_change(self):
         self.assertEqual(self.answer("caption", board("113")), GREEN_STAR + "\n")
