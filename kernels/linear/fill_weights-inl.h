@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/base/hash_term.h"
 #include "platform/everywhere.h"
 #include "quant/weight_format.h"
 
@@ -23,10 +24,7 @@ inline constexpr uint64_t kSeedStep = 0x9E3779B97F4A7C15ull;  // from one word t
 
 /// SplitMix64 (Steele, Lea and Flood 2014) at place `index`.
 OCELLUS_EVERYWHERE inline uint64_t random_word(uint64_t seed, int64_t index) {
-  uint64_t z = seed + (static_cast<uint64_t>(index) + 1) * kSeedStep;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return z ^ (z >> 31);
+  return mix_bits(seed + (static_cast<uint64_t>(index) + 1) * kSeedStep);
 }
 
 /// The run of scales, at the same place in every block. It may wrap around to the start of the next block.

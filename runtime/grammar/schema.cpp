@@ -1,5 +1,6 @@
 #include "runtime/grammar/schema.h"
 
+#include "kernels/base/hash_term.h"
 #include "runtime/grammar/schema_parts.h"
 
 namespace ocellus {
@@ -9,12 +10,12 @@ constexpr uint32_t kTableSize = 4096;
 /// Places within places that are read at once; deeper ones wait until these are done, so that the stack is bounded.
 constexpr int kMaxDepth = 40;
 
-uint32_t hash_parts(const SchemaParts& parts) {
-  uint32_t hash = 0;
+uint64_t hash_parts(const SchemaParts& parts) {
+  uint64_t hash = 0;
   for (const SchemaPart& part : parts)
-    hash = hash * 2654435761u + static_cast<uint32_t>(part.node) * 4u + (part.has_any_of ? 2u : 0u) +
-           (part.has_one_of ? 1u : 0u) + 1u;
-  return hash ^ hash >> 15;
+    hash = mix_bits(hash + static_cast<uint64_t>(part.node) * 4u + (part.has_any_of ? 2u : 0u) +
+                    (part.has_one_of ? 1u : 0u) + 1u);
+  return hash;
 }
 
 bool are_equal(const SchemaParts& a, const SchemaParts& b) {

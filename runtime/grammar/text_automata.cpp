@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/base/hash_term.h"
 #include "runtime/grammar/determinize.h"
 
 namespace ocellus {
@@ -85,9 +86,8 @@ class TextAutomata::Product {
   }
   int32_t find_or_add(int32_t a, int32_t b, const Grammar& grammar) {
     if (!has_room_) return 0;
-    const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b)) *
-                         uint64_t{0x9E3779B97F4A7C15};
-    int32_t& bucket = buckets_[static_cast<int64_t>(key >> 40) % buckets_.count()];
+    const uint64_t hash = mix_bits(static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b));
+    int32_t& bucket = buckets_[static_cast<int64_t>(hash >> 40) % buckets_.count()];
     for (int32_t p = bucket; p != -1 && grammar.spend(1); p = pairs_[p].next)
       if (pairs_[p].a == a && pairs_[p].b == b) return p;
     has_room_ = pairs_.push({a, b, bucket});
@@ -201,10 +201,8 @@ Status TextAutomata::merge_equal(Automaton* automaton) {
     for (int64_t s = 0; s < count; ++s) {
       uint64_t hash = static_cast<uint64_t>(equal[s]);
       automaton->visit_edges(static_cast<int32_t>(s), [&](const AutomatonEdge& edge) {
-        hash = (hash ^ static_cast<uint64_t>(equal[edge.next]) ^ static_cast<uint64_t>(edge.first) << 32 ^
-                static_cast<uint64_t>(edge.last) << 40) *
-               uint64_t{0x9E3779B97F4A7C15};
-        hash ^= hash >> 29;
+        hash = mix_bits(hash ^ static_cast<uint64_t>(equal[edge.next]) ^ static_cast<uint64_t>(edge.first) << 32 ^
+                        static_cast<uint64_t>(edge.last) << 40);
       });
       int32_t& bucket = buckets[static_cast<int64_t>(hash % kBuckets)];
       int32_t alike = bucket;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/base/hash_term.h"
 #include "quant/name_table.h"
 #include "runtime/vocabulary/tokenizer_utf8.h"
 #include "runtime/vocabulary/tokenizer_vocabulary.h"
@@ -16,12 +17,8 @@ constexpr int64_t kMaxProbes = 256;
 
 int64_t slots_for(int64_t count) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * count))); }
 
-// The finaliser of splitmix64.
 uint64_t hash_pair(TokenId left, TokenId right) {
-  uint64_t bits = static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
-  bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
-  return bits ^ bits >> 31;
+  return mix_bits(static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right));
 }
 
 // Puts `index` into the first free slot from `hash` on. If `same(i)` is true for the content i of a slot, that slot has
