@@ -73,9 +73,10 @@ struct PromptChunk {
   /// Appends `count` rows to the last piece if the destination is the same, or as a new one. The caller writes rows of
   /// images before or after; those of text are looked up in embed_text().
   void add_text(const int32_t* tokens, int64_t count);
-  /// Returns the span of the next rows. `cols`: columns of the grid that they form; 0: they form none.
-  PositionSpan next_span(int64_t rows, int64_t positions, int32_t cols) const {
-    return cols > 0 ? PositionSpan::of_grid(position_count, rows, cols)
+  /// Returns the span of the next rows. `cols`: columns of the grid that they form; 0: they form none. A grid may stand
+  /// at a time, and share the positions of `earlier` ones.
+  PositionSpan next_span(int64_t rows, int64_t positions, int32_t cols, int32_t earlier = 0, int32_t time = 0) const {
+    return cols > 0 ? PositionSpan::of_grid(position_count - earlier, rows, cols, time)
                     : PositionSpan::of(position_count, rows, positions);
   }
   /// `positions`: taken by the rows, beyond those that rows before them take.

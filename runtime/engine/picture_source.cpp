@@ -85,7 +85,15 @@ void PictureSource::note_reads() {
   if (queue_.traits().shares_memory) queue_.note_copies();
 }
 
-Status PictureSource::render(int32_t view_index, DeviceView<float> pixels) {
+Status PictureSource::render(const Picture& picture, int32_t view_index, DeviceView<float> pixels) {
+  const int64_t rows = pixels.rows / picture.frame_count();
+  OCELLUS_TRY(render_frame(view_index, pixels.slice_rows(0, rows)));
+  if (picture.next == nullptr) return {};
+  OCELLUS_TRY(open(*picture.next));
+  return render_frame(view_index, pixels.slice_rows(rows, rows));
+}
+
+Status PictureSource::render_frame(int32_t view_index, DeviceView<float> pixels) {
   if (!queue_.on_cuda()) return render_view(shape_.preprocess, prepared_, view_index, pixels);
   OCELLUS_TRY(render_device_views(shape_.preprocess, device_views_, view_index, 1, pixels, queue_));
   note_reads();

@@ -58,8 +58,9 @@ class PictureSource {
   Status identify(const Picture& picture, ImageHash* hash);
   /// Decodes or converts the picture and prepares the common input of its views.
   Status open(const Picture& picture);
-  /// Renders one view to normalised planar pixels: [3 * side, side].
-  Status render(int32_t view_index, DeviceView<float> pixels);
+  /// Renders one view of the picture that is open to normalised planar pixels: [frames * 3 * side, side]. Of a pair the
+  /// second frame is open afterwards: it has one view.
+  Status render(const Picture& picture, int32_t view_index, DeviceView<float> pixels);
 
  private:
   /// Passes the picture's rows to `rows` as stored.
@@ -69,6 +70,7 @@ class PictureSource {
   Status upload(const Picture& picture, DevicePicture* uploaded);
   /// A GPU that shares the host's memory reads the picture in place: those reads count as copies.
   void note_reads();
+  Status render_frame(int32_t view_index, DeviceView<float> pixels);
 
   const PictureShape& shape_;
   const ViewPlan& plan_;

@@ -57,10 +57,11 @@ Status rehearse_picture(Engine& e, const PictureShape& shape, const Frame& frame
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
   PictureSource source(shape, plan, scratch, e.memory().image_decoder, e.queue());
-  OCELLUS_TRY(source.open({.frame = &frame, .width = frame.width, .height = frame.height}));
+  const Picture picture{.frame = &frame, .width = frame.width, .height = frame.height};
+  OCELLUS_TRY(source.open(picture));
   const ViewBatch one(e.vision().config, 1, plan.view_size());
   const DeviceView<float> out = e.memory().waiting_views.next_pixels(one, scratch.vision);
-  for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(view, out));
+  for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(picture, view, out));
   return e.queue().status();
 }
 

@@ -10,18 +10,30 @@
 namespace ocellus {
 namespace {
 
-/// Writes the rows that end the lines of the tiles' map, if `piece` holds it. No patch gives them attention or a key:
-/// if there are `notes`, theirs become zeros.
-void end_lines(const ViewPlan& plan, const ImagePiece& piece, const float* row_end, DeviceView<float> rows,
-               DeviceView<float> notes, Queue& queue) {
+/// Adds the time that it lives to a sum.
+class AddedTime {
+ public:
+  explicit AddedTime(double* sum_ms) : sum_ms_(*sum_ms), start_(now_ns()) {}
+  AddedTime(const AddedTime&) = delete;
+  AddedTime& operator=(const AddedTime&) = delete;
+  ~AddedTime() { sum_ms_ += elapsed_ms(start_, now_ns()); }
+
+ private:
+  double& sum_ms_;
+  const int64_t start_;
+};
+
+/// Writes the rows that end the lines of the tiles' map, if the piece at `first` holds it. No patch gives them
+/// attention or a key: if there are `notes`, theirs become zeros.
+void end_lines(const ViewPlan& plan, const ImagePiece& piece, int64_t first, const float* row_end,
+               DeviceView<float> hidden, DeviceView<float> notes, Queue& queue) {
   const bool is_overview = piece.view_index == plan.overview_index();
   if (is_overview && plan.tile_count() > 0) return;
-  const int64_t first = is_overview ? plan.view_rows : 0;
-  const DeviceView<float> map = rows.slice_rows(first, plan.map.rows());
-  for (int32_t line = 0; line < plan.map.lines; ++line)
-    queue.copy(map.row(int64_t{line} * (plan.map.cols + 1) + plan.map.cols), row_end,
-               map.cols * static_cast<int64_t>(sizeof(float)));
+  if (is_overview) first += plan.view_rows;
   const int64_t line_rows = int64_t{plan.map.cols} + 1;
+  for (int32_t line = 0; line < plan.map.lines; ++line)
+    queue.copy(hidden.row(first + line * line_rows + plan.map.cols), row_end,
+               hidden.cols * static_cast<int64_t>(sizeof(float)));
   if (notes.rows > 0)
     clamp_rows({.values = DeviceView<float>(notes.row(first + plan.map.cols), plan.map.lines, notes.cols,
                                             line_rows * notes.stride),
@@ -75,32 +87,21 @@ Status average_image_rows(const PromptChunk& chunk, float* staging, float* mean,
   return {};
 }
 
-/// A full batch of views is encoded before the next view is rendered or, in its own memory, after all are rendered.
-/// Until then no other code may take scratch, which holds the pixels of a batch of one.
+/// Until the views are encoded no other code may take scratch, which holds the pixels of a batch of one.
 Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
-  const VisionConfig& vision = engine.vision().config;
-  WaitingViews& waiting = engine.memory().waiting_views;
+  EngineMemory& memory = engine.memory();
   Queue& queue = engine.queue();
-  double& spent_ms = conversation_.stats().preprocess_ms;
   const ArenaScope scope(engine.arena());
   ImageScratch scratch;
   OCELLUS_TRY(engine.take_scratch(&scratch));
-  PictureSource source(engine.shape().pictures, plan, scratch, engine.memory().image_decoder, queue);
-  // The pixels of a pair's first frame are written before the scratch is used for the second one.
-  const auto render = [&](int32_t view, DeviceView<float> pixels) {
-    const int64_t rows = pixels.rows / picture.frame_count();
-    OCELLUS_TRY(source.render(view, pixels.slice_rows(0, rows)));
-    if (picture.next == nullptr) return Status();
-    OCELLUS_TRY(source.open(*picture.next));
-    return source.render(view, pixels.slice_rows(rows, rows));
-  };
-  DelimiterTokens tokens;
-  int64_t start = now_ns();
+  PictureSource source(engine.shape().pictures, plan, scratch, memory.image_decoder, queue);
   {
     const TraceRange range(engine.trace(), "preprocess");
+    const AddedTime time(&conversation_.stats().preprocess_ms);
     OCELLUS_TRY(source.open(picture));
   }
+  DelimiterTokens tokens;
   ImagePiece piece;
   for (ImagePieces pieces(plan); pieces.next(&piece);) {
     if (!piece.is_view()) {
@@ -111,30 +112,30 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
     const int64_t first = chunk.row_count;
     for (int32_t view = piece.view_index; view < piece.view_index + piece.view_count; ++view) {
       RowPlace place = plan.row_place(view);
-      if (place.is_empty()) continue;  // padding only, of which no row is kept
-      if (waiting.full()) {
-        spent_ms += elapsed_ms(start, now_ns());
-        OCELLUS_TRY(encode_waiting(scratch.vision));
-        start = now_ns();
-      }
-      const TraceRange range(engine.trace(), "preprocess");
-      const ViewBatch next(vision, 1, plan.view_size(), picture.frame_count());
-      OCELLUS_TRY(render(view, waiting.next_pixels(next, scratch.vision)));
       place.first += first;
-      waiting.add({place, next.size, next.frames});
-      if (waiting.full()) OCELLUS_TRY(waiting.drop_known(vision, scratch.vision, engine.memory().chunk.inputs, queue));
+      if (!place.is_empty()) OCELLUS_TRY(add_view(picture, plan, view, place, source, scratch.vision));
     }
-    // A clip's block: its first line and column are those of the pictures before.
-    const PositionSpan span = picture.time.count > 1 ? PositionSpan::of_grid(chunk.position_count - plan.earlier,
-                                                                             piece.rows, piece.cols, plan.time)
-                                                     : chunk.next_span(piece.rows, piece.positions, piece.cols);
-    chunk.add_image_rows(ordinal, piece.rows, piece.positions, span);
-    if (plan.rules->has_map)
-      end_lines(plan, piece, engine.vision().row_end, chunk.hidden.slice_rows(first, piece.rows),
-                engine.memory().notes.slice_rows(first, engine.memory().notes.rows > 0 ? piece.rows : 0), queue);
+    chunk.add_image_rows(ordinal, piece.rows, piece.positions,
+                         chunk.next_span(piece.rows, piece.positions, piece.cols, plan.earlier, plan.time));
+    if (plan.rules->has_map) end_lines(plan, piece, first, engine.vision().row_end, chunk.hidden, memory.notes, queue);
   }
-  spent_ms += elapsed_ms(start, now_ns());
   return queue.status();
+}
+
+/// Renders a view, which waits for others to be encoded with. A full batch is encoded before the next view is rendered
+/// or, in its own memory, after all are rendered.
+Status PictureRows::add_view(const Picture& picture, const ViewPlan& plan, int32_t view, const RowPlace& place,
+                             PictureSource& source, const VisionScratch& scratch) {
+  Engine& engine = conversation_.engine();
+  const VisionConfig& vision = engine.vision().config;
+  WaitingViews& waiting = engine.memory().waiting_views;
+  if (waiting.full()) OCELLUS_TRY(encode_waiting(scratch));
+  const TraceRange range(engine.trace(), "preprocess");
+  const AddedTime time(&conversation_.stats().preprocess_ms);
+  const ViewBatch next(vision, 1, plan.view_size(), picture.frame_count());
+  OCELLUS_TRY(source.render(picture, view, waiting.next_pixels(next, scratch)));
+  waiting.add({place, next.size, next.frames});
+  return waiting.full() ? waiting.drop_known(vision, scratch, engine.memory().chunk.inputs, engine.queue()) : Status();
 }
 
 Status PictureRows::encode_waiting(const VisionScratch& scratch) {

@@ -7,6 +7,7 @@
 
 namespace ocellus {
 
+class PictureSource;
 struct Picture;
 struct PictureShape;
 struct VisionScratch;
@@ -35,6 +36,8 @@ class PictureRows {
   void take_time();
 
  private:
+  Status add_view(const Picture& picture, const ViewPlan& plan, int32_t view, const RowPlace& place,
+                  PictureSource& source, const VisionScratch& scratch);
   Status encode_waiting(const VisionScratch& scratch);
 
   Conversation& conversation_;

@@ -65,8 +65,9 @@ class Prompt final : private ChunkHolder {
   Status roll(const RowNeed& need);
   Status add_start_token();
   Status append(const TokenId* tokens, int64_t count);
+  template <class Add>
+  Status add_views(const ViewPlan& plan, const PictureRole& role, const Add& add);
   Status prepare_picture(const ViewPlan& plan, const PictureRole& role, int64_t* marks);
-  int64_t waiting_rows(const ViewPlan& plan) const;
   Status begin_picture(const ViewPlan& plan, const PictureRole& role, int64_t marks);
   Status end_picture(Status status, const Checkpoint& before);
 

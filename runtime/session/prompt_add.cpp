@@ -7,14 +7,6 @@
 
 namespace ocellus {
 
-namespace {
-
-/// Waiting rows that are read once more with every image after them that is read in its prompt: see Reuse. A prompt is
-/// cut where there are as many, whether the image is found or not.
-constexpr int64_t kMostRowsAgain = 64;
-
-}  // namespace
-
 Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     if (tokens[i] < 0 || tokens[i] >= config.vocabulary)
@@ -62,26 +54,14 @@ Status Prompt::append(const TokenId* tokens, int64_t count) {
 }
 
 Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
-  Engine& engine = conversation_.engine();
+  const Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "add image");
-  const EngineShape& shape = engine.shape();
-  if (!shape.pictures.planned()) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
+  const PictureShape& shape = engine.shape().pictures;
+  if (!shape.planned()) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   ViewPlan plan;
-  OCELLUS_TRY(plan_picture(shape.pictures, picture, &plan));
-  const PictureRole role{.is_frame = picture.is_of_clip, .is_numbered = is_numbered};
-  int64_t marks = 0;
-  OCELLUS_TRY(prepare_picture(plan, role, &marks));
-  const KeptText kept(conversation_);
-  const Checkpoint before = mark();
-  if (const Status status = begin_picture(plan, role, marks); !status.ok()) return end_picture(status, before);
-  if (reuse_.links() || shape.reuse.in_context()) return end_picture(reuse_.link(picture, plan, chunk()), before);
-  int32_t ordinal = before.images;
-  // Beside linked images every image has its blocks from the beginning: see reserve_rows.
-  if (shape.reuse.links() && !shape.reuse.staged) {
-    if (const Status status = conversation_.cache().reserve_image(&ordinal); !status.ok())
-      return end_picture(status, before);
-  }
-  return end_picture(pictures_.add(picture, plan, ordinal, chunk()), before);
+  OCELLUS_TRY(plan_picture(shape, picture, &plan));
+  return add_views(plan, {.is_frame = picture.is_of_clip, .is_numbered = is_numbered},
+                   [&](int32_t ordinal) { return reuse_.add(picture, plan, ordinal, chunk()); });
 }
 
 Status Prompt::add_library_image(const LibraryKey& key, bool is_numbered) {
@@ -92,18 +72,25 @@ Status Prompt::add_library_image(const LibraryKey& key, bool is_numbered) {
   conversation_.begin_prompt();
   OCELLUS_TRY(conversation_.stop().check());
   OCELLUS_TRY(reuse_.find(key, &facts, &plan));
-  const PictureRole role{.is_numbered = is_numbered};
+  return add_views(plan, {.is_numbered = is_numbered},
+                   [&](int32_t) { return reuse_.link_entry(facts, plan, chunk()); });
+}
+
+/// Adds the texts around a picture, and its rows by add(number of the image), or nothing.
+template <class Add>
+Status Prompt::add_views(const ViewPlan& plan, const PictureRole& role, const Add& add) {
   int64_t marks = 0;
   OCELLUS_TRY(prepare_picture(plan, role, &marks));
   const KeptText kept(conversation_);
   const Checkpoint before = mark();
-  if (const Status status = begin_picture(plan, role, marks); !status.ok()) return end_picture(status, before);
-  return end_picture(reuse_.link_entry(facts, plan, chunk()), before);
+  Status status = begin_picture(plan, role, marks);
+  if (status.ok()) status = add(before.images);
+  return end_picture(status, before);
 }
 
 /// Makes room in the chunk and the cache for a picture's rows and the texts around its views, which have *marks tokens.
 Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role, int64_t* marks) {
-  const EngineShape& shape = conversation_.engine().shape();
+  const int32_t most_images = conversation_.engine().shape().pictures.per_session;
   OCELLUS_TRY(start());
   conversation_.characters().finish();
   int64_t before = 0;
@@ -112,27 +99,18 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role, in
   const int64_t text_rows = *marks + before;
   const RowNeed need{.text = text_rows, .images = 1, .positions = text_rows + plan.position_count()};
   OCELLUS_TRY(roll(need));
-  if (conversation_.cache().image_count() + waiting().images >= shape.pictures.per_session)
-    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images",
-                        shape.pictures.per_session);
+  if (conversation_.cache().image_count() + waiting().images >= most_images)
+    return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images", most_images);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(room_.check(need, waiting()));
-  const int64_t read_again = shape.reuse.in_context() ? chunk().row_count : 0;
-  const bool is_full = chunk().row_count > 0 && chunk().room() < text_rows + waiting_rows(plan);
-  return is_full || read_again >= kMostRowsAgain ? read_and_borrow() : Status();
-}
-
-/// Rows of a picture that are in the chunk at a time.
-int64_t Prompt::waiting_rows(const ViewPlan& plan) const {
-  const ReuseShape& reuse = conversation_.engine().shape().reuse;
-  const bool links = reuse_.links() && !reuse.in_context();
-  return links ? std::min<int64_t>(plan.row_count(), reuse.input_rows) : plan.row_count();
+  const bool is_full = chunk().row_count > 0 && chunk().room() < text_rows + reuse_.rows_in_chunk(plan);
+  return is_full || reuse_.reads_before(chunk()) ? read_and_borrow() : Status();
 }
 
 /// Adds the text before a picture. Where it is long it leaves no room for the picture beside it.
 Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role, int64_t marks) {
   OCELLUS_TRY(text_.begin_picture(plan, role));
-  return chunk().room() < marks + waiting_rows(plan) ? read_and_borrow() : Status();
+  return chunk().room() < marks + reuse_.rows_in_chunk(plan) ? read_and_borrow() : Status();
 }
 
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.

@@ -57,10 +57,15 @@ class Reuse {
   Status look_ahead(const Picture& picture, const ViewPlan& plan);
   void forget_ahead();
 
+  /// Rows of a picture that are in the chunk at a time.
+  int64_t rows_in_chunk(const ViewPlan& plan) const;
+  /// True if the waiting rows are to be read before a picture is added.
+  bool reads_before(const PromptChunk& chunk) const;
+
   // Functions that add to a prompt's chunk, which must have room. Blocks of an image that failed half way stay
   // reserved: a prompt releases them when it restores its state.
-  /// Links a picture, from the library or read alone.
-  Status link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
+  /// Adds the rows of a picture, computed in place as the image `ordinal`, or linked.
+  Status add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
   /// Links an entry found by its key: it must exist.
   Status link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk);
 
@@ -71,6 +76,8 @@ class Reuse {
   void fetch_rows(const PromptChunk& chunk);
 
  private:
+  /// Links a picture, from the library or read alone.
+  Status link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
   EntryWish wish_for(const EntryFacts& facts) const;
   Status embed(const uint8_t* bytes, int64_t byte_count);
   Status identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);

@@ -17,6 +17,10 @@ namespace {
 /// The first position of rows that see nothing but each other.
 constexpr int64_t kAlone = -1;
 
+/// Waiting rows that are read once more with every image after them that is read in its prompt. A prompt is cut where
+/// there are as many, whether the image is found or not.
+constexpr int64_t kMostRowsAgain = 64;
+
 /// Adds the rows of a linked image to a chunk, in order: those in place become rows, the others links between them.
 class LinkedRows {
  public:
@@ -57,6 +61,24 @@ class LinkedRows {
 };
 
 }  // namespace
+
+int64_t Reuse::rows_in_chunk(const ViewPlan& plan) const {
+  const ReuseShape& shape = conversation_.engine().shape().reuse;
+  const bool is_alone = links() && !shape.in_context();
+  return is_alone ? std::min<int64_t>(plan.row_count(), shape.input_rows) : plan.row_count();
+}
+
+bool Reuse::reads_before(const PromptChunk& chunk) const {
+  return conversation_.engine().shape().reuse.in_context() && chunk.row_count >= kMostRowsAgain;
+}
+
+Status Reuse::add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
+  const ReuseShape& shape = conversation_.engine().shape().reuse;
+  if (links() || shape.in_context()) return link(picture, plan, chunk);
+  // Beside linked images every image has its blocks from the beginning: see reserve_rows.
+  if (shape.links() && !shape.staged) OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
+  return pictures_.add(picture, plan, ordinal, chunk);
+}
 
 Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   int32_t ordinal = 0;
