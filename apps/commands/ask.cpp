@@ -20,6 +20,7 @@
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
 #include "apps/setup/picture_places.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -45,12 +46,13 @@ void check_boxes(const AskOptions& options, bool retrieves) {
                   "picture its boxes are in.");
   }
   if (options.drawing_path.empty()) return;
-  check_drawing(options.drawing_path, {options.image_paths[0], options.common.model_path, options.common.mmproj_path});
+  check_drawing(options.drawing_path,
+                {options.image_paths[0], options.common.model.path, options.common.model.mmproj_path});
 }
 
 void remark_on_cut_boxes(const Answer& answer, const AskOptions& options) {
   if (!options.boxes || options.common.quiet || answer.stats.stop != OCELLUS_STOP_MAX_TOKENS) return;
-  print_note("The answer was cut after " + format_count(options.common.answer_tokens, "token") +
+  print_note("The answer was cut after " + format_count(options.common.params.max_tokens, "token") +
              ", and with it the boxes that follow; see -n.");
 }
 
@@ -74,7 +76,7 @@ void prepare_choices(AskOptions* options) {
   const CommonOptions& common = options->common;
   const bool has_choices = !texts.empty(), has_other = options->boxes || !options->day.since.empty();
   if ((has_other && (has_choices || common.top_logprobs)) ||
-      (has_choices && (common.top_logprobs || common.constraint != nullptr)))
+      (has_choices && (common.top_logprobs || common.constrain.given != nullptr)))
     throw Failure(kExitUsage,
                   "--choices and --logprobs go without --boxes, --since and each other, --choices without "
                   "--schema, --grammar, --regex and --json-answer.");
@@ -87,12 +89,12 @@ void prepare_choices(AskOptions* options) {
     if (text.empty() || text.size() > OCELLUS_MOST_CHOICE_BYTES || !known.insert(text).second)
       throw Failure(kExitUsage, "--choices: one is empty, there twice or longer than 4000 bytes.");
   }
-  options->common.answer_tokens = 0;
+  options->common.params.max_tokens = 0;
 }
 
 int run_ask_since(const AskOptions& options) {
   if (!options.image_paths.empty() || !options.clip.path.empty() || options.boxes ||
-      options.common.constraint != nullptr)
+      options.common.constrain.given != nullptr)
     throw Failure(kExitUsage,
                   "--since asks about frames in a library, and answers in words: leave out pictures, --clip, --boxes, "
                   "--schema, --grammar, --regex and --json-answer.");
@@ -102,32 +104,32 @@ int run_ask_since(const AskOptions& options) {
 // A library without an owner and without anything to show of it is the one that a watch keeps.
 bool is_about_watch(const AskOptions& options) {
   if (!options.day.since.empty()) return true;
-  const CacheOptions& cache = options.common.cache;
+  const LibraryOptions& library = options.common.library;
   const bool shows_something = !options.image_paths.empty() || !options.clip.path.empty() || options.boxes ||
                                options.prompt.find(kRetrievalBegin) != std::string::npos;
-  return !cache.library_path.empty() && cache.owner.empty() && !shows_something;
+  return !library.path.empty() && library.owner.empty() && !shows_something;
 }
 
 int run_ask(AskOptions options) {
   prepare_choices(&options);
   if (is_about_watch(options)) return run_ask_since(options);
   const std::vector<ImageFile> images = probe_images(options.image_paths);
-  const CacheOptions& cache = options.common.cache;
+  const CommonOptions& common = options.common;
   // Marks are refused before a model is opened.
-  const bool retrieves = has_retrievals(place_retrievals(place_images(options.prompt, images), cache));
+  const bool retrieves = has_retrievals(place_retrievals(place_images(options.prompt, images), common.library));
   if (options.boxes) check_boxes(options, retrieves);
   std::vector<Retrieved> taken;
-  const Model model = open_model(options.common);
-  const ImageNumbers numbers{.form = model.facts.image_numbers, .all = options.common.numbers_images};
-  std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images, numbers), cache);
+  const Model model = open_model(common);
+  const ImageNumbers numbers{.form = model.facts.image_numbers, .all = common.numbers_images};
+  std::vector<PromptPart> parts = place_retrievals(place_images(options.prompt, images, numbers), common.library);
   if (options.boxes) require_places(model, "--boxes");
   // Retrieved pictures count in the plan, so the search runs before there is an engine.
-  if (retrieves) retrieve_by_words(open_existing_library(cache.library_path).get(), cache.owner, &parts, &taken);
+  if (retrieves) retrieve_by_words(open_existing_library(common.library.path), common.library.owner, &parts, &taken);
   PictureSize largest = largest_size(images);
   include_queries(parts, &largest);
   std::shared_ptr<const Clip> clip;
   if (!options.clip.path.empty()) {
-    clip = std::make_shared<Clip>(read_clip(model, options.clip, options.common.quiet));
+    clip = std::make_shared<Clip>(read_clip(model, options.clip, common.quiet));
     parts.insert(parts.begin(), {.clip = clip});
     largest.include(clip->largest);
   }
@@ -135,19 +137,19 @@ int run_ask(AskOptions options) {
       .images = count_images(parts),
       .clip_frames = clip == nullptr ? 0 : static_cast<int32_t>(clip->frames.size()),
       .prompt_tokens = count_text_tokens(model.get(), parts),
-      .answer_tokens = std::max<int64_t>(options.common.answer_tokens, most_answer_tokens(model, options.choices)),
+      .answer_tokens = std::max<int64_t>(common.params.max_tokens, most_answer_tokens(model, options.choices)),
       .largest = largest};
-  remark_on_far_pictures(model, options.common, images);
-  const Running running = start(model, options.common, needs);
+  remark_on_far_pictures(model, common, images);
+  const Running running = start(model, common, needs);
   retrieve_by_pictures(running.session.get(), &parts, &taken);
-  if (!options.common.quiet) remark_on_retrieved(taken);
+  if (!common.quiet) remark_on_retrieved(taken);
   const Answer answer =
-      answer_turn(running.session.get(), parts, options.common,
-                  options.common.json || options.boxes ? Streaming::kOff : Streaming::kToStdout, "", options.choices);
+      answer_turn(running.session.get(), parts, common,
+                  common.json || options.boxes ? Streaming::kOff : Streaming::kToStdout, "", options.choices);
   if (answer.interrupted && !options.choices.empty()) return kExitInterrupted;
   std::vector<Place> places;
   if (options.boxes) places = read_places(answer.text, model, running.engine.get(), images[0].width, images[0].height);
-  if (options.common.json) {
+  if (common.json) {
     nlohmann::ordered_json object = {{"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}};
     object.update(answer_json(answer));
     if (options.boxes) object["places"] = places_json(places);
@@ -162,10 +164,10 @@ int run_ask(AskOptions options) {
   } else {
     print(options.boxes ? json_line(places_json(places)) : end_of_answer(answer));
   }
-  if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], options.common.depth, places);
+  if (!options.drawing_path.empty()) write_drawing(options.drawing_path, images[0], common.pictures.depth, places);
   remark_on_cut_boxes(answer, options);
-  remark_on_choices(answer, options.common);
-  remark_on_end(answer, model, options.common);
+  remark_on_choices(answer, common);
+  remark_on_end(answer, model, common);
   return answer.interrupted ? kExitInterrupted : kExitOk;
 }
 

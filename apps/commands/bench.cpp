@@ -24,6 +24,7 @@
 #include "apps/plot/plot_file.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -58,7 +59,7 @@ class Bench {
         copy_bytes_per_s_(copy_bytes_per_s),
         session_(running.session.get()),
         pictures_(pictures) {
-    if (running.limits.library != 0) library_.emplace(running, options.common.cache.library_path, pictures);
+    if (running.limits.library != 0) library_.emplace(running, options.common.library.path, pictures);
     for (int32_t i = 1; i < options.batch; ++i) more_sessions_.push_back(take(Session::open(running.engine)));
   }
 
@@ -363,7 +364,7 @@ Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& 
   if (options.visual_tokens > 0) return {.images = 0, .prompt_tokens = 1 + options.generated_tokens + 2};
   std::vector<PromptPart> question(1);
   question[0].text = kCaptionPrompt;
-  if (!options.common.cache.library_path.empty()) question[0].text += std::string(" ") + kElsewhere;
+  if (!options.common.library.path.empty()) question[0].text += std::string(" ") + kElsewhere;
   const int64_t text_rows =
       int64_t{options.depth} + 1 + std::max<int64_t>(options.prompt_tokens + 1, options.generated_tokens + 2);
   return {.images = options.image_count,
@@ -395,13 +396,14 @@ int32_t batch_in_budget(const BenchOptions& options, const Model& model, const N
 
 nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, const Running& running,
                                const std::string& device, const std::string& pictures) {
-  nlohmann::ordered_json object = {{"model", model.facts.name},
-                                   {"weights", model.facts.weight_format},
-                                   {"parameters", model.facts.parameter_count},
-                                   {"device", device},
-                                   {"threads", options.common.threads > 0 ? options.common.threads : usable_cores()},
-                                   {"pictures", pictures},
-                                   {"cache", describe_policy(running.limits)}};
+  nlohmann::ordered_json object = {
+      {"model", model.facts.name},
+      {"weights", model.facts.weight_format},
+      {"parameters", model.facts.parameter_count},
+      {"device", device},
+      {"threads", options.common.limits.thread_count > 0 ? options.common.limits.thread_count : usable_cores()},
+      {"pictures", pictures},
+      {"cache", describe_policy(running.limits)}};
   if (running.limits.cpu_math == OCELLUS_CPU_MATH_BF16) object["cpu math"] = "bf16";
   if (options.kv_budget_bytes) object["kv budget"] = format_bytes(*options.kv_budget_bytes);
   if (options.visual_tokens > 0) object["sessions"] = options.batch;
@@ -411,11 +413,11 @@ nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, 
 }
 
 // Benchmark entries belong to an owner of their own.
-void set_library_owner(bool sees, CacheOptions* cache) {
-  if (cache->library_path.empty()) return;
+void set_library_owner(bool sees, LibraryOptions* library) {
+  if (library->path.empty()) return;
   if (!sees) throw Failure(kExitUsage, "bench --library measures pictures: it needs a vision part and --images.");
-  if (!cache->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: omit --owner.");
-  cache->owner = "bench";
+  if (!library->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: omit --owner.");
+  library->owner = "bench";
 }
 
 int run_bench(const BenchOptions& options) {
@@ -424,8 +426,8 @@ int run_bench(const BenchOptions& options) {
   BenchOptions fitted = options;
   const bool sees = model.facts.has_vision && options.visual_tokens == 0;
   fitted.image_count = sees ? options.common.images.value_or(1) : 0;
-  fitted.common.synthetic_tokens = options.visual_tokens;
-  set_library_owner(sees, &fitted.common.cache);
+  fitted.common.limits.synthetic_tokens = options.visual_tokens;
+  set_library_owner(sees, &fitted.common.library);
   Pictures pictures(options.image_paths);
   const Needs needs = needs_of(fitted, model, pictures);
   check_positions(options, model.facts, needs);
@@ -433,7 +435,7 @@ int run_bench(const BenchOptions& options) {
   // Before the engine takes the memory: the measured copy needs some as well.
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = runs_on_gpu(options.common);
-  if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
+  if (on_gpu) check(ocellus_probe_gpu(options.common.limits.device_index, &gpu));
   fitted.common.sessions = std::max(fitted.batch, options.common.sessions.value_or(1));
   const Running running = start(model, fitted.common, needs);
   BenchReport report = Bench(fitted, model, running, gpu.copy_bytes_per_s, &pictures).run();

@@ -129,7 +129,7 @@ void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
 
 void LibraryBench::remove_entries() {
   int32_t found = 0;
-  for (const ocellus_library_item& item : list_items(library_.get(), owner_))
+  for (const ocellus_library_item& item : list_items(library_, owner_))
     check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, item.key, &found));
 }
 

@@ -10,6 +10,7 @@
 #include "apps/setup/board_likeness.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -29,7 +30,7 @@ int run_caption(const CaptionOptions& options) {
   const Needs needs = {
       .images = 1,
       .prompt_tokens = count_text_tokens(model.get(), place_images(options.prompt, {images[0]}, numbers)),
-      .answer_tokens = options.common.answer_tokens,
+      .answer_tokens = options.common.params.max_tokens,
       .largest = largest_size(images)};
   remark_on_far_pictures(model, options.common, images);
   const Running running = start(model, options.common, needs);

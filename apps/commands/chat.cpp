@@ -17,6 +17,7 @@
 #include "apps/setup/board_likeness.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -105,10 +106,10 @@ class Chat {
 
   // Returns the parts with library entries in the places that ask for them.
   std::vector<PromptPart> retrieve(const std::vector<PromptPart>& parts) {
-    std::vector<PromptPart> placed = place_retrievals(parts, options_.cache);
+    std::vector<PromptPart> placed = place_retrievals(parts, options_.library);
     taken_.clear();
     if (!has_retrievals(placed)) return placed;
-    retrieve_by_words(running_.library.get(), options_.cache.owner, &placed, &taken_);
+    retrieve_by_words(running_.library, options_.library.owner, &placed, &taken_);
     retrieve_by_pictures(running_.session.get(), &placed, &taken_);
     if (!options_.quiet) remark_on_retrieved(taken_);
     return placed;

@@ -12,6 +12,7 @@
 #include "apps/commands/commands.h"
 #include "apps/commands/score_questions.h"
 #include "apps/plot/plot_file.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -138,9 +139,8 @@ std::string question_json(const Question& question, const Outcome& outcome) {
   return json_line(object);
 }
 
-int run_eval(EvalOptions options) {
+int run_eval(const EvalOptions& options) {
   check_plot(options.common.plot_path);
-  compress_before_suffix(&options.common);
   const Model model = open_model(options.common);
   std::vector<Question> questions = read_questions(options.questions, model);
   if (options.perplexity) ask_for_probabilities(model, &questions);

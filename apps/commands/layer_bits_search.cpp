@@ -117,7 +117,7 @@ class LayerBitsSearch {
     return std::llround((kMaxBits - points_.back().average()) * static_cast<double>(candidates_.size()));
   }
   bool measure(Point* point) {
-    options_.cache.layer_bits = point->list();
+    options_.pack.layer_bits = point->list();
     const Running running = start(model_, options_, needs_of(questions_, model_, options_));
     point->nll = 0;
     int64_t done = 0;

@@ -32,7 +32,6 @@ struct AddOptions {
 // Labels from the flags; flags that are not given keep the values of `item`, if there is one.
 struct Labels {
   Labels(const AddOptions& options, const ocellus_library_item* item) {
-    ocellus_library_keep_init(&keep);
     for (const std::string& tag : options.tags) tags.push_back(tag.c_str());
     for (int32_t i = 0; item != nullptr && options.tags.empty() && i < item->tag_count; ++i)
       tags.push_back(item->tags[i]);
@@ -49,7 +48,7 @@ struct Labels {
   Labels(const Labels&) = delete;
   Labels& operator=(const Labels&) = delete;
 
-  ocellus_library_keep keep;
+  ocellus_library_keep keep = library_keep();
   std::vector<const char*> tags;
 };
 
@@ -80,7 +79,7 @@ void show_item(const AddOptions& options, const ImageFile& image, const ocellus_
 // Returns false if it was interrupted.
 bool add_to_library(const Running& running, const ImageFile& image, AddOptions options) {
   ocellus_session* const session = running.session.get();
-  ocellus_library* const library = running.library.get();
+  const Library& library = running.library;
   check(ocellus_session_reset(session));
   if (options.describes) {
     const Answer answer = answer_turn(session, place_images(kCaptionPrompt, {image}), options.common, Streaming::kOff);
@@ -91,15 +90,14 @@ bool add_to_library(const Running& running, const ImageFile& image, AddOptions o
   }
   ocellus_library_image added;
   check(ocellus_session_get_library_image(session, &added), image.path);
-  const std::string& owner = options.common.cache.owner;
+  const std::string& owner = options.common.library.owner;
   ocellus_library_item item = describe_item(library, owner, added.key);
   const bool says_more = options.describes || options.lifetime_s ||
                          (added.stored == 0 && (!options.tags.empty() || options.caption || options.pinned));
   if (says_more) {
     const Labels labels(options, &item);
-    int32_t found = 0;
-    check(ocellus_library_relabel(library, owner.c_str(), added.key, &labels.keep, &found), image.path);
-    if (found == 0) throw no_entry(owner, added.key, options.shared);
+    if (!take(library.relabel(owner.c_str(), added.key, labels.keep), image.path))
+      throw no_entry(owner, added.key, options.shared);
     item = describe_item(library, owner, added.key);
   }
   show_item(options, image, item, added.stored != 0);
@@ -110,11 +108,11 @@ int run_add(AddOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
   // Greedy: the caption is the model's most probable one.
-  options.common.temperature = 0;
+  options.common.params.temperature = 0;
   Needs needs = {.images = 1, .largest = largest_size(images)};
   if (options.describes) {
     needs.prompt_tokens = count_text_tokens(model.get(), place_images(kCaptionPrompt, {images[0]}));
-    needs.answer_tokens = options.common.answer_tokens;
+    needs.answer_tokens = options.common.params.max_tokens;
   }
   const Running running = start(model, options.common, needs);
   const Labels labels(options, nullptr);
@@ -141,7 +139,7 @@ void set_lifetime(AddOptions* options, const std::string& text) {
 void add_library_add(CLI::App* library, Action* action) {
   const auto options = std::make_shared<AddOptions>();
   CLI::App* command = library->add_subcommand("add", "Compute the entries of pictures and store them");
-  command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
+  command->add_option("DIR", options->common.library.path, "The library's folder")->required();
   command->add_option("IMAGE", options->image_paths, "Picture files, or - for standard input")->required();
   const std::string group = "Entries";
   command->add_flag("--shared", options->shared, "In the shared part, which all owners read. NAME must administer it")

@@ -25,11 +25,11 @@ struct SearchOptions {
 };
 
 std::vector<ocellus_library_hit> search(const SearchOptions& options) {
-  const CacheOptions& cache = options.common.cache;
+  const LibraryOptions& library = options.common.library;
   if (options.image_path.empty())
-    return search_by_words(open_existing_library(cache.library_path).get(), cache.owner, options.words, options.count);
+    return search_by_words(open_existing_library(library.path), library.owner, options.words, options.count);
   const ImageFile image = probe_image(options.image_path);
-  (void)open_existing_library(cache.library_path);
+  (void)open_existing_library(library.path);
   const Model model = open_model(options.common);
   const Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
   return search_by_picture(running.session.get(), image, options.count);
@@ -50,7 +50,7 @@ int run_search(const SearchOptions& options) {
   }
   if (options.common.json) return kExitOk;
   if (hits.empty()) {
-    print_note("ocellus: " + options.common.cache.owner + " sees no entries here that fit.");
+    print_note("ocellus: " + options.common.library.owner + " sees no entries here that fit.");
   } else {
     print(table.plain_text());
   }
@@ -62,7 +62,7 @@ int run_search(const SearchOptions& options) {
 void add_library_search(CLI::App* library, Action* action) {
   const auto options = std::make_shared<SearchOptions>();
   CLI::App* command = library->add_subcommand("search", "Find the entries nearest to words or a picture");
-  command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
+  command->add_option("DIR", options->common.library.path, "The library's folder")->required();
   const auto words = command->add_option("--text,WORDS", options->words, "Words of captions and tags")
                          ->option_text("WORDS")
                          ->group("Search");

@@ -37,8 +37,8 @@ struct Memory {
 // text model is planned without pictures.
 std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32_t tiles) {
   CommonOptions options;
-  options.device = OCELLUS_DEVICE_CPU;
-  options.image_tiles = tiles;
+  options.limits.device = OCELLUS_DEVICE_CPU;
+  options.limits.max_tiles = tiles;
   options.quiet = true;
   options.text_tokens = kTextTokens;
   Needs needs;

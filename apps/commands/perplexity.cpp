@@ -15,6 +15,7 @@
 #include "apps/setup/answer.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {

@@ -48,7 +48,7 @@ constexpr int64_t kMostReadBytes = int64_t{1} << 30;  // more than caches hold
 
 Machine gpu_at_hand(const CommonOptions& options) {
   ocellus_gpu_facts gpu;
-  check(ocellus_probe_gpu(options.device_index, &gpu));
+  check(ocellus_probe_gpu(options.limits.device_index, &gpu));
   double per_clock = 0;
   for (const TensorRate& rate : kTensorRates)
     if (10 * gpu.compute_major + gpu.compute_minor >= rate.capability) per_clock = rate.per_clock;
@@ -73,7 +73,8 @@ Machine cpu_at_hand(const Model& model, const CommonOptions& options) {
           .shares_memory = true,
           .memory_bytes = memory.total_bytes,
           .system_bytes = memory.total_bytes - memory.available_bytes,
-          .bytes_per_s = measure_read_rate(bytes, options.threads > 0 ? options.threads : usable_cores())};
+          .bytes_per_s =
+              measure_read_rate(bytes, options.limits.thread_count > 0 ? options.limits.thread_count : usable_cores())};
 }
 
 bool is_quantised(const ocellus_model_facts& facts) {

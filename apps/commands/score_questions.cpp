@@ -66,7 +66,7 @@ void ask_for_probabilities(const Model& model, std::vector<Question>* questions)
 }
 
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options) {
-  Needs needs = {.images = 0, .answer_tokens = options.answer_tokens};
+  Needs needs = {.images = 0, .answer_tokens = options.params.max_tokens};
   for (const Question& question : questions) {
     needs.images = std::max(needs.images, question.image_count);
     needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
@@ -77,10 +77,6 @@ Needs needs_of(const std::vector<Question>& questions, const Model& model, const
     }
   }
   return needs;
-}
-
-void compress_before_suffix(CommonOptions* options) {
-  if (!options->cache.compress_at) options->cache.compress_at = "before-suffix";
 }
 
 bool score_questions(const Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,

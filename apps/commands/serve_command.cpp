@@ -14,6 +14,7 @@
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_table.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 #if OCELLUS_HAS_HTTP
 #include "apps/base/stop_request.h"
@@ -122,19 +123,19 @@ void check_aliases(const std::vector<std::string>& aliases) {
 }
 
 // With keys every request has an owner of its own.
-void choose_owner(const std::vector<HttpKey>& keys, CacheOptions* cache) {
-  if (keys.empty() || cache->library_path.empty()) return;
-  if (!cache->owner.empty()) throw Failure(kExitUsage, "--api-keys names the owners: leave out --owner.");
-  cache->owner = keys.front().user;
+void choose_owner(const std::vector<HttpKey>& keys, LibraryOptions* library) {
+  if (keys.empty() || library->path.empty()) return;
+  if (!library->owner.empty()) throw Failure(kExitUsage, "--api-keys names the owners: leave out --owner.");
+  library->owner = keys.front().user;
 }
 
 // By default there are as many as the sessions would have each on its own: then no request waits for a place, and
 // those that no session links keep pictures for later requests.
 void choose_shared_images(int64_t images, CommonOptions* common) {
-  std::optional<int32_t>& shared = common->cache.shared_images;
-  if (!shared && can_share_images(common->cache))
+  std::optional<int32_t>& shared = common->reuse.shared_images;
+  if (!shared && can_share_images(*common))
     shared = static_cast<int32_t>(std::min<int64_t>(images * *common->sessions, kMostSharedImages));
-  if (can_share_images(common->cache) && shared.value_or(0) > 0 && *shared < images)
+  if (can_share_images(*common) && shared.value_or(0) > 0 && *shared < images)
     throw Failure(kExitUsage, "--shared-images " + std::to_string(*shared) +
                                   " holds less than the pictures of one request: give " + std::to_string(images) +
                                   " or more, or 0.");
@@ -200,7 +201,7 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.shares = running.limits.shared_images > 0;
   options.keeps_beginnings = !command.forgets && keeps_beginnings(running.limits);
   options.same_bits = running.limits.batch_invariant != 0;
-  options.owner = command.common.cache.owner;
+  options.owner = command.common.library.owner;
   return options;
 }
 
@@ -217,19 +218,20 @@ int run_serve(ServeCommand command) {
   http.connections = kConnections;
   HttpServer server(http);  // refuses bad addresses before anything is loaded
   CommonOptions& common = command.common;
-  choose_owner(http.keys, &common.cache);
+  choose_owner(http.keys, &common.library);
   // Users with keys could learn from the time of an answer that another one has sent the same picture.
-  common.keeps_views = http.keys.empty();
-  if (command.retrievals > 0 && common.cache.library_path.empty()) {
+  common.reuse.keeps_views = http.keys.empty();
+  if (command.retrievals > 0 && common.library.path.empty()) {
     throw Failure(kExitUsage, "--retrievals takes pictures from a library: add --library.");
   }
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.constraints = command.schemas.value_or(*common.sessions);
-  if (common.constraints > 0 && common.constraints < *common.sessions)
-    throw Failure(kExitUsage, "--schemas " + std::to_string(common.constraints) + ": each session may need one: give " +
-                                  std::to_string(*common.sessions) + " or more, or 0.");
+  common.constrain.planned = command.schemas.value_or(*common.sessions);
+  if (common.constrain.planned > 0 && common.constrain.planned < *common.sessions)
+    throw Failure(kExitUsage, "--schemas " + std::to_string(common.constrain.planned) +
+                                  ": each session may need one: give " + std::to_string(*common.sessions) +
+                                  " or more, or 0.");
   common.top_logprobs = OCELLUS_MOST_TOP_LOGPROBS;
   choose_text_tokens(model.facts, kServedTextTokens, 1, &common);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;

@@ -196,20 +196,20 @@ void add_day_options(CLI::App* command, DayOptions* day) {
 
 // --memory library needs a folder, and pictures that can be linked into other prompts.
 void set_day(CommandOptions* options) {
-  CacheOptions& cache = options->watch.narrator.common.cache;
-  if (cache.library_path.empty()) throw Failure(kExitUsage, "--memory library needs a folder: add --library DIR.");
+  CommonOptions& common = options->watch.narrator.common;
+  if (common.library.path.empty()) throw Failure(kExitUsage, "--memory library needs a folder: add --library DIR.");
   if (options->clips.frames > 0) {
     throw Failure(kExitUsage, "--memory library keeps pictures, and not clips: leave out --clip-frames.");
   }
-  if (cache.reuse == "prefix") {
+  if (common.reuse.method == "prefix") {
     throw Failure(kExitUsage, "--memory library links frames at any place, which --reuse prefix does not.");
   }
-  if (cache.owner.empty()) cache.owner = kCameraOwner;
+  if (common.library.owner.empty()) common.library.owner = kCameraOwner;
   // Several linked frames in one prompt, packed, need more rows in place than one: see tools/bench/results/day.json.
-  if (cache.reuse.empty()) cache.reuse = "spread:40";
+  if (common.reuse.method.empty()) common.reuse.method = "spread:40";
   options->watch.narrator.memory = MemoryKind::kLibrary;
-  options->watch.day.folder = cache.library_path;
-  options->watch.day.owner = cache.owner;
+  options->watch.day.folder = common.library.path;
+  options->watch.day.owner = common.library.owner;
 }
 
 void add_clip_options(CLI::App* command, ClipWish* clips) {
@@ -284,7 +284,8 @@ void add_event_options(CLI::App* command, CommandOptions* options) {
 
 void check_events(CommandOptions* options) {
   AnswerEventOptions* answers = &options->watch.answers;
-  if ((!options->on.empty() || !answers->metrics.empty()) && !answers_in_json(options->watch.narrator.common)) {
+  if ((!options->on.empty() || !answers->metrics.empty()) &&
+      !options->watch.narrator.common.constrain.answers_in_json()) {
     throw Failure(kExitUsage, "--on and --metric look at answers in JSON: add --schema or --json-answer.");
   }
   for (const std::string& field : answers->metrics) {
@@ -324,9 +325,9 @@ int run_watch(CommandOptions options) {
   WatchOptions& watch = options.watch;
   CommonOptions& common = watch.narrator.common;
   apply_size(options.size, &watch.capture.source);
-  watch.capture.source.seed = common.seed;
-  watch.capture.source.depth = common.depth;
-  common.is_stream = true;
+  watch.capture.source.seed = common.params.seed;
+  watch.capture.source.depth = common.pictures.depth;
+  common.draft.is_tried = common.reuse.keeps_views = true;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   std::error_code ignored;  // errors are reported where it is opened
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
@@ -340,10 +341,10 @@ int run_watch(CommandOptions options) {
   options.clips.with_rolling_memory = options.memory == "rolling";
   if (options.clips.frames > 0) watch.narrator.memory = MemoryKind::kClip;
   watch.settings.prompt = options.prompt.value_or(options.clips.frames > 0 ? kVideoPrompt : kCaptionPrompt);
-  watch.narrator.image_pixels = common.image_pixels.value_or(0);
-  common.image_pixels.reset();  // larger frames are planned for when they come
-  watch.settings.kv_bits = common.cache.bits;
-  watch.settings.keep = common.cache.keep;
+  watch.narrator.image_pixels = common.pictures.pixels.value_or(0);
+  common.pictures.pixels.reset();  // larger frames are planned for when they come
+  watch.settings.kv_bits = common.pack.bits;
+  watch.settings.keep = common.evict.keep;
   watch.stays = !options.http.empty() && watch.frame_limit == 0;
   const Model model = open_model(common);
   watch.narrator.clips = choose_clip_pace(model, options.clips);

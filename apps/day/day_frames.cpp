@@ -72,7 +72,7 @@ struct FrameLabels {
 
 DayFrames::DayFrames(Library library, const std::string& folder, const std::string& owner, const DayQuota& quota)
     : folder_(folder), owner_(owner), quota_(quota), library_(std::move(library)) {
-  for (const ocellus_library_item& item : list_items(library_.get(), owner_)) {
+  for (const ocellus_library_item& item : list_items(library_, owner_)) {
     for (int32_t i = 0; i < item.tag_count; ++i) {
       const auto at_ms = tagged_time(item.tags[i]);
       if (at_ms) insert(make_frame(item, *at_ms, item.caption, preview_bytes(item.key)));

@@ -29,7 +29,7 @@ class AnswerStream {
         label_(std::move(label)),
         progress_(progress),
         shows_thoughts_(options.shows_thoughts),
-        answer_(options.constraint == nullptr) {}
+        answer_(options.constrain.given == nullptr) {}
 
   // The callback of ocellus_generate_params; must not throw.
   static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
@@ -199,8 +199,7 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   Progress progress(options.quiet, "reading the prompt");
   AnswerStream stream(streaming, label, &progress, options);
   Answer answer;
-  ocellus_status status =
-      add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
+  ocellus_status status = add_turn(session, parts, options, !options.library.path.empty(), interruptible, &progress);
   progress.set_task("reading the prompt");
   if (status == OCELLUS_OK && !choices.empty()) status = rank_choices(session, choices, &answer.choices);
   if (status == OCELLUS_OK) {

@@ -131,7 +131,7 @@ void remark_on_far_pictures(const Model& model, const CommonOptions& options, co
     frame.width = images[i].width;
     frame.height = images[i].height;
     frame.bytes = read_input_file(images[i].path);
-    frame.depth = options.depth;
+    frame.depth = options.pictures.depth;
     const std::string remark = describe_far_frame(model, images[i].path, frame);
     if (!remark.empty()) return print_note(remark);
   }

@@ -149,9 +149,9 @@ PictureSize largest_size(const std::vector<ImageFile>& images) {
 
 Failure picture_failure(ocellus_status status, const std::string& path, const PictureSize& size,
                         const CommonOptions& options) {
-  const bool is_larger = size.pixels > options.image_pixels.value_or(size.pixels) ||
-                         size.side > options.image_side.value_or(size.side) ||
-                         size.whole_pixels.value_or(0) > options.whole_pixels.value_or(INT64_MAX);
+  const bool is_larger = size.pixels > options.pictures.pixels.value_or(size.pixels) ||
+                         size.side > options.pictures.side.value_or(size.side) ||
+                         size.whole_pixels.value_or(0) > options.pictures.whole_pixels.value_or(INT64_MAX);
   const Failure failure = library_failure(status, path);
   return status == OCELLUS_BAD_IMAGE && is_larger ? Failure(kExitOverBudget, failure.what()) : failure;
 }

@@ -68,15 +68,8 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options);
 
-// Opens a library; makes one of a folder that is missing or empty. Throws a Failure for a file or another folder.
-Library open_library(const std::string& path);
-// Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
-Library open_existing_library(const std::string& path);
-
-// Lists the entries that the owner sees, in the order of addition.
-std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner);
-// A model's text as a library's caption: one line without control characters, cut at a character's end.
-std::string make_caption(const std::string& text);
+// True if there is a plan, and it fits the budget of the limits.
+bool fits_budget(const Model& model, const ocellus_limits& limits);
 
 // An engine with one session; members are destroyed in reverse order.
 struct Running {

@@ -54,7 +54,8 @@ TurnAnswer end_turn(ocellus_session* session, const CommonOptions& options, cons
   TurnAnswer answer;
   answer.status = stop_requested() ? OCELLUS_CANCELLED : check_turn(ocellus_session_end_turn(session));
   if (answer.status != OCELLUS_OK) return answer;
-  Receiver receiver = {.text = TrimmedText(options.constraint == nullptr), .thought = TrimmedText(), .sink = &sink};
+  Receiver receiver = {
+      .text = TrimmedText(options.constrain.given == nullptr), .thought = TrimmedText(), .sink = &sink};
   const ocellus_generate_params params = receive_with(options, &receiver);
   answer.status = check_turn(ocellus_session_generate(session, &params, &answer.stats));
   answer.text = receiver.text.text();
@@ -67,7 +68,8 @@ std::vector<TurnAnswer> end_turns(const std::vector<ocellus_session*>& sessions,
   if (sessions.empty()) return answers;
   const TextSink none;
   std::vector<Receiver> receivers(
-      sessions.size(), {.text = TrimmedText(options.constraint == nullptr), .thought = TrimmedText(), .sink = &none});
+      sessions.size(),
+      {.text = TrimmedText(options.constrain.given == nullptr), .thought = TrimmedText(), .sink = &none});
   std::vector<ocellus_generate_params> params;
   std::vector<ocellus_generate_stats> stats(sessions.size());
   ocellus_status status = stop_requested() ? OCELLUS_CANCELLED : OCELLUS_OK;

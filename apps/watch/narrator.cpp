@@ -19,10 +19,10 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
   const bool is_rolling = options.memory == MemoryKind::kRolling;
   common.sessions = count_sessions(options);
   common.images = options.clips.frames > 0 ? 0 : settings.frames;
-  if (common.cache.bits != settings.kv_bits) common.cache.set_bits(settings.kv_bits);
-  common.cache.keep = settings.keep;
-  if (settings.keep < 1 && common.cache.evict == "none") common.cache.evict = "value-window";
-  if (is_rolling && !common.cache.compress_at) common.cache.compress_at = "image-end";
+  if (common.pack.bits != settings.kv_bits) common.pack.set_bits(settings.kv_bits);
+  common.evict.keep = settings.keep;
+  if (settings.keep < 1 && common.evict.method == "none") common.evict.method = "value-window";
+  if (is_rolling && !common.evict.compress_at) common.evict.compress_at = "image-end";
   return common;
 }
 
@@ -31,7 +31,7 @@ Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
   Needs needs = {
       .images = settings.frames,
       .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
-      .answer_tokens = options.common.answer_tokens,
+      .answer_tokens = options.common.params.max_tokens,
       .largest = {.pixels = options.image_pixels, .side = options.image_side, .whole_pixels = options.whole_pixels},
       .are_frames = true};
   if (options.clips.frames == 0) return needs;
@@ -44,7 +44,7 @@ Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
 // A refusal with what --memory rolling has to do with it, if it chose the time of compression.
 Failure explain_rolling(const Failure& refusal, const NarratorOptions& options) {
   const std::string sentence = refusal.what();
-  const bool is_chosen = options.memory == MemoryKind::kRolling && !options.common.cache.compress_at;
+  const bool is_chosen = options.memory == MemoryKind::kRolling && !options.common.evict.compress_at;
   if (!is_chosen || sentence.find("--compress-at") == std::string::npos) return refusal;
   return Failure(refusal.exit_code(),
                  sentence + "; --memory rolling compresses frame by frame, --memory replay does not.");
@@ -71,7 +71,7 @@ Narrator::Narrator(const Model& model, const NarratorOptions& options, const Wat
     : common_(apply(options, settings)),
       question_options_(common_),
       running_(start(model, common_, needs_of(options, settings))) {
-  question_options_.constraint = nullptr;
+  question_options_.constrain.given = nullptr;
   others_ = open_more_sessions(running_, common_, *common_.sessions - 1);
   if (options.memory == MemoryKind::kLibrary) {
     // Captions are those of frames that are read where they stand; what is linked loses a little.

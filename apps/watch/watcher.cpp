@@ -155,7 +155,7 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
       answer_from_day(question.text, tell, &answer);
     } else {
       // Captions of a form are no descriptions.
-      const bool describes = options_.narrator.common.constraint == nullptr;
+      const bool describes = options_.narrator.common.constrain.given == nullptr;
       narrator.memory().ask(question.text, narrator.question_options(), tell,
                             log_.records(0, describes ? WatchLog::kMaxRecords : 0), &answer);
     }
@@ -266,7 +266,7 @@ bool Watcher::caption(Record* record) {
   const TurnAnswer answer = describe(shown, record->id);
   if (answer.status == OCELLUS_CANCELLED && stop_requested()) return false;
   record->text = answer.text;
-  if (answers_in_json(options_.narrator.common)) {
+  if (options_.narrator.common.constrain.answers_in_json()) {
     record->answer = parse_answer(answer.text, answer.stats.stop == OCELLUS_STOP_END_TOKEN);
   }
   record->thought = answer.thought;

@@ -175,7 +175,7 @@ Size draw_size(test::Random* random) {
 ocellus_limits limits_for(const Model& model, int32_t bound, const std::vector<Size>& known) {
   CommonOptions options;
   options.quiet = true;
-  options.image_rows = bound;
+  options.limits.max_image_rows = bound;
   Needs needs = {.images = std::max<int64_t>(std::ssize(known), 1),
                  .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}};
   for (const Size size : known) needs.largest.include({.path = "", .width = size.width, .height = size.height});
