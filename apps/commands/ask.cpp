@@ -136,19 +136,19 @@ int run_ask(AskOptions options) {
   const Needs needs = {
       .images = count_images(parts),
       .clip_frames = clip == nullptr ? 0 : static_cast<int32_t>(clip->frames.size()),
-      .prompt_tokens = count_text_tokens(model.get(), parts),
+      .prompt_tokens = count_text_tokens(model, parts),
       .answer_tokens = std::max<int64_t>(common.params.max_tokens, most_answer_tokens(model, options.choices)),
       .largest = largest};
   remark_on_far_pictures(model, common, images);
-  const Running running = start(model, common, needs);
-  retrieve_by_pictures(running.session.get(), &parts, &taken);
+  Running running = start(model, common, needs);
+  retrieve_by_pictures(&running.session, &parts, &taken);
   if (!common.quiet) remark_on_retrieved(taken);
   const Answer answer =
-      answer_turn(running.session.get(), parts, common,
+      answer_turn(&running.session, parts, common,
                   common.json || options.boxes ? Streaming::kOff : Streaming::kToStdout, "", options.choices);
   if (answer.interrupted && !options.choices.empty()) return kExitInterrupted;
   std::vector<Place> places;
-  if (options.boxes) places = read_places(answer.text, model, running.engine.get(), images[0].width, images[0].height);
+  if (options.boxes) places = read_places(answer.text, model, running.engine, images[0].width, images[0].height);
   if (common.json) {
     nlohmann::ordered_json object = {{"command", "ask"}, {"images", options.image_paths}, {"prompt", options.prompt}};
     object.update(answer_json(answer));

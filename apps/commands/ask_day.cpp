@@ -73,11 +73,11 @@ int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes&
                        .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * most,
                        .answer_tokens = common.params.max_tokens,
                        .largest = {.pixels = kScreenPixels, .whole_pixels = {}}};
-  const Running running = start(model, common, needs);
+  Running running = start(model, common, needs);
   watch_for_stop();
-  const Sessions others = open_more_sessions(running, common, common.sessions.value_or(1) - 1);
-  std::vector<ocellus_session*> sessions = {running.session.get()};
-  for (const auto& other : others) sessions.push_back(other.get());
+  Sessions others = open_more_sessions(running, common, common.sessions.value_or(1) - 1);
+  std::vector<Session*> sessions = {&running.session};
+  for (Session& other : others) sessions.push_back(&other);
   DayAnswerer answerer(sessions, frames, common, most);
   answerer.set_bounds({since_ms.value_or(all.front().at_ms), end_ms});
   // A clock may have been ahead while frames were kept.

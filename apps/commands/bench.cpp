@@ -51,13 +51,12 @@ struct BenchOptions {
 class Bench {
  public:
   // `copy_bytes_per_s`: copy rate of the GPU, 0 on the CPU.
-  Bench(const BenchOptions& options, const Model& model, const Running& running, double copy_bytes_per_s,
-        Pictures* pictures)
+  Bench(const BenchOptions& options, const Model& model, Running& running, double copy_bytes_per_s, Pictures* pictures)
       : options_(options),
         model_(model),
         running_(running),
         copy_bytes_per_s_(copy_bytes_per_s),
-        session_(running.session.get()),
+        session_(&running.session),
         pictures_(pictures) {
     if (running.limits.library != 0) library_.emplace(running, options.common.library.path, pictures);
     for (int32_t i = 1; i < options.batch; ++i) more_sessions_.push_back(take(Session::open(running.engine)));
@@ -138,8 +137,8 @@ class Bench {
   void measure_draft(BenchReport* report) {
     ocellus_generate_stats stats = {};
     for (int i = 0; i < 2; ++i) {
-      check(ocellus_session_reset(session_));
-      check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
+      check(session_->forget_all());
+      check(session_->add_text(kTextQuestion));
       stats = generate(0, exact_params(options_.generated_tokens + 1));
     }
     const std::string name = batch_name(1) + " said before";
@@ -158,23 +157,23 @@ class Bench {
   }
 
   void measure_batch(BenchReport* report) {
-    for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
+    for (Session* session : first_sessions(options_.batch)) check(session->forget_all());
     decode_together(options_.batch, 0, batch_name(options_.batch), report);
   }
 
   // Conversations as papers measure them: every prompt of `depth` tokens is read, then all are answered together.
   void measure_conversations(int32_t depth, BenchReport* report) {
-    const std::vector<ocellus_session*> sessions = first_sessions(options_.batch);
+    const std::vector<Session*> sessions = first_sessions(options_.batch);
     const std::vector each(sessions.size(), exact_params(options_.generated_tokens));
     std::vector<ocellus_generate_stats> stats(sessions.size());
     std::vector<int32_t> tokens(static_cast<size_t>(depth));
-    for (ocellus_session* session : sessions) check(ocellus_session_reset(session));
+    for (Session* session : sessions) check(session->forget_all());
     const auto start = std::chrono::steady_clock::now();
-    for (ocellus_session* session : sessions) {
+    for (Session* session : sessions) {
       for (int32_t& token : tokens) token = next_token();
-      check(ocellus_session_add_tokens(session, tokens.data(), depth));
+      check(session->add_tokens(tokens));
     }
-    check(ocellus_batch_generate(sessions.data(), each.data(), stats.data(), options_.batch));
+    check(batch_generate(handles_of(sessions), each, stats));
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     double bytes = 0;
     for (const ocellus_generate_stats& one : stats) bytes += static_cast<double>(one.kv_bytes);
@@ -188,9 +187,9 @@ class Bench {
 
   // Measures decoding over visual tokens that are put into the caches without encoding.
   void measure_visual(int32_t count, BenchReport* report) {
-    for (ocellus_session* session : first_sessions(count)) {
-      check(ocellus_session_reset(session));
-      check(ocellus_session_add_synthetic_image(session));
+    for (Session* session : first_sessions(count)) {
+      check(session->forget_all());
+      check(session->add_synthetic_image());
     }
     const std::string name = batch_name(count) + " @ v" + std::to_string(options_.visual_tokens);
     decode_together(count, running_.plan.kv_bytes_per_image, name, report);
@@ -200,46 +199,45 @@ class Bench {
     return "tg" + std::to_string(options_.generated_tokens) + (count > 1 ? " b" + std::to_string(count) : "");
   }
 
-  std::vector<ocellus_session*> first_sessions(int32_t count) const {
-    std::vector<ocellus_session*> sessions = {session_};
-    for (const Session& session : more_sessions_) sessions.push_back(session.get());
+  std::vector<Session*> first_sessions(int32_t count) {
+    std::vector<Session*> sessions = {session_};
+    for (Session& session : more_sessions_) sessions.push_back(&session);
     sessions.resize(static_cast<size_t>(count));
     return sessions;
   }
 
   // Adds one token to each session, then answers in all; the steps after the first token are measured.
   void decode_together(int32_t count, int64_t past_bytes, const std::string& name, BenchReport* report) {
-    const std::vector<ocellus_session*> sessions = first_sessions(count);
+    const std::vector<Session*> sessions = first_sessions(count);
     const std::vector each(sessions.size(), exact_params(options_.generated_tokens + 1));
     std::vector<ocellus_generate_stats> stats(sessions.size());
-    for (ocellus_session* session : sessions) {
+    for (Session* session : sessions) {
       const int32_t token = next_token();
-      check(ocellus_session_add_tokens(session, &token, 1));
+      check(session->add_tokens({&token, 1}));
     }
-    check(ocellus_batch_generate(sessions.data(), each.data(), stats.data(), count));
+    check(batch_generate(handles_of(sessions), each, stats));
     const double step_ms = stats[0].decode_ms / std::max(1, stats[0].generated_tokens - 1);
     report->add(name, "tokens/s", step_ms > 0 ? 1000.0 * count / step_ms : 0);
     if (options_.visual_tokens > 0) report->add(name + " token median", "ms", stats[0].token_median_ms);
     add_traffic(name, count, past_bytes, step_ms, report);
   }
 
-  ocellus_generate_stats ask_about_pictures(ocellus_session* session) {
-    check(ocellus_session_reset(session));
-    check(ocellus_session_begin_turn(session));
+  ocellus_generate_stats ask_about_pictures(Session* session) {
+    check(session->forget_all());
+    check(session->begin_turn());
     for (int32_t i = 0; i < options_.image_count; ++i) check(pictures_->add(session, i));
-    check(ocellus_session_add_text(session, kCaptionPrompt, sizeof kCaptionPrompt - 1, 0));
-    check(ocellus_session_end_turn(session));
-    const ocellus_generate_params params = exact_params(1);
+    check(session->add_text(kCaptionPrompt));
+    check(session->end_turn());
     ocellus_generate_stats stats;
-    check(ocellus_session_generate(session, &params, &stats));
+    check(session->generate(exact_params(1), nullptr, &stats));
     return stats;
   }
 
   // Links the same pictures in all sessions of the batch.
   void measure_shared(const std::string& owner, BenchReport* report) {
     ocellus_generate_stats stats = {};
-    for (ocellus_session* session : first_sessions(options_.batch)) {
-      check(ocellus_session_set_library(session, nullptr, owner.c_str()));
+    for (Session* session : first_sessions(options_.batch)) {
+      check(session->clear_library(owner.c_str()));
       stats = ask_about_pictures(session);
     }
     report->add("TTFT " + format_count(options_.image_count, "image") + ", from the device", "ms",
@@ -247,13 +245,13 @@ class Bench {
     const ocellus_engine_stats engine = running_.engine_stats();
     report->add("shared images", "MiB", mebibytes(engine.shared_bytes_used));
     report->add("saved by sharing", "MiB", mebibytes(engine.shared_bytes_saved));
-    for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
+    for (Session* session : first_sessions(options_.batch)) check(session->forget_all());
   }
 
   void measure_pictures(BenchReport* report) {
     if (options_.image_count == 0) return;
     const std::string owner = "round-" + std::to_string(++rounds_);  // a new one shares nothing yet
-    check(ocellus_session_set_library(session_, nullptr, owner.c_str()));
+    check(session_->clear_library(owner.c_str()));
     const ocellus_generate_stats stats = ask_about_pictures(session_);
     const std::string count = format_count(options_.image_count, "image");
     const double images = options_.image_count;
@@ -267,10 +265,10 @@ class Bench {
   }
 
   void measure_text_question(BenchReport* report) {
-    check(ocellus_session_reset(session_));
-    check(ocellus_session_begin_turn(session_));
-    check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
-    check(ocellus_session_end_turn(session_));
+    check(session_->forget_all());
+    check(session_->begin_turn());
+    check(session_->add_text(kTextQuestion));
+    check(session_->end_turn());
     report->add("TTFT text", "ms", generate(0, exact_params(1)).first_token_ms);
   }
 
@@ -294,7 +292,7 @@ class Bench {
 
   // Starts an empty session, or one with `depth` tokens in its cache.
   void start_at(int32_t depth) {
-    check(ocellus_session_reset(session_));
+    check(session_->forget_all());
     if (depth > 0) generate(depth, exact_params(1));
   }
 
@@ -311,9 +309,9 @@ class Bench {
   ocellus_generate_stats generate(int32_t random_tokens, const ocellus_generate_params& params) {
     std::vector<int32_t> tokens(static_cast<size_t>(random_tokens));
     for (int32_t& token : tokens) token = next_token();
-    if (random_tokens > 0) check(ocellus_session_add_tokens(session_, tokens.data(), random_tokens));
+    if (random_tokens > 0) check(session_->add_tokens(tokens));
     ocellus_generate_stats stats;
-    check(ocellus_session_generate(session_, &params, &stats));
+    check(session_->generate(params, nullptr, &stats));
     return stats;
   }
 
@@ -346,9 +344,9 @@ class Bench {
 
   const BenchOptions& options_;
   const Model& model_;
-  const Running& running_;
+  Running& running_;
   double copy_bytes_per_s_;
-  ocellus_session* session_;
+  Session* session_;
   std::vector<Session> more_sessions_;
   Pictures* pictures_;
   std::optional<LibraryBench> library_;
@@ -368,7 +366,7 @@ Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& 
   const int64_t text_rows =
       int64_t{options.depth} + 1 + std::max<int64_t>(options.prompt_tokens + 1, options.generated_tokens + 2);
   return {.images = options.image_count,
-          .prompt_tokens = std::max(text_rows, count_text_tokens(model.get(), question) + 1),
+          .prompt_tokens = std::max(text_rows, count_text_tokens(model, question) + 1),
           .largest = pictures.largest()};
 }
 
@@ -435,9 +433,9 @@ int run_bench(const BenchOptions& options) {
   // Before the engine takes the memory: the measured copy needs some as well.
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = runs_on_gpu(options.common);
-  if (on_gpu) check(ocellus_probe_gpu(options.common.limits.device_index, &gpu));
+  if (on_gpu) gpu = take(probe_gpu(options.common.limits.device_index));
   fitted.common.sessions = std::max(fitted.batch, options.common.sessions.value_or(1));
-  const Running running = start(model, fitted.common, needs);
+  Running running = start(model, fitted.common, needs);
   BenchReport report = Bench(fitted, model, running, gpu.copy_bytes_per_s, &pictures).run();
   const std::string seen = fitted.image_count > 0      ? pictures.describe()
                            : options.visual_tokens > 0 ? format_count(options.visual_tokens, "synthetic token")

@@ -93,7 +93,7 @@ class Search {
     common.pack.calibration = low + high == 0 ? "none" : std::to_string(low) + "," + std::to_string(high);
     const std::string point =
         format_count(bits, "bit") + ", tau " + std::to_string(low) + " and " + std::to_string(high) + ": accuracy ";
-    const Running running = start(model_, common, needs_of(questions_, model_, common));
+    Running running = start(model_, common, needs_of(questions_, model_, common));
     const auto show = [&](const Question&, const Outcome&, const Totals& sums) {
       progress_.set(++done_, total_, point + format_number(sums.all.accuracy(), 3));
     };

@@ -27,18 +27,17 @@ int run_caption(const CaptionOptions& options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
   const ImageNumbers numbers{.form = model.facts.image_numbers, .all = options.common.numbers_images};
-  const Needs needs = {
-      .images = 1,
-      .prompt_tokens = count_text_tokens(model.get(), place_images(options.prompt, {images[0]}, numbers)),
-      .answer_tokens = options.common.params.max_tokens,
-      .largest = largest_size(images)};
+  const Needs needs = {.images = 1,
+                       .prompt_tokens = count_text_tokens(model, place_images(options.prompt, {images[0]}, numbers)),
+                       .answer_tokens = options.common.params.max_tokens,
+                       .largest = largest_size(images)};
   remark_on_far_pictures(model, options.common, images);
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   const bool named = images.size() > 1;
   for (const ImageFile& image : images) {
-    check(ocellus_session_reset(running.session.get()));
-    const Answer answer = answer_turn(running.session.get(), place_images(options.prompt, {image}, numbers),
-                                      options.common, options.common.json ? Streaming::kOff : Streaming::kToStdout,
+    check(running.session.forget_all());
+    const Answer answer = answer_turn(&running.session, place_images(options.prompt, {image}, numbers), options.common,
+                                      options.common.json ? Streaming::kOff : Streaming::kToStdout,
                                       named ? make_printable(image.path, Lines::kOne) + ": " : "");
     if (options.common.json) {
       nlohmann::ordered_json object = {

@@ -146,7 +146,7 @@ int run_eval(const EvalOptions& options) {
   if (options.perplexity) ask_for_probabilities(model, &questions);
   Needs needs = needs_of(questions, model, options.common);
   if (options.questions.rolling > 0) needs.images = std::min<int64_t>(needs.images, options.questions.rolling);
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   Progress progress(options.common.quiet, "answering", "question");
   progress.set(0, std::ssize(questions));
   const auto show = [&](const Question& question, const Outcome& outcome, const Totals& sums) {

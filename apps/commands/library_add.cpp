@@ -53,11 +53,10 @@ struct Labels {
 };
 
 // Adds the picture alone. Returns false if it was interrupted.
-bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
-  const InterruptScope interruptible(running.session.get());
+bool add_picture(Running& running, const ImageFile& image, const AddOptions& options) {
+  const InterruptScope interruptible(&running.session);
   const std::vector<uint8_t> bytes = read_input_file(image.path);
-  const ocellus_status status =
-      ocellus_session_add_encoded_image(running.session.get(), bytes.data(), static_cast<int64_t>(bytes.size()));
+  const ocellus_status status = running.session.add_encoded_image(bytes).code();
   if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) {
     throw picture_failure(status, image.path, largest_size({image}), options.common);
   }
@@ -77,10 +76,10 @@ void show_item(const AddOptions& options, const ImageFile& image, const ocellus_
 }
 
 // Returns false if it was interrupted.
-bool add_to_library(const Running& running, const ImageFile& image, AddOptions options) {
-  ocellus_session* const session = running.session.get();
+bool add_to_library(Running& running, const ImageFile& image, AddOptions options) {
+  Session* const session = &running.session;
   const Library& library = running.library;
-  check(ocellus_session_reset(session));
+  check(session->forget_all());
   if (options.describes) {
     const Answer answer = answer_turn(session, place_images(kCaptionPrompt, {image}), options.common, Streaming::kOff);
     if (answer.interrupted) return false;
@@ -88,8 +87,7 @@ bool add_to_library(const Running& running, const ImageFile& image, AddOptions o
   } else if (!add_picture(running, image, options)) {
     return false;
   }
-  ocellus_library_image added;
-  check(ocellus_session_get_library_image(session, &added), image.path);
+  const ocellus_library_image added = take(session->get_library_image(), image.path);
   const std::string& owner = options.common.library.owner;
   ocellus_library_item item = describe_item(library, owner, added.key);
   const bool says_more = options.describes || options.lifetime_s ||
@@ -111,12 +109,12 @@ int run_add(AddOptions options) {
   options.common.params.temperature = 0;
   Needs needs = {.images = 1, .largest = largest_size(images)};
   if (options.describes) {
-    needs.prompt_tokens = count_text_tokens(model.get(), place_images(kCaptionPrompt, {images[0]}));
+    needs.prompt_tokens = count_text_tokens(model, place_images(kCaptionPrompt, {images[0]}));
     needs.answer_tokens = options.common.params.max_tokens;
   }
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   const Labels labels(options, nullptr);
-  check(ocellus_session_set_library_keep(running.session.get(), &labels.keep));
+  check(running.session.set_library_keep(labels.keep));
   Progress progress(options.common.quiet, "adding to the library", "picture");
   options.common.quiet = true;  // one progress for all pictures
   int64_t added = 0;

@@ -31,8 +31,8 @@ std::vector<ocellus_library_hit> search(const SearchOptions& options) {
   const ImageFile image = probe_image(options.image_path);
   (void)open_existing_library(library.path);
   const Model model = open_model(options.common);
-  const Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
-  return search_by_picture(running.session.get(), image, options.count);
+  Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
+  return search_by_picture(&running.session, image, options.count);
 }
 
 int run_search(const SearchOptions& options) {

@@ -283,7 +283,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   const int64_t full_bytes = full_cache_bytes(model, limits);
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = options.probes_gpu();
-  if (on_gpu) check(ocellus_probe_gpu(options.common.limits.device_index, &gpu));
+  if (on_gpu) gpu = take(probe_gpu(options.common.limits.device_index));
   const Positions positions = find_positions(model, limits, plan);
   const PlanRows rows = options.all ? PlanRows::kAll : PlanRows::kFolded;
   if (options.common.json) {

@@ -93,9 +93,7 @@ FittingChange find_fitting_change(const Model& model, const Needs& needs, const 
 }
 
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits) {
-  ocellus_limits defaults;
-  ocellus_limits_init(&defaults);
-  limits.cache = defaults.cache;
+  limits.cache = ocellus::limits().cache;
   limits.budget_bytes = 0;
   return plan_memory(model, limits, {}).kv_bytes_per_session;
 }

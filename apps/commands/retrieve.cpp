@@ -96,13 +96,10 @@ std::vector<ocellus_library_hit> search_by_words(const Library& library, const s
   return hits;
 }
 
-std::vector<ocellus_library_hit> search_by_picture(ocellus_session* session, const ImageFile& picture, int32_t count) {
+std::vector<ocellus_library_hit> search_by_picture(Session* session, const ImageFile& picture, int32_t count) {
   const std::vector<uint8_t> bytes = read_input_file(picture.path);
   std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
-  check(ocellus_session_search_library(session, bytes.data(), static_cast<int64_t>(bytes.size()), hits.data(), count,
-                                       &count),
-        picture.path);
-  hits.resize(static_cast<size_t>(count));
+  hits.resize(static_cast<size_t>(take(session->search_library(bytes, hits), picture.path)));
   return hits;
 }
 
@@ -120,7 +117,7 @@ void retrieve_by_words(const Library& library, const std::string& owner, std::ve
   }
 }
 
-void retrieve_by_pictures(ocellus_session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken) {
+void retrieve_by_pictures(Session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken) {
   for (size_t i = 0; i < parts->size();) {
     const std::optional<RetrieveMark>& mark = (*parts)[i].retrieve;
     if (mark)

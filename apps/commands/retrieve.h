@@ -28,7 +28,7 @@ std::vector<PromptPart> place_retrievals(const std::vector<PromptPart>& parts, c
 void retrieve_by_words(const Library& library, const std::string& owner, std::vector<PromptPart>* parts,
                        std::vector<Retrieved>* taken);
 // Searches for the pictures.
-void retrieve_by_pictures(ocellus_session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken);
+void retrieve_by_pictures(Session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken);
 
 // True if marks are still to be searched for.
 bool has_retrievals(const std::vector<PromptPart>& parts);
@@ -38,7 +38,7 @@ int64_t count_images(const std::vector<PromptPart>& parts);
 void include_queries(const std::vector<PromptPart>& parts, PictureSize* largest);
 
 // Returns the best `count` entries for a picture in a file.
-std::vector<ocellus_library_hit> search_by_picture(ocellus_session* session, const ImageFile& picture, int32_t count);
+std::vector<ocellus_library_hit> search_by_picture(Session* session, const ImageFile& picture, int32_t count);
 std::vector<ocellus_library_hit> search_by_words(const Library& library, const std::string& owner,
                                                  const std::string& words, int32_t count);
 

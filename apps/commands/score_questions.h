@@ -92,7 +92,7 @@ using OnAnswer = std::function<void(const Question& question, const Outcome& out
 
 // Answers each question in a session of its own; an answer counts if, trimmed, it equals the expected one. Failures
 // name the file that was asked. Returns false if the user interrupted it.
-bool score_questions(const Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
+bool score_questions(Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
 
 }  // namespace ocellus::app

@@ -162,13 +162,10 @@ bool keeps_beginnings(const ocellus_limits& limits) {
          is_none(cache.evict) && is_none(limits.reduce);
 }
 
-std::vector<ocellus_session*> open_sessions(const Running& running) {
-  std::vector<ocellus_session*> sessions = {running.session.get()};
-  while (std::ssize(sessions) < running.limits.max_sessions) {
-    ocellus_session* session = nullptr;
-    check(ocellus_session_open(running.engine.get(), &session));
-    sessions.push_back(session);
-  }
+Sessions open_sessions(Running* running) {
+  Sessions sessions;
+  sessions.push_back(std::move(running->session));
+  while (std::ssize(sessions) < running->limits.max_sessions) sessions.push_back(take(Session::open(running->engine)));
   return sessions;
 }
 
@@ -193,11 +190,10 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.thinking = model.facts.thinking;
   options.calls_tools = model.facts.calls_tools;
   options.image_numbers = model.facts.image_numbers;
-  options.default_system = ocellus_model_default_system(model.get());
+  options.default_system = model.default_system();
   options.forms = running.limits.max_constraints;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
-  options.library = running.library.get();
   options.shares = running.limits.shared_images > 0;
   options.keeps_beginnings = !command.forgets && keeps_beginnings(running.limits);
   options.same_bits = running.limits.batch_invariant != 0;
@@ -239,18 +235,18 @@ int run_serve(ServeCommand command) {
   choose_shared_images(images + command.retrievals, &common);
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes + kMaxTokenizingBytes + kMaxWritingBytes;
   const Needs needs = {.images = images + command.retrievals, .clip_frames = command.clip_frames};
-  const Running running = start(model, common, with_photos(model, common, needs));
+  Running running = start(model, common, with_photos(model, common, needs));
   if (!common.quiet) {
     print_notes(plan_table(running.plan, PlanRows::kSums) + "\n");
     print_note(describe_http_bytes(http_bytes));
     if (model.facts.has_vision) print_note("ocellus: " + describe_pictures(running.limits) + ".");
   }
   const ServeOptions options = serve_options(command, model, running);
-  std::vector<ocellus_session*> sessions = open_sessions(running);
   ServeMetrics metrics(http_bytes);
   metrics.set_plan(running.plan);
   watch_for_stop();
-  ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
+  const Library* const library = running.library ? &running.library : nullptr;
+  ChatScheduler scheduler(model.get(), open_sessions(&running), running.engine, library, options, &metrics);
   add_chat_endpoints(&server, &scheduler, &metrics, options.names);
   add_talk_page(&server, !http.keys.empty());
   server.start();

@@ -1,4 +1,5 @@
-// Flags of features that may be left out, a source for each in branches/: its flags, what they set, and what it refuses.
+// Flags of features that may be left out, a source for each in branches/: its flags, what they set, and what it
+// refuses.
 #pragma once
 
 #include <cstdint>

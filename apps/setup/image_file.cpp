@@ -110,8 +110,7 @@ std::vector<uint8_t> read_input_file(const std::string& path) {
 
 ImageFile probe_image(const std::string& path) {
   const std::vector<uint8_t> bytes = read_input_file(path);
-  ocellus_image_facts facts;
-  check(ocellus_image_probe(bytes.data(), static_cast<int64_t>(bytes.size()), &facts), path);
+  const ocellus_image_facts facts = take(ocellus::probe_image(bytes), path);
   return {.path = path,
           .width = facts.width,
           .height = facts.height,

@@ -16,7 +16,7 @@ namespace {
 
 std::vector<const ocellus_method*> methods_of(ocellus_method_kind kind) {
   std::vector<const ocellus_method*> methods;
-  while (const ocellus_method* method = ocellus_method_get(kind, static_cast<int32_t>(methods.size())))
+  while (const ocellus_method* method = get_method(kind, static_cast<int32_t>(methods.size())))
     methods.push_back(method);
   return methods;
 }

@@ -34,12 +34,12 @@ void set_device(CommonOptions* options, const std::string& device) {
   if (!index.empty() && !is_number) {
     throw Failure(kExitUsage, "--device " + device + ": the devices are auto, cpu, cuda and cuda:N.");
   }
-  if (ocellus_built_with_cuda() == 0) {
+  if (!built_with_cuda()) {
     throw Failure(kExitUsage, "--device " + device + ": this build has no CUDA; use --device cpu.");
   }
   options->limits.device = OCELLUS_DEVICE_CUDA;
   options->limits.device_index = index.empty() ? 0 : std::atoi(index.c_str() + 1);
-  const int32_t count = ocellus_gpu_count();
+  const int32_t count = gpu_count();
   if (options->limits.device_index >= count) {
     throw Failure(kExitUsage, "--device " + device + ": this machine has " + format_count(count, "CUDA device") + ".");
   }

@@ -46,10 +46,9 @@ int32_t planned_image_rows(const Model& model, const CommonOptions& options, con
   if (model.facts.any_image_size == 0 || !are_all) return 0;
   int32_t most = 0;
   for (const auto& [width, height] : needs.largest.each) {
-    int32_t rows = 0;
-    // A picture outside the limits fails when it is added, by its name.
-    if (ocellus_model_count_image_rows(model.get(), &limits, width, height, &rows) != OCELLUS_OK) return 0;
-    most = std::max(most, rows);
+    const Result<int32_t> rows = model.count_image_rows(limits, {width, height});
+    if (!rows) return 0;  // a picture outside the limits fails when it is added, by its name
+    most = std::max(most, *rows);
   }
   return most;
 }
@@ -68,7 +67,7 @@ ModelPaths find_hub_models(const CommonOptions& options) {
 
 Model describe_model(ocellus::Model handle, const std::string& path) {
   const ocellus_model_facts facts = take(handle.facts());
-  return {.handle = std::move(handle), .facts = facts, .path = path};
+  return {std::move(handle), facts, path};
 }
 
 }  // namespace
@@ -219,14 +218,13 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
 }
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options) {
-  ocellus_plan plan;
-  check(ocellus_plan_memory(model.get(), &limits, &plan));
+  ocellus_plan plan = take(Plan::make(model, limits));
   if (options.budget_bytes) plan.budget_bytes = *options.budget_bytes;
   return plan;
 }
 
 bool fits_budget(const Model& model, const ocellus_limits& limits) {
-  const Result<Plan> plan = Plan::make(model.handle, limits);
+  const Result<Plan> plan = Plan::make(model, limits);
   return plan && plan->fits;
 }
 
@@ -248,6 +246,12 @@ Sessions open_more_sessions(const Running& running, const CommonOptions& options
   Sessions sessions(static_cast<size_t>(count));
   for (Session& session : sessions) session = open_session(running, options);
   return sessions;
+}
+
+std::vector<ocellus_session*> handles_of(const std::vector<Session*>& sessions) {
+  std::vector<ocellus_session*> handles;
+  for (const Session* session : sessions) handles.push_back(session->get());
+  return handles;
 }
 
 Needs with_photos(const Model& model, const CommonOptions& options, Needs needs) {
@@ -297,7 +301,7 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
     config.trace = TraceFile::receive;
     config.trace_user = options.trace.get();
   }
-  running.engine = take(Engine::create(model.handle, config));
+  running.engine = take(Engine::create(model, config));
   running.constraint = compile_constraint(running.engine, options.constrain, options.quiet);
   raise_priority(options.real_time);
   if (limits.library != 0) running.library = open_library(library_path);

@@ -11,11 +11,9 @@
 
 namespace ocellus::app {
 
-struct Model {
-  ocellus::Model handle;
+struct Model : ocellus::Model {
   ocellus_model_facts facts;
   std::string path;  // text model; empty for shapes
-  ocellus_model* get() const { return handle.get(); }
 };
 
 // Maximum tokens of a thought; 0: none.
@@ -85,6 +83,8 @@ struct Running {
 // Opens as many more of its sessions, which use its library, if it has one.
 using Sessions = std::vector<Session>;
 Sessions open_more_sessions(const Running& running, const CommonOptions& options, int32_t count);
+// The handles that batch_generate() takes.
+std::vector<ocellus_session*> handles_of(const std::vector<Session*>& sessions);
 
 // Refuses a plan over the budget before anything is allocated. The model must outlive the result.
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);

@@ -89,8 +89,7 @@ void WatchEngine::check_text(const std::string& text) const {
     throw Failure(kExitUsage, "the text has " + std::to_string(text.size()) + " bytes, more than the " +
                                   std::to_string(kMaxPromptBytes) + " that are taken.");
   }
-  int32_t tokens = 0;
-  check(ocellus_model_count_tokens(model_.get(), text.data(), static_cast<int64_t>(text.size()), 0, &tokens));
+  const int32_t tokens = take(model_.count_tokens(text));
   if (tokens > kMaxPromptTokens - 32) {
     throw Failure(kExitUsage, "the text has " + std::to_string(tokens) + " tokens, more than the " +
                                   std::to_string(kMaxPromptTokens - 32) + " that are planned.");

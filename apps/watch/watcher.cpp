@@ -168,7 +168,7 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
 
 void Watcher::answer_from_day(const std::string& question, const TextSink& sink, QuestionAnswer* answer) {
   const int64_t start_ns = monotonic_ns();
-  const Narrator& narrator = engine_.narrator();
+  Narrator& narrator = engine_.narrator();
   DayAnswerer answerer(narrator.questions(), day_->frames(), narrator.question_options(), engine_.settings().frames);
   DayAnswer found;
   answerer.ask(question, now_ms(), sink, &found);
@@ -275,7 +275,7 @@ bool Watcher::caption(Record* record) {
   if (record->deadline_missed) record->stats.stop = OCELLUS_STOP_DEADLINE;
   record->width = frame.width;
   record->height = frame.height;
-  const ocellus_engine* const engine = engine_.narrator().running().engine.get();
+  const Engine& engine = engine_.narrator().running().engine;
   // An answer about a clip does not say which frame its places are in.
   if (shown.clip.empty()) record->places = read_places(answer.text, model_, engine, frame.width, frame.height);
   engine_.narrator().memory().remember(record->id, record->captured_ns, frame);

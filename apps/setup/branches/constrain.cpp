@@ -1,5 +1,3 @@
-#include "apps/setup/branches.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/setup/branches.h"
 
 namespace ocellus::app {
 namespace {

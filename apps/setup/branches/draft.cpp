@@ -1,8 +1,7 @@
-#include "apps/setup/branches.h"
-
 #include <CLI/CLI.hpp>
 
 #include "apps/base/number_validator.h"
+#include "apps/setup/branches.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {

@@ -1,10 +1,9 @@
-#include "apps/setup/branches.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 
 #include "apps/base/failure.h"
+#include "apps/setup/branches.h"
 #include "apps/setup/method_list.h"
 
 namespace ocellus::app {

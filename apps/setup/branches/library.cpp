@@ -1,5 +1,3 @@
-#include "apps/setup/branches.h"
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
@@ -7,6 +5,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
+#include "apps/setup/branches.h"
 
 namespace ocellus::app {
 namespace {

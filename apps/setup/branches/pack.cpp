@@ -1,5 +1,3 @@
-#include "apps/setup/branches.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -10,6 +8,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
+#include "apps/setup/branches.h"
 #include "apps/setup/calibration_file.h"
 #include "apps/setup/method_list.h"
 

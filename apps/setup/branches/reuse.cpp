@@ -1,5 +1,3 @@
-#include "apps/setup/branches.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -8,6 +6,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/setup/branches.h"
 #include "apps/setup/method_list.h"
 #include "apps/setup/setup.h"
 
