@@ -11,6 +11,7 @@
 #include "apps/base/retrieval_mark.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/ask_day.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/retrieve.h"
@@ -172,33 +173,25 @@ int run_ask(AskOptions options) {
 }
 
 void add_clip_options(CLI::App* command, ClipOptions* options) {
-  const auto clip = command
-                        ->add_option("--clip", options->path,
-                                     "Video before the pictures: MJPEG, Y4M or a folder. A folder has its frames as "
-                                     "pictures; with a video every picture is one view")
-                        ->option_text("FILE")
-                        ->group("Video");
-  command->add_option("--fps", options->frames_per_second, "Rate of the video (default: Y4M's own, MJPEG 30, folder 1)")
-      ->option_text("X")
-      ->group("Video")
+  const auto clip = add_value(command, "Video", "--clip", "FILE", &options->path,
+                              "Video before the pictures: MJPEG, Y4M or a folder. A folder has its frames as pictures; "
+                              "with a video every picture is one view");
+  add_value(command, "Video", "--fps", "X", &options->frames_per_second,
+            "Rate of the video (default: Y4M's own, MJPEG 30, folder 1)")
       ->check(app::number_between(0.001, 100000))
       ->needs(clip);
-  command->add_option("--clip-frames", options->frames, "Maximum frames of the video (default: the model's)")
-      ->option_text("N")
-      ->group("Video")
+  add_value(command, "Video", "--clip-frames", "N", &options->frames,
+            "Maximum frames of the video (default: the model's)")
       ->check(app::number_between(1, 999))
       ->needs(clip);
-  command
-      ->add_option_function<std::string>(
-          "--clip-sampling",
-          [options](const std::string& name) {
-            options->sampling = static_cast<ocellus_clip_sampling>(
-                number_of("--clip-sampling", name, {"authors", "transformers"}, "authors or transformers"));
-          },
-          "Rule that chooses frames (default: authors). As in the authors' code (Qwen: qwen-vl-utils), or in "
-          "transformers' class")
-      ->option_text("authors|transformers")
-      ->group("Video")
+  add_parsed(
+      command, "Video", "--clip-sampling", "authors|transformers",
+      [options](const std::string& name) {
+        options->sampling = static_cast<ocellus_clip_sampling>(
+            number_of("--clip-sampling", name, {"authors", "transformers"}, "authors or transformers"));
+      },
+      "Rule that chooses frames (default: authors). As in the authors' code (Qwen: qwen-vl-utils), or in transformers' "
+      "class")
       ->needs(clip);
 }
 
@@ -208,46 +201,30 @@ void add_ask_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<AskOptions>();
   CLI::App* command = program->add_subcommand("ask", "Answer a question about pictures or a video");
   command->add_option("IMAGE", options->image_paths, "Picture files, - for standard input, or none");
-  command
-      ->add_option("--prompt", options->prompt,
-                   "The question, with <image> at a picture's place. Without it pictures precede the text; <retrieve: "
-                   "WORDS or FILE, n> takes "
-                   "the n best from --library")
-      ->required()
-      ->option_text("TEXT")
-      ->group("Prompt");
+  add_value(command, "Prompt", "--prompt", "TEXT", &options->prompt,
+            "The question, with <image> at a picture's place. Without it pictures precede the text; <retrieve: WORDS "
+            "or FILE, n> takes the n best from --library")
+      ->required();
   add_clip_options(command, &options->clip);
   const auto boxes = command
                          ->add_flag("--boxes", options->boxes,
                                     "Print boxes and points as JSON, in pixels. For one picture and "
                                     "models that answer with coordinates")
                          ->group("Answers");
-  command->add_option("--draw", options->drawing_path, "Also write the picture with them, as PNG or JPEG")
-      ->option_text("FILE")
-      ->group("Answers")
+  add_value(command, "Answers", "--draw", "FILE", &options->drawing_path,
+            "Also write the picture with them, as PNG or JPEG")
       ->needs(boxes);
-  const auto since = command
-                         ->add_option("--since", options->day.since,
-                                      "Ask about frames that a watch keeps in --library. From TIME on: 90m, 2h "
-                                      "or 1d ago, 09:30, or 2026-11-27 (default: all, where no picture is given)")
-                         ->option_text("TIME")
-                         ->group("Prompt");
-  command->add_option("--until", options->day.until, "End of the time asked about (default: now)")
-      ->option_text("TIME")
-      ->group("Prompt")
+  const auto since = add_value(command, "Prompt", "--since", "TIME", &options->day.since,
+                               "Ask about frames that a watch keeps in --library. From TIME on: 90m, 2h or 1d ago, "
+                               "09:30, or 2026-11-27 (default: all, where no picture is given)");
+  add_value(command, "Prompt", "--until", "TIME", &options->day.until, "End of the time asked about (default: now)")
       ->needs(since);
-  command
-      ->add_option(
-          "--choices", options->choices,
-          "Print the probability of each of these answers. None is generated; repeat the flag for choices with commas")
-      ->option_text("A,B,...")
-      ->group("Answers")
+  add_value(
+      command, "Answers", "--choices", "A,B,...", &options->choices,
+      "Print the probability of each of these answers. None is generated; repeat the flag for choices with commas")
       ->allow_extra_args(false);
-  command
-      ->add_option("--logprobs", options->common.top_logprobs,
-                   "Print log-probabilities of tokens and N alternatives. Prints the answer's perplexity as well")
-      ->option_text("N")
-      ->group("Answers")
+  add_value(command, "Answers", "--logprobs", "N", &options->common.top_logprobs,
+            "Print log-probabilities of tokens and N alternatives. Prints the answer's perplexity as well")
       ->check(number_between(0, OCELLUS_MOST_TOP_LOGPROBS));
   add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_ask(*options); }; });

@@ -17,6 +17,7 @@
 #include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/bench_library.h"
 #include "apps/commands/bench_pictures.h"
 #include "apps/commands/bench_report.h"
@@ -460,7 +461,7 @@ void add_bench_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<BenchOptions>();
   CLI::App* command = program->add_subcommand("bench", "Measure speed and memory");
   const auto count = [command](const char* name, int32_t* value, const char* help, int32_t low) {
-    CLI::Option* const option = command->add_option(name, *value, help)->option_text("N")->group("Benchmark");
+    CLI::Option* const option = add_value(command, "Benchmark", name, "N", value, help);
     return option->check(number_between(low, 1000000));
   };
   const auto images =
@@ -472,18 +473,14 @@ void add_bench_command(CLI::App* program, Action* action) {
   const auto visual =
       count("--visual", &options->visual_tokens, "Only generate, over N synthetic visual tokens a cache", 1);
   visual->excludes(images)->excludes(prompt)->excludes(depth);
-  command
-      ->add_option_function<std::string>(
-          "--kv-budget", [raw = options.get()](const std::string& size) { set_kv_budget(raw, size); },
-          "Generate in as many sessions as have caches that fit")
-      ->option_text("SIZE")
-      ->group("Benchmark")
+  add_parsed(
+      command, "Benchmark", "--kv-budget", "SIZE",
+      [raw = options.get()](const std::string& size) { set_kv_budget(raw, size); },
+      "Generate in as many sessions as have caches that fit")
       ->needs(visual)
       ->excludes(batch);
   count("-r", &options->repetitions, "Rounds after the warm-up (default: 5)", 1);
-  command->add_option("--output", options->output, "Format of the table (default: md)")
-      ->option_text("md|csv|json")
-      ->group("Benchmark")
+  add_value(command, "Benchmark", "--output", "md|csv|json", &options->output, "Format of the table (default: md)")
       ->check(CLI::IsMember({"md", "csv", "json"}));
   add_shared_flags(command, &options->common);
   command->callback([=] {

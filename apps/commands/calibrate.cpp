@@ -10,6 +10,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/layer_bits_search.h"
 #include "apps/commands/score_questions.h"
@@ -234,17 +235,13 @@ void add_calibrate_command(CLI::App* program, Action* action) {
   CLI::App* command =
       program->add_subcommand("calibrate", "Find the calibration of packed caches by answering questions");
   add_question_options(command, &options->questions);
-  command->add_option("--kv-bits", options->bits, "Bits to calibrate, each by itself (default: 2,1)")
-      ->option_text("B,B...")
-      ->group("Calibration")
+  add_value(command, "Calibration", "--kv-bits", "B,B...", &options->bits,
+            "Bits to calibrate, each by itself (default: 2,1)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of_numbers({8, 4, 2, 1}));
-  command
-      ->add_option("--layer-bits", options->layer_bits,
-                   "Find bits by layer, at most this average, instead. Prints a list for --kv-layer-bits")
-      ->option_text("AVERAGE")
-      ->group("Calibration")
+  add_value(command, "Calibration", "--layer-bits", "AVERAGE", &options->layer_bits,
+            "Find bits by layer, at most this average, instead. Prints a list for --kv-layer-bits")
       ->excludes("--kv-bits")
       ->check(number_between(1, 4));
   command->add_flag("--apart", options->apart, "With --layer-bits: bits of keys and of values apart")

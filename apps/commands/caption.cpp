@@ -5,6 +5,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/printable_text.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/board_likeness.h"
@@ -62,9 +63,7 @@ void add_caption_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<CaptionOptions>();
   CLI::App* command = program->add_subcommand("caption", "Describe each picture; 'ocellus PICTURE' does the same");
   command->add_option("IMAGE", options->image_paths, "Picture files, or - for standard input")->required();
-  command->add_option("--prompt", options->prompt, "Prompt (default: Caption this image.)")
-      ->option_text("TEXT")
-      ->group("Prompt");
+  add_value(command, "Prompt", "--prompt", "TEXT", &options->prompt, "Prompt (default: Caption this image.)");
   add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_caption(*options); }; });
 }

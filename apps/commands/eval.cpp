@@ -9,6 +9,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/score_questions.h"
 #include "apps/plot/plot_file.h"
@@ -173,11 +174,8 @@ void add_eval_command(CLI::App* program, Action* action) {
       ->add_flag("--perplexity", options->perplexity,
                  "Also the probability of each expected answer. Reads every question twice")
       ->group("Questions");
-  command
-      ->add_option("--rolling", options->questions.rolling,
-                   "Rolling sessions of N pictures. The oldest one makes room for a new one")
-      ->option_text("N")
-      ->group("Questions")
+  add_value(command, "Questions", "--rolling", "N", &options->questions.rolling,
+            "Rolling sessions of N pictures. The oldest one makes room for a new one")
       ->check(number_between(1, 65536));
   add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });

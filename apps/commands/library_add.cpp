@@ -8,6 +8,7 @@
 #include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/library_items.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/image_file.h"
@@ -142,20 +143,14 @@ void add_library_add(CLI::App* library, Action* action) {
   const std::string group = "Entries";
   command->add_flag("--shared", options->shared, "In the shared part, which all owners read. NAME must administer it")
       ->group(group);
-  command->add_option("--tag", options->tags, "A tag. May be repeated, 8 times at most")
-      ->option_text("T")
+  add_value(command, group, "--tag", "T", &options->tags, "A tag. May be repeated, 8 times at most")
       ->take_all()
-      ->allow_extra_args(false)
-      ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--expires", [options](const std::string& text) { set_lifetime(options.get(), text); },
-          "Expiry: 90s, 30m, 12h or 7d from now, or never")
-      ->option_text("TIME")
-      ->group(group);
+      ->allow_extra_args(false);
+  add_parsed(
+      command, group, "--expires", "TIME", [options](const std::string& text) { set_lifetime(options.get(), text); },
+      "Expiry: 90s, 30m, 12h or 7d from now, or never");
   command->add_flag("--pin", options->pinned, "Exempt from removal by quotas")->group(group);
-  const auto caption =
-      command->add_option("--caption", options->caption, "Caption of the pictures")->option_text("TEXT")->group(group);
+  const auto caption = add_value(command, group, "--caption", "TEXT", &options->caption, "Caption of the pictures");
   command->add_flag("--describe", options->describes, "Let the model write the caption")
       ->excludes(caption)
       ->group(group);

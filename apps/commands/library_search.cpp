@@ -6,6 +6,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/library_items.h"
 #include "apps/commands/retrieve.h"
 #include "apps/setup/answer.h"
@@ -63,16 +64,12 @@ void add_library_search(CLI::App* library, Action* action) {
   const auto options = std::make_shared<SearchOptions>();
   CLI::App* command = library->add_subcommand("search", "Find the entries nearest to words or a picture");
   command->add_option("DIR", options->common.library.path, "The library's folder")->required();
-  const auto words = command->add_option("--text,WORDS", options->words, "Words of captions and tags")
-                         ->option_text("WORDS")
-                         ->group("Search");
-  const auto image = command->add_option("--image", options->image_path, "Find entries similar to this picture")
-                         ->option_text("FILE")
-                         ->group("Search")
-                         ->excludes(words);
-  command->add_option("-n", options->count, "Maximum number of entries (default: 5)")
-      ->option_text("N")
-      ->group("Search")
+  const auto words =
+      add_value(command, "Search", "--text,WORDS", "WORDS", &options->words, "Words of captions and tags");
+  const auto image =
+      add_value(command, "Search", "--image", "FILE", &options->image_path, "Find entries similar to this picture")
+          ->excludes(words);
+  add_value(command, "Search", "-n", "N", &options->count, "Maximum number of entries (default: 5)")
       ->check(number_between(1, kMaxHits));
   add_shared_flags(command, &options->common);
   command->footer(

@@ -11,6 +11,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/image_file.h"
@@ -161,7 +162,7 @@ void add_perplexity_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("perplexity", "Measure the perplexity of a text, read through the cache");
   command->add_option("FILE", options->path, "Plain text")->required();
   const auto count = [command](const char* name, int64_t* value, const char* help, int64_t low) {
-    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000))->group("Text");
+    add_value(command, "Text", name, "N", value, help)->check(number_between(low, 1000000));
   };
   count("--tokens", &options->tokens, "Tokens of the text to read (default: 4000)", 2);
   count("--window", &options->window, "Tokens read together (default: 1024). Each begins in an empty session", 2);

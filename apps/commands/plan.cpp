@@ -9,6 +9,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_choices.h"
 #include "apps/commands/plan_machine.h"
@@ -390,24 +391,17 @@ void add_plan_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PlanOptions>();
   CLI::App* command =
       program->add_subcommand("plan", "Show the memory plan and whether it fits, without loading weights");
-  command->add_option("--solve", options->solve, "Find the most images, bits or --keep in the budget")
-      ->option_text("images|bits|keep")
-      ->group("Plan")
+  add_value(command, "Plan", "--solve", "images|bits|keep", &options->solve,
+            "Find the most images, bits or --keep in the budget")
       ->check(CLI::IsMember({"images", "bits", "keep"}));
-  command
-      ->add_option("--machine", options->machine_name,
-                   "Plan for a machine and show bounds of its speed. 'this' is this one, others are planned for their "
-                   "GPU; the memory that the system leaves is the --budget")
-      ->option_text("NAME")
-      ->group("Plan")
+  add_value(command, "Plan", "--machine", "NAME", &options->machine_name,
+            "Plan for a machine and show bounds of its speed. 'this' is this one, others are planned for their GPU; "
+            "the memory that the system leaves is the --budget")
       ->check(CLI::IsMember(machine_names()));
   command->add_flag("--table", options->table, "Show bytes by bits and --keep instead")->group("Plan");
   command->add_flag("--all", options->all, "List small buffers as well")->group("Plan");
-  command
-      ->add_option("--clip-frames", options->clip_frames,
-                   "Frames of videos per conversation. Every picture is then one view, and --images is 0 by default")
-      ->option_text("N")
-      ->group("Plan")
+  add_value(command, "Plan", "--clip-frames", "N", &options->clip_frames,
+            "Frames of videos per conversation. Every picture is then one view, and --images is 0 by default")
       ->check(number_between(1, 999));
   add_shared_flags(command, &options->common);
   command->callback([=] {

@@ -6,6 +6,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/plain_text.h"
+#include "apps/base/value_flags.h"
 
 namespace ocellus::app {
 namespace {
@@ -20,13 +21,9 @@ void begin_question(Session* session, const QuestionOptions& asked) {
 
 void add_question_options(CLI::App* command, QuestionOptions* options) {
   command->add_option("QUESTIONS", options->path, "JSON lines: images, prompt, answer, kind, choices")->required();
-  command->add_option("--per-question", options->images_each, "Only questions with N pictures")
-      ->option_text("N")
-      ->group("Questions")
+  add_value(command, "Questions", "--per-question", "N", &options->images_each, "Only questions with N pictures")
       ->check(number_between(0, 1000000));
-  command->add_option("--limit", options->limit, "Only the first K of them")
-      ->option_text("K")
-      ->group("Questions")
+  add_value(command, "Questions", "--limit", "K", &options->limit, "Only the first K of them")
       ->check(number_between(1, 1000000));
 }
 

@@ -11,6 +11,7 @@
 #include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_table.h"
 #include "apps/setup/options.h"
@@ -269,7 +270,7 @@ int run_serve(const ServeCommand& /*command*/) {
 // Adds the flags that say who may send requests. `options` must outlive the parser.
 void add_access_flags(CLI::App* command, ServeCommand* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Access");
+    return add_value(command, "Access", flag, form, target, meaning);
   };
   const auto token =
       add("--token", &options->token, "TOKEN", "API key of all clients. Required for addresses other than loopback");
@@ -286,7 +287,7 @@ void add_access_flags(CLI::App* command, ServeCommand* options) {
 
 void add_server_flags(CLI::App* command, ServeCommand* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Server");
+    return add_value(command, "Server", flag, form, target, meaning);
   };
   add("--http", &options->http, "ADDRESS:PORT", "Where to listen (default: 127.0.0.1:8080). Port 0: any that is free");
   add("--queue", &options->queue, "N", "Maximum waiting requests (default: 16). Running ones do not count")
@@ -302,7 +303,7 @@ void add_server_flags(CLI::App* command, ServeCommand* options) {
 
 void add_request_flags(CLI::App* command, ServeCommand* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Requests");
+    return add_value(command, "Requests", flag, form, target, meaning);
   };
   command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: ignore them)")
       ->group("Requests");

@@ -9,6 +9,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/sizes.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/method_page.h"
 
 namespace ocellus::app {
@@ -108,14 +109,13 @@ void add_method_flag(CLI::App* command, const char* flag, ocellus_method_kind ki
   const auto refuse = [kind](std::string& text) {
     return check_method(kind, text.c_str()) ? std::string() : std::string(Status::sentence());
   };
-  command->add_option(flag, *method, help)
-      ->option_text((is_scheme ? "" : "none|") + join_method_names(kind, shown) + "[:KEY=VALUE,...]")
-      ->check(CLI::Validator(refuse, "METHOD"))
-      ->group("Cache");
+  add_value(command, "Cache", flag, (is_scheme ? "" : "none|") + join_method_names(kind, shown) + "[:KEY=VALUE,...]",
+            method, help)
+      ->check(CLI::Validator(refuse, "METHOD"));
 }
 
 void add_share_flag(CLI::App* command, const char* flag, float* share, const char* help) {
-  command->add_option(flag, *share, help)->option_text("FRACTION")->check(number_between(0, 1))->group("Cache");
+  add_value(command, "Cache", flag, "FRACTION", share, help)->check(number_between(0, 1));
 }
 
 void set_method(const std::string& flag, const std::string& text, char (&field)[OCELLUS_METHOD_TEXT]) {

@@ -14,6 +14,7 @@
 #include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/known_models.h"
 
 namespace ocellus::app {
@@ -84,88 +85,61 @@ void add_pixels_flag(CLI::App* command, const std::string& name, std::optional<i
       throw Failure(kExitUsage,
                     name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count; below 2^31 pixels.");
   };
-  command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group("Memory");
+  add_parsed(command, "Memory", name, "SIZE", set, help);
 }
 
 void add_model_flags(CLI::App* command, CommonOptions* options) {
   const auto model =
-      command
-          ->add_option("-m,--model", options->model.path,
-                       "Text model, a GGUF file (default: the bundled one). Give the first file of a split model")
-          ->option_text("FILE")
-          ->group("Model");
-  command->add_option("--mmproj", options->model.mmproj_path, "Its vision part, a GGUF file")
-      ->option_text("FILE")
-      ->needs(model)
-      ->group("Model");
-  const auto hub = command
-                       ->add_option("--hf-repo", options->model.hub_name,
-                                    "Model by name (also -hf): OWNER/NAME[:QUANT] at the hub, or one of `ocellus "
-                                    "models --published`. It is fetched where the cache has not got it")
-                       ->option_text("NAME")
+      add_value(command, "Model", "-m,--model", "FILE", &options->model.path,
+                "Text model, a GGUF file (default: the bundled one). Give the first file of a split model");
+  add_value(command, "Model", "--mmproj", "FILE", &options->model.mmproj_path, "Its vision part, a GGUF file")
+      ->needs(model);
+  const auto hub = add_value(command, "Model", "--hf-repo", "NAME", &options->model.hub_name,
+                             "Model by name (also -hf): OWNER/NAME[:QUANT] at the hub, or one of `ocellus models "
+                             "--published`. It is fetched where the cache has not got it")
                        ->type_name(list_known_models(KnownModels::kPublished))
-                       ->excludes(model)
-                       ->group("Model");
+                       ->excludes(model);
   command->add_flag("--offline", options->model.offline, "Fetch nothing: the model comes out of the cache")
       ->needs(hub)
       ->group("Model");
-  command
-      ->add_option_function<std::string>(
-          "--device", [options](const std::string& device) { set_device(options, device); },
-          "Device (default: auto, a GPU if there is one)")
-      ->option_text("auto|cpu|cuda:N")
-      ->group("Model");
-  command->add_option("--threads", options->limits.thread_count, "CPU threads (default: one per core)")
-      ->option_text("N")
-      ->check(number_between(0, kMaxThreads))
-      ->group("Model");
-  command
-      ->add_option_function<std::string>(
-          "--cpu-math", [options](const std::string& name) { set_cpu_math(options, name); },
-          "Arithmetic with F16 weights on a CPU (default: f16). bf16 rounds them, where the CPU is faster that way")
-      ->option_text("f16|bf16")
-      ->group("Model");
+  add_parsed(
+      command, "Model", "--device", "auto|cpu|cuda:N",
+      [options](const std::string& device) { set_device(options, device); },
+      "Device (default: auto, a GPU if there is one)");
+  add_value(command, "Model", "--threads", "N", &options->limits.thread_count, "CPU threads (default: one per core)")
+      ->check(number_between(0, kMaxThreads));
+  add_parsed(
+      command, "Model", "--cpu-math", "f16|bf16", [options](const std::string& name) { set_cpu_math(options, name); },
+      "Arithmetic with F16 weights on a CPU (default: f16). bf16 rounds them, where the CPU is faster that way");
 }
 
 void add_shape_flags(CLI::App* command, CommonOptions* options) {
   const auto shape =
-      command
-          ->add_option(
-              "--shape", options->model.shape,
-              "Random weights in the shape of a public model. For example SmolVLM-256M; an unknown name lists all")
-          ->option_text("NAME")
+      add_value(command, "Model", "--shape", "NAME", &options->model.shape,
+                "Random weights in the shape of a public model. For example SmolVLM-256M; an unknown name lists all")
           ->type_name(list_known_models(KnownModels::kAll))
           ->excludes("--model")
-          ->excludes("--hf-repo")
-          ->group("Model");
-  command
-      ->add_option("--format", options->model.shape_format,
-                   "Weight format of --shape (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; "
-                   "an unknown name lists all")
-      ->option_text("NAME")
-      ->needs(shape)
-      ->group("Model");
+          ->excludes("--hf-repo");
+  add_value(command, "Model", "--format", "NAME", &options->model.shape_format,
+            "Weight format of --shape (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; an "
+            "unknown name lists all")
+      ->needs(shape);
 }
 
 void add_depth_flag(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--depth-range", [options](const std::string& text) { options->pictures.depth = parse_depth_range(text); },
-          "Range of depths in 16-bit grey pictures, as 300..5000 (default: no depth). NEAR becomes white, FAR and no "
-          "reading (0) black; without it the upper eight bits are shown")
-      ->option_text("NEAR..FAR")
-      ->group("Memory");
+  add_parsed(
+      command, "Memory", "--depth-range", "NEAR..FAR",
+      [options](const std::string& text) { options->pictures.depth = parse_depth_range(text); },
+      "Range of depths in 16-bit grey pictures, as 300..5000 (default: no depth). NEAR becomes white, FAR and no "
+      "reading (0) black; without it the upper eight bits are shown");
 }
 
 void add_picture_size_flags(CLI::App* command, CommonOptions* options) {
   add_pixels_flag(command, "--image-pixels", &options->pictures.pixels,
                   "Largest picture, WIDTHxHEIGHT or a pixel count");
-  command
-      ->add_option("--image-side", options->pictures.side,
-                   "Longest side of a picture, at most 65500 (default: that of the pictures, 8192 or more)")
-      ->option_text("N")
-      ->check(number_between(1, 65500))
-      ->group("Memory");
+  add_value(command, "Memory", "--image-side", "N", &options->pictures.side,
+            "Longest side of a picture, at most 65500 (default: that of the pictures, 8192 or more)")
+      ->check(number_between(1, 65500));
   add_pixels_flag(
       command, "--whole-pixels", &options->pictures.whole_pixels,
       "Largest picture that must be decoded as a whole. These are progressive JPEG, interlaced PNG and WebP");
@@ -173,14 +147,11 @@ void add_picture_size_flags(CLI::App* command, CommonOptions* options) {
 
 void add_memory_flags(CLI::App* command, CommonOptions* options) {
   const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
-    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, high))->group("Memory");
+    add_value(command, "Memory", name, "N", value, help)->check(number_between(low, high));
   };
-  command
-      ->add_option_function<std::string>(
-          "--budget", [options](const std::string& size) { set_budget(options, size); },
-          "Maximum memory: 512M, 2G (1024) or 44MB (1000)")
-      ->option_text("SIZE")
-      ->group("Memory");
+  add_parsed(
+      command, "Memory", "--budget", "SIZE", [options](const std::string& size) { set_budget(options, size); },
+      "Maximum memory: 512M, 2G (1024) or 44MB (1000)");
   add("--sessions", &options->sessions, "Number of sessions (default: 1; serve 4)", 1, 1024);
   add("--images", &options->images, "Maximum pictures in a conversation", 0, kMaxCount);
   add("--text-tokens", &options->text_tokens,
@@ -194,13 +165,11 @@ void add_memory_flags(CLI::App* command, CommonOptions* options) {
       kMaxCount);
   add_picture_size_flags(command, options);
   add_depth_flag(command, options);
-  command
-      ->add_option_function<std::string>(
-          "--gpu-memory", [options](const std::string& name) { set_gpu_memory(options, name); },
-          "Where a GPU reads its inputs (default: auto, shared on a Jetson). device: in its own memory, shared: "
-          "pictures and tokens in the host's, mapped: the weights there as well")
-      ->option_text("auto|device|shared|mapped")
-      ->group("Memory");
+  add_parsed(
+      command, "Memory", "--gpu-memory", "auto|device|shared|mapped",
+      [options](const std::string& name) { set_gpu_memory(options, name); },
+      "Where a GPU reads its inputs (default: auto, shared on a Jetson). device: in its own memory, shared: pictures "
+      "and tokens in the host's, mapped: the weights there as well");
   command
       ->add_flag_callback(
           "--lean", [options] { options->limits.lean = 1; }, "Less scratch memory, at lower speed")
@@ -214,10 +183,9 @@ void add_memory_flags(CLI::App* command, CommonOptions* options) {
 
 void add_sampling_flags(CLI::App* command, CommonOptions* options) {
   const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
-    command->add_option(name, *value, help)
-        ->option_text(std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X")
-        ->check(number_between(low, high))
-        ->group("Sampling");
+    add_value(command, "Sampling", name, std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X", value,
+              help)
+        ->check(number_between(low, high));
   };
   add("--temp", &options->params.temperature, "Temperature (default: 0, greedy)", 0, 100);
   add("--top-k", &options->params.top_k, "Top-k sampling (default: 0, off)", 0, kMaxCount);
@@ -246,48 +214,35 @@ void add_sampling_flags(CLI::App* command, CommonOptions* options) {
       ->option_text("TOKEN=X")
       ->allow_extra_args(false)
       ->group("Sampling");
-  command->add_option("--seed", options->params.seed, "Seed of the sampler (default: 0)")
-      ->option_text("N")
-      ->check(whole_number())
-      ->group("Sampling");
+  add_value(command, "Sampling", "--seed", "N", &options->params.seed, "Seed of the sampler (default: 0)")
+      ->check(whole_number());
 }
 
 void add_length_flag(CLI::App* command, CommonOptions* options) {
-  command->add_option("-n", options->params.max_tokens, "Maximum tokens of an answer (default: 128)")
-      ->option_text("N")
-      ->check(number_between(1, kMaxCount))
-      ->group("Answers");
+  add_value(command, "Answers", "-n", "N", &options->params.max_tokens, "Maximum tokens of an answer (default: 128)")
+      ->check(number_between(1, kMaxCount));
 }
 
 void add_thought_flag(CLI::App* command, CommonOptions* options) {
   options->params.max_thought_tokens = -1;
-  command
-      ->add_option("--think-tokens", options->params.max_thought_tokens,
-                   "Maximum tokens of thoughts, besides the answer's. They are planned in addition; 0: no thoughts "
-                   "(default: 1024 if the chat template opens a thought, else 0); fewer where the answer would have no "
-                   "room")
-      ->option_text("N")
-      ->check(number_between(0, kMaxCount))
-      ->group("Answers");
+  add_value(command, "Answers", "--think-tokens", "N", &options->params.max_thought_tokens,
+            "Maximum tokens of thoughts, besides the answer's. They are planned in addition; 0: no thoughts (default: "
+            "1024 if the chat template opens a thought, else 0); fewer where the answer would have no room")
+      ->check(number_between(0, kMaxCount));
 }
 
 void add_output_flags(CLI::App* command, CommonOptions* options) {
   command->add_flag("--json", options->json, "JSON on stdout, one object per answer")->group("Output");
   command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
-  command
-      ->add_option_function<std::string>(
-          "--trace",
-          [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
-          "Write a timeline for chrome://tracing and Perfetto")
-      ->option_text("FILE")
-      ->group("Output");
+  add_parsed(
+      command, "Output", "--trace", "FILE",
+      [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
+      "Write a timeline for chrome://tracing and Perfetto");
 }
 
 void add_plot_flag(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option("--plot", options->plot_path, "Draw the results as charts in an SVG file, for browsers and reports")
-      ->option_text("FILE")
-      ->group("Output");
+  add_value(command, "Output", "--plot", "FILE", &options->plot_path,
+            "Draw the results as charts in an SVG file, for browsers and reports");
 }
 
 void add_show_thoughts_flag(CLI::App* command, CommonOptions* options) {

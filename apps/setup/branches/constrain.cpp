@@ -10,6 +10,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 
 namespace ocellus::app {
@@ -90,28 +91,22 @@ void constrain(ConstrainOptions* options, int32_t kind, const std::string& text,
 
 void add_constraint_flags(CLI::App* command, ConstrainOptions* options) {
   const auto add_file = [&](const char* flag, int32_t kind, const char* form, const char* meaning) {
-    command
-        ->add_option_function<std::string>(
-            flag,
-            [options, kind, flag](const std::string& given) {
-              const bool is_text = is_inline(given, kind);
-              constrain(options, kind, is_text ? given : read_text(given, kind), is_text ? flag : given);
-            },
-            meaning)
-        ->option_text(form)
-        ->group("Answers");
+    add_parsed(
+        command, "Answers", flag, form,
+        [options, kind, flag](const std::string& given) {
+          const bool is_text = is_inline(given, kind);
+          constrain(options, kind, is_text ? given : read_text(given, kind), is_text ? flag : given);
+        },
+        meaning);
   };
   add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
            "Answers are JSON that satisfies a JSON schema. It is in a file, a ready one (count, objects or yes_no), or "
            "the text itself, {...}");
   add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE", "Answers follow a GBNF grammar, as in llama.cpp");
-  command
-      ->add_option_function<std::string>(
-          "--regex",
-          [options](const std::string& text) { constrain(options, OCELLUS_CONSTRAINT_REGEX, text, "--regex"); },
-          "Answers match a regular expression as a whole")
-      ->option_text("TEXT")
-      ->group("Answers");
+  add_parsed(
+      command, "Answers", "--regex", "TEXT",
+      [options](const std::string& text) { constrain(options, OCELLUS_CONSTRAINT_REGEX, text, "--regex"); },
+      "Answers match a regular expression as a whole");
   command
       ->add_flag_callback(
           "--json-answer",
@@ -121,18 +116,15 @@ void add_constraint_flags(CLI::App* command, ConstrainOptions* options) {
 }
 
 void add_constraint_size_flag(CLI::App* command, ConstrainOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--schema-size",
-          [options](const std::string& text) {
-            const auto bytes = parse_bytes(text);
-            if (!bytes || *bytes < kLeastTableBytes || *bytes > kMostTableBytes)
-              throw Failure(kExitUsage, "--schema-size " + text + ": write a size between 64K and 1G.");
-            options->bytes = *bytes;
-          },
-          "Memory planned for each compiled schema, grammar or expression (default: 8M)")
-      ->option_text("SIZE")
-      ->group("Answers");
+  add_parsed(
+      command, "Answers", "--schema-size", "SIZE",
+      [options](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes || *bytes < kLeastTableBytes || *bytes > kMostTableBytes)
+          throw Failure(kExitUsage, "--schema-size " + text + ": write a size between 64K and 1G.");
+        options->bytes = *bytes;
+      },
+      "Memory planned for each compiled schema, grammar or expression (default: 8M)");
 }
 
 void set_constraints(const ConstrainOptions& options, ocellus_limits* limits) {

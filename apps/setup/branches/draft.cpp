@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/base/number_validator.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 #include "apps/setup/setup.h"
 
@@ -11,19 +12,12 @@ void add_draft_flags(CLI::App* command, DraftOptions* options) {
     options->kind = static_cast<ocellus_draft>(
         number_of("--draft", name, {"auto", "off", "last", "lookup"}, "auto, last, lookup or off"));
   };
-  command
-      ->add_option_function<std::string>(
-          "--draft", set,
-          "Speculative decoding; answers do not change (default: off; watch auto). Drafts are the last answer to the "
-          "same prompt (last), what followed the same words before (lookup), or both as far as it pays (auto)")
-      ->option_text("auto|last|lookup|off")
-      ->group("Answers");
-  command
-      ->add_option("--draft-rows", options->rows,
-                   "Maximum tokens read at once, the newest and drafted ones (default: 7)")
-      ->option_text("N")
-      ->check(number_between(2, 16))
-      ->group("Answers");
+  add_parsed(command, "Answers", "--draft", "auto|last|lookup|off", set,
+             "Speculative decoding; answers do not change (default: off; watch auto). Drafts are the last answer to "
+             "the same prompt (last), what followed the same words before (lookup), or both as far as it pays (auto)");
+  add_value(command, "Answers", "--draft-rows", "N", &options->rows,
+            "Maximum tokens read at once, the newest and drafted ones (default: 7)")
+      ->check(number_between(2, 16));
 }
 
 void set_drafts(const Model& model, const CommonOptions& options, ocellus_limits* limits) {

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "apps/base/failure.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 #include "apps/setup/method_list.h"
 
@@ -22,14 +23,11 @@ void add_compress_flag(CLI::App* command, EvictOptions* options) {
   const std::string standard = counts_answers    ? "before-suffix"
                                : name == "watch" ? "prompt-end; with --memory rolling image-end"
                                                  : "prompt-end";
-  command
-      ->add_option("--compress-at", options->compress_at,
-                   "When pictures are compressed (default: " + standard +
-                       "). before-suffix: before the text after which the model answers, so that one-word answers come "
-                       "from the compressed cache")
-      ->option_text("prompt-end|before-suffix|image-end")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kCompressTimes), std::end(kCompressTimes))))
-      ->group("Cache");
+  add_value(command, "Cache", "--compress-at", "prompt-end|before-suffix|image-end", &options->compress_at,
+            "When pictures are compressed (default: " + standard +
+                "). before-suffix: before the text after which the model answers, so that one-word answers come from "
+                "the compressed cache")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kCompressTimes), std::end(kCompressTimes))));
 }
 
 void set_eviction(const EvictOptions& options, ocellus_limits* limits, std::vector<std::string>* notes) {

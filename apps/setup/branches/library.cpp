@@ -5,6 +5,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/printable_text.h"
 #include "apps/base/sizes.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 
 namespace ocellus::app {
@@ -21,22 +22,15 @@ void set_library_cache(LibraryOptions* options, const std::string& size) {
 void add_library_flags(CLI::App* command, LibraryOptions* options) {
   options->notes_new = command->get_option_no_throw("DIR") == nullptr;
   if (options->notes_new)
-    command
-        ->add_option("--library", options->path,
-                     "Image library, a folder of pictures' caches. Later runs find them; implies --reuse carry:16, or "
-                     "spread:16 for packed caches")
-        ->option_text("DIR")
-        ->group("Reuse");
-  command->add_option("--owner", options->owner, "Owner of the pictures in the library")
-      ->option_text("NAME")
-      ->required(!options->notes_new)
-      ->group("Reuse");
-  command
-      ->add_option_function<std::string>(
-          "--library-cache", [options](const std::string& size) { set_library_cache(options, size); },
-          "Memory for the latest library entries (default: 0)")
-      ->option_text("SIZE")
-      ->group("Reuse");
+    add_value(command, "Reuse", "--library", "DIR", &options->path,
+              "Image library, a folder of pictures' caches. Later runs find them; implies --reuse carry:16, or "
+              "spread:16 for packed caches");
+  add_value(command, "Reuse", "--owner", "NAME", &options->owner, "Owner of the pictures in the library")
+      ->required(!options->notes_new);
+  add_parsed(
+      command, "Reuse", "--library-cache", "SIZE",
+      [options](const std::string& size) { set_library_cache(options, size); },
+      "Memory for the latest library entries (default: 0)");
 }
 
 void set_library(const LibraryOptions& options, ocellus_limits* limits) {

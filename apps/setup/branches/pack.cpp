@@ -8,6 +8,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 #include "apps/setup/calibration_file.h"
 #include "apps/setup/method_list.h"
@@ -131,23 +132,15 @@ std::string calibration_text(const PackOptions& options, const std::string& mode
 }  // namespace
 
 void add_bits_flags(CLI::App* command, PackOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--kv-bits", [options](const std::string& text) { set_kv_bits(options, text); },
-          "Bits of cached pictures (default: 16). K/V: of keys and of values")
-      ->option_text("16|8|4|2|1|K/V")
-      ->group("Cache");
-  command
-      ->add_option("--kv-layer-bits", options->layer_bits,
-                   "Bits by layer instead, first to last, each B or K/V. 'ocellus calibrate' finds them")
-      ->option_text("B,B,...")
-      ->excludes("--kv-bits")
-      ->group("Cache");
-  command
-      ->add_option("--calib", options->calibration,
-                   "Calibration of packed scores, tau 1 and 2 (default: auto, those known for the model)")
-      ->option_text("none|auto|T1,T2")
-      ->group("Cache");
+  add_parsed(
+      command, "Cache", "--kv-bits", "16|8|4|2|1|K/V",
+      [options](const std::string& text) { set_kv_bits(options, text); },
+      "Bits of cached pictures (default: 16). K/V: of keys and of values");
+  add_value(command, "Cache", "--kv-layer-bits", "B,B,...", &options->layer_bits,
+            "Bits by layer instead, first to last, each B or K/V. 'ocellus calibrate' finds them")
+      ->excludes("--kv-bits");
+  add_value(command, "Cache", "--calib", "none|auto|T1,T2", &options->calibration,
+            "Calibration of packed scores, tau 1 and 2 (default: auto, those known for the model)");
 }
 
 void add_scheme_flag(CLI::App* command, PackOptions* options) {

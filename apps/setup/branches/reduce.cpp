@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/base/number_validator.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 #include "apps/setup/method_list.h"
 
@@ -13,13 +14,10 @@ void add_reduce_flags(CLI::App* command, ReduceOptions* options) {
       "methods' lists all");
   add_share_flag(command, "--reduce-keep", &options->keep,
                  "Fraction of a picture's tokens that --reduce keeps (default: 1)");
-  command
-      ->add_option("--reduce-ms", options->target_ms,
-                   "Target time for reading a prompt (default: none). Fewer tokens are kept, a sixteenth at least, "
-                   "where the prompts before it took longer")
-      ->option_text("MS")
-      ->check(number_between(0, 1e6))
-      ->group("Cache");
+  add_value(command, "Cache", "--reduce-ms", "MS", &options->target_ms,
+            "Target time for reading a prompt (default: none). Fewer tokens are kept, a sixteenth at least, where the "
+            "prompts before it took longer")
+      ->check(number_between(0, 1e6));
 }
 
 void set_reduction(const ReduceOptions& options, ocellus_limits* limits, std::vector<std::string>* notes) {

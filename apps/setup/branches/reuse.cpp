@@ -6,6 +6,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/branches.h"
 #include "apps/setup/method_list.h"
 #include "apps/setup/setup.h"
@@ -55,38 +56,27 @@ int32_t useful_views(const Model& model, ocellus_limits limits) {
 }  // namespace
 
 void add_reuse_flags(CLI::App* command, ReuseOptions* options) {
-  command
-      ->add_option("--reuse", options->method,
-                   "Reuse of encoded pictures (default: none). Of a picture's tokens K are recomputed "
-                   "in place, the others reused; mpic: the first ones (of each tile), spread: spread over the picture, "
-                   "carry: these, and their change is applied to the others; cacheblend: the R percent that change "
-                   "most; full: all are reused; prefix: all, but only after the same text and pictures")
-      ->option_text("none|mpic:K|mpic-tiles:K|spread:K|carry:K|cacheblend:R|full|prefix")
-      ->group("Reuse");
-  command
-      ->add_option("--shared-images", options->shared_images,
-                   "Reused pictures that all sessions share, each once on the device (default: 0, each session has its "
-                   "own). With carry each session has copies as well")
-      ->option_text("N")
-      ->check(number_between(0, 65536))
-      ->group("Reuse");
+  add_value(command, "Reuse", "--reuse", "none|mpic:K|mpic-tiles:K|spread:K|carry:K|cacheblend:R|full|prefix",
+            &options->method,
+            "Reuse of encoded pictures (default: none). Of a picture's tokens K are recomputed in place, the others "
+            "reused; mpic: the first ones (of each tile), spread: spread over the picture, carry: these, and their "
+            "change is applied to the others; cacheblend: the R percent that change most; full: all are reused; "
+            "prefix: all, but only after the same text and pictures");
+  add_value(command, "Reuse", "--shared-images", "N", &options->shared_images,
+            "Reused pictures that all sessions share, each once on the device (default: 0, each session has its own). "
+            "With carry each session has copies as well")
+      ->check(number_between(0, 65536));
 }
 
 void add_kept_view_flags(CLI::App* command, ReuseOptions* options) {
-  command
-      ->add_option("--kept-views", options->kept_views,
-                   "Views of pictures that are not encoded again while their pixels stay the same (default: those of "
-                   "all pictures in a prompt, or of one if the budget is short). 0: none")
-      ->option_text("N")
-      ->check(number_between(0, OCELLUS_MOST_KEPT_VIEWS))
-      ->group("Reuse");
-  command
-      ->add_option("--view-change", options->view_change,
-                   "Treat a view as unchanged if no patch mean differs by more than X (default: 0). A share of full "
-                   "brightness, 0 to 1, for cameras with noise")
-      ->option_text("X")
-      ->check(number_between(0, 1))
-      ->group("Reuse");
+  add_value(command, "Reuse", "--kept-views", "N", &options->kept_views,
+            "Views of pictures that are not encoded again while their pixels stay the same (default: those of all "
+            "pictures in a prompt, or of one if the budget is short). 0: none")
+      ->check(number_between(0, OCELLUS_MOST_KEPT_VIEWS));
+  add_value(command, "Reuse", "--view-change", "X", &options->view_change,
+            "Treat a view as unchanged if no patch mean differs by more than X (default: 0). A share of full "
+            "brightness, 0 to 1, for cameras with noise")
+      ->check(number_between(0, 1));
 }
 
 bool can_share_images(const CommonOptions& options) {
