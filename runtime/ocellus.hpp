@@ -281,6 +281,19 @@ inline Status convert_frame(const ocellus_frame& frame, Span<uint8_t> rgb) {
   return ocellus_frame_convert(&frame, rgb.data(), static_cast<int64_t>(rgb.size()));
 }
 
+/// A text, a picture file or a key as a part of a prompt, valid as long as its bytes are.
+inline ocellus_part make_part(ocellus_part_kind kind, Bytes bytes, uint32_t flags = 0) {
+  return {kind, flags, bytes.data(), bytes.size(), nullptr, nullptr};
+}
+/// A frame as a part, valid as long as it is.
+inline ocellus_part make_part(const ocellus_frame& frame, uint32_t flags = 0) {
+  return {OCELLUS_PART_FRAME, flags, nullptr, 0, &frame, nullptr};
+}
+/// A clip as a part, valid as long as it is.
+inline ocellus_part make_part(const ocellus_clip& clip, uint32_t flags = 0) {
+  return {OCELLUS_PART_CLIP, flags, nullptr, 0, nullptr, &clip};
+}
+
 /// Owns one object of ocellus.h; empty after a move.
 template <class T, void (*kClose)(T*)>
 class Handle {
@@ -687,8 +700,8 @@ class Session : public SessionMessages {
   }
   /// False: pictures are read in their prompt; see ocellus_session_set_linking.
   Status set_linking(bool links) { return ocellus_session_set_linking(get(), links ? 1 : 0); }
-  /// Images added from now on use no library.
-  Status clear_library() { return ocellus_session_set_library(get(), nullptr, nullptr); }
+  /// Images added from now on use no library. `owner` then only separates ocellus_limits.shared_images.
+  Status clear_library(const char* owner = nullptr) { return ocellus_session_set_library(get(), nullptr, owner); }
   /// Calls ocellus_session_set_library_keep().
   Status set_library_keep(const ocellus_library_keep& keep) { return ocellus_session_set_library_keep(get(), &keep); }
   /// Calls ocellus_session_get_library_image().

@@ -46,12 +46,12 @@ std::string describe_exception(const std::exception& error) {
 }
 
 Failure library_failure(ocellus_status status, const std::string& subject) {
-  const std::string sentence = name_flags(ocellus_last_error()->sentence);
+  const std::string sentence = name_flags(Status::sentence());
   return Failure(exit_code_of(status), subject.empty() ? sentence : subject + ": " + sentence);
 }
 
-void check(ocellus_status status, const std::string& subject) {
-  if (status != OCELLUS_OK) throw library_failure(status, subject);
+void check(Status status, const std::string& subject) {
+  if (!status) throw library_failure(status.code(), subject);
 }
 
 }  // namespace ocellus::app

@@ -42,13 +42,13 @@ std::string describe_exception(const std::exception& error);
 // The library's last failure, with flags for limits; `subject` (a path, a line of a file) is put before its sentence.
 Failure library_failure(ocellus_status status, const std::string& subject = "");
 
-// Throws library_failure unless `status` is OCELLUS_OK.
-void check(ocellus_status status, const std::string& subject = "");
+// Throws library_failure unless it succeeded.
+void check(Status status, const std::string& subject = "");
 
 // Returns the value of a result, or throws library_failure.
 template <class T>
-T take(Result<T> result) {
-  check(result.status().code());
+T take(Result<T> result, const std::string& subject = "") {
+  check(result.status(), subject);
   return *std::move(result);
 }
 

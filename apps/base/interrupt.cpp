@@ -19,8 +19,8 @@ void on_interrupt(int signal_number) {
 
 }  // namespace
 
-InterruptScope::InterruptScope(ocellus_session* session) {
-  working_session = session;
+InterruptScope::InterruptScope(Session* session) {
+  working_session = session->get();
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESTART;

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
@@ -11,7 +11,7 @@ namespace ocellus::app {
 // ends the program at once, as usual. At most one object at a time.
 class InterruptScope {
  public:
-  explicit InterruptScope(ocellus_session* session);
+  explicit InterruptScope(Session* session);
   ~InterruptScope();
   // True if SIGINT came. Check it after the first call that adds to a prompt, which clears an earlier cancel.
   bool is_requested() const;

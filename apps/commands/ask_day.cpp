@@ -51,33 +51,33 @@ nlohmann::ordered_json answer_json(const std::string& prompt, const DayAnswer& a
 }  // namespace
 
 int run_ask_day(CommonOptions common, const std::string& prompt, const DayTimes& times) {
-  CacheOptions& cache = common.cache;
-  if (cache.library_path.empty()) throw Failure(kExitUsage, "--since is about a library of frames: add --library DIR.");
-  if (cache.owner.empty()) cache.owner = kCameraOwner;
+  LibraryOptions& library = common.library;
+  if (library.path.empty()) throw Failure(kExitUsage, "--since is about a library of frames: add --library DIR.");
+  if (library.owner.empty()) library.owner = kCameraOwner;
   const int64_t real_ms = wall_ms(monotonic_ns());
   const int64_t end_ms = times.until.empty() ? INT64_MAX : parse_time("--until", times.until, real_ms);
   std::optional<int64_t> since_ms;
   if (!times.since.empty()) since_ms = parse_time("--since", times.since, real_ms);
-  const DayFrames frames(open_existing_library(cache.library_path), cache.library_path, cache.owner, {});
+  const DayFrames frames(open_existing_library(library.path), library.path, library.owner, {});
   const std::vector<DayFrame> all = frames.list();
   if (all.empty()) {
-    throw Failure(kExitUsage, cache.library_path + ": " + cache.owner +
-                                  " has no frames there; `ocellus watch --memory " + "library` keeps them.");
+    throw Failure(kExitUsage, library.path + ": " + library.owner + " has no frames there; `ocellus watch --memory " +
+                                  "library` keeps them.");
   }
   // The entries say how they are packed and linked.
-  if (!cache.packs() && all.back().bits < 16) cache.set_bits(all.back().bits);
-  if (cache.reuse.empty()) cache.reuse = "spread:" + std::to_string(all.back().input_rows);
+  if (!common.pack.packs() && all.back().bits < 16) common.pack.set_bits(all.back().bits);
+  if (common.reuse.method.empty()) common.reuse.method = "spread:" + std::to_string(all.back().input_rows);
   const Model model = open_model(common);
   const int32_t most = static_cast<int32_t>(common.images.value_or(kLinkedFrames));
   const Needs needs = {.images = most,
                        .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * most,
-                       .answer_tokens = common.answer_tokens,
+                       .answer_tokens = common.params.max_tokens,
                        .largest = {.pixels = kScreenPixels, .whole_pixels = {}}};
-  const Running running = start(model, common, needs);
+  Running running = start(model, common, needs);
   watch_for_stop();
-  const Sessions others = open_more_sessions(running, common, common.sessions.value_or(1) - 1);
-  std::vector<ocellus_session*> sessions = {running.session.get()};
-  for (const auto& other : others) sessions.push_back(other.get());
+  Sessions others = open_more_sessions(running, common, common.sessions.value_or(1) - 1);
+  std::vector<Session*> sessions = {&running.session};
+  for (Session& other : others) sessions.push_back(&other);
   DayAnswerer answerer(sessions, frames, common, most);
   answerer.set_bounds({since_ms.value_or(all.front().at_ms), end_ms});
   // A clock may have been ahead while frames were kept.

@@ -17,6 +17,7 @@
 #include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/bench_library.h"
 #include "apps/commands/bench_pictures.h"
 #include "apps/commands/bench_report.h"
@@ -24,6 +25,7 @@
 #include "apps/plot/plot_file.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -50,15 +52,14 @@ struct BenchOptions {
 class Bench {
  public:
   // `copy_bytes_per_s`: copy rate of the GPU, 0 on the CPU.
-  Bench(const BenchOptions& options, const Model& model, const Running& running, double copy_bytes_per_s,
-        Pictures* pictures)
+  Bench(const BenchOptions& options, const Model& model, Running& running, double copy_bytes_per_s, Pictures* pictures)
       : options_(options),
         model_(model),
         running_(running),
         copy_bytes_per_s_(copy_bytes_per_s),
-        session_(running.session.get()),
+        session_(&running.session),
         pictures_(pictures) {
-    if (running.limits.library != 0) library_.emplace(running, options.common.cache.library_path, pictures);
+    if (running.limits.library != 0) library_.emplace(running, options.common.library.path, pictures);
     for (int32_t i = 1; i < options.batch; ++i) more_sessions_.push_back(take(Session::open(running.engine)));
   }
 
@@ -137,8 +138,8 @@ class Bench {
   void measure_draft(BenchReport* report) {
     ocellus_generate_stats stats = {};
     for (int i = 0; i < 2; ++i) {
-      check(ocellus_session_reset(session_));
-      check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
+      check(session_->forget_all());
+      check(session_->add_text(kTextQuestion));
       stats = generate(0, exact_params(options_.generated_tokens + 1));
     }
     const std::string name = batch_name(1) + " said before";
@@ -157,23 +158,23 @@ class Bench {
   }
 
   void measure_batch(BenchReport* report) {
-    for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
+    for (Session* session : first_sessions(options_.batch)) check(session->forget_all());
     decode_together(options_.batch, 0, batch_name(options_.batch), report);
   }
 
   // Conversations as papers measure them: every prompt of `depth` tokens is read, then all are answered together.
   void measure_conversations(int32_t depth, BenchReport* report) {
-    const std::vector<ocellus_session*> sessions = first_sessions(options_.batch);
+    const std::vector<Session*> sessions = first_sessions(options_.batch);
     const std::vector each(sessions.size(), exact_params(options_.generated_tokens));
     std::vector<ocellus_generate_stats> stats(sessions.size());
     std::vector<int32_t> tokens(static_cast<size_t>(depth));
-    for (ocellus_session* session : sessions) check(ocellus_session_reset(session));
+    for (Session* session : sessions) check(session->forget_all());
     const auto start = std::chrono::steady_clock::now();
-    for (ocellus_session* session : sessions) {
+    for (Session* session : sessions) {
       for (int32_t& token : tokens) token = next_token();
-      check(ocellus_session_add_tokens(session, tokens.data(), depth));
+      check(session->add_tokens(tokens));
     }
-    check(ocellus_batch_generate(sessions.data(), each.data(), stats.data(), options_.batch));
+    check(batch_generate(handles_of(sessions), each, stats));
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     double bytes = 0;
     for (const ocellus_generate_stats& one : stats) bytes += static_cast<double>(one.kv_bytes);
@@ -187,9 +188,9 @@ class Bench {
 
   // Measures decoding over visual tokens that are put into the caches without encoding.
   void measure_visual(int32_t count, BenchReport* report) {
-    for (ocellus_session* session : first_sessions(count)) {
-      check(ocellus_session_reset(session));
-      check(ocellus_session_add_synthetic_image(session));
+    for (Session* session : first_sessions(count)) {
+      check(session->forget_all());
+      check(session->add_synthetic_image());
     }
     const std::string name = batch_name(count) + " @ v" + std::to_string(options_.visual_tokens);
     decode_together(count, running_.plan.kv_bytes_per_image, name, report);
@@ -199,46 +200,45 @@ class Bench {
     return "tg" + std::to_string(options_.generated_tokens) + (count > 1 ? " b" + std::to_string(count) : "");
   }
 
-  std::vector<ocellus_session*> first_sessions(int32_t count) const {
-    std::vector<ocellus_session*> sessions = {session_};
-    for (const Session& session : more_sessions_) sessions.push_back(session.get());
+  std::vector<Session*> first_sessions(int32_t count) {
+    std::vector<Session*> sessions = {session_};
+    for (Session& session : more_sessions_) sessions.push_back(&session);
     sessions.resize(static_cast<size_t>(count));
     return sessions;
   }
 
   // Adds one token to each session, then answers in all; the steps after the first token are measured.
   void decode_together(int32_t count, int64_t past_bytes, const std::string& name, BenchReport* report) {
-    const std::vector<ocellus_session*> sessions = first_sessions(count);
+    const std::vector<Session*> sessions = first_sessions(count);
     const std::vector each(sessions.size(), exact_params(options_.generated_tokens + 1));
     std::vector<ocellus_generate_stats> stats(sessions.size());
-    for (ocellus_session* session : sessions) {
+    for (Session* session : sessions) {
       const int32_t token = next_token();
-      check(ocellus_session_add_tokens(session, &token, 1));
+      check(session->add_tokens({&token, 1}));
     }
-    check(ocellus_batch_generate(sessions.data(), each.data(), stats.data(), count));
+    check(batch_generate(handles_of(sessions), each, stats));
     const double step_ms = stats[0].decode_ms / std::max(1, stats[0].generated_tokens - 1);
     report->add(name, "tokens/s", step_ms > 0 ? 1000.0 * count / step_ms : 0);
     if (options_.visual_tokens > 0) report->add(name + " token median", "ms", stats[0].token_median_ms);
     add_traffic(name, count, past_bytes, step_ms, report);
   }
 
-  ocellus_generate_stats ask_about_pictures(ocellus_session* session) {
-    check(ocellus_session_reset(session));
-    check(ocellus_session_begin_turn(session));
+  ocellus_generate_stats ask_about_pictures(Session* session) {
+    check(session->forget_all());
+    check(session->begin_turn());
     for (int32_t i = 0; i < options_.image_count; ++i) check(pictures_->add(session, i));
-    check(ocellus_session_add_text(session, kCaptionPrompt, sizeof kCaptionPrompt - 1, 0));
-    check(ocellus_session_end_turn(session));
-    const ocellus_generate_params params = exact_params(1);
+    check(session->add_text(kCaptionPrompt));
+    check(session->end_turn());
     ocellus_generate_stats stats;
-    check(ocellus_session_generate(session, &params, &stats));
+    check(session->generate(exact_params(1), nullptr, &stats));
     return stats;
   }
 
   // Links the same pictures in all sessions of the batch.
   void measure_shared(const std::string& owner, BenchReport* report) {
     ocellus_generate_stats stats = {};
-    for (ocellus_session* session : first_sessions(options_.batch)) {
-      check(ocellus_session_set_library(session, nullptr, owner.c_str()));
+    for (Session* session : first_sessions(options_.batch)) {
+      check(session->clear_library(owner.c_str()));
       stats = ask_about_pictures(session);
     }
     report->add("TTFT " + format_count(options_.image_count, "image") + ", from the device", "ms",
@@ -246,13 +246,13 @@ class Bench {
     const ocellus_engine_stats engine = running_.engine_stats();
     report->add("shared images", "MiB", mebibytes(engine.shared_bytes_used));
     report->add("saved by sharing", "MiB", mebibytes(engine.shared_bytes_saved));
-    for (ocellus_session* session : first_sessions(options_.batch)) check(ocellus_session_reset(session));
+    for (Session* session : first_sessions(options_.batch)) check(session->forget_all());
   }
 
   void measure_pictures(BenchReport* report) {
     if (options_.image_count == 0) return;
     const std::string owner = "round-" + std::to_string(++rounds_);  // a new one shares nothing yet
-    check(ocellus_session_set_library(session_, nullptr, owner.c_str()));
+    check(session_->clear_library(owner.c_str()));
     const ocellus_generate_stats stats = ask_about_pictures(session_);
     const std::string count = format_count(options_.image_count, "image");
     const double images = options_.image_count;
@@ -266,10 +266,10 @@ class Bench {
   }
 
   void measure_text_question(BenchReport* report) {
-    check(ocellus_session_reset(session_));
-    check(ocellus_session_begin_turn(session_));
-    check(ocellus_session_add_text(session_, kTextQuestion, sizeof kTextQuestion - 1, 0));
-    check(ocellus_session_end_turn(session_));
+    check(session_->forget_all());
+    check(session_->begin_turn());
+    check(session_->add_text(kTextQuestion));
+    check(session_->end_turn());
     report->add("TTFT text", "ms", generate(0, exact_params(1)).first_token_ms);
   }
 
@@ -293,7 +293,7 @@ class Bench {
 
   // Starts an empty session, or one with `depth` tokens in its cache.
   void start_at(int32_t depth) {
-    check(ocellus_session_reset(session_));
+    check(session_->forget_all());
     if (depth > 0) generate(depth, exact_params(1));
   }
 
@@ -310,9 +310,9 @@ class Bench {
   ocellus_generate_stats generate(int32_t random_tokens, const ocellus_generate_params& params) {
     std::vector<int32_t> tokens(static_cast<size_t>(random_tokens));
     for (int32_t& token : tokens) token = next_token();
-    if (random_tokens > 0) check(ocellus_session_add_tokens(session_, tokens.data(), random_tokens));
+    if (random_tokens > 0) check(session_->add_tokens(tokens));
     ocellus_generate_stats stats;
-    check(ocellus_session_generate(session_, &params, &stats));
+    check(session_->generate(params, nullptr, &stats));
     return stats;
   }
 
@@ -345,9 +345,9 @@ class Bench {
 
   const BenchOptions& options_;
   const Model& model_;
-  const Running& running_;
+  Running& running_;
   double copy_bytes_per_s_;
-  ocellus_session* session_;
+  Session* session_;
   std::vector<Session> more_sessions_;
   Pictures* pictures_;
   std::optional<LibraryBench> library_;
@@ -363,11 +363,11 @@ Needs needs_of(const BenchOptions& options, const Model& model, const Pictures& 
   if (options.visual_tokens > 0) return {.images = 0, .prompt_tokens = 1 + options.generated_tokens + 2};
   std::vector<PromptPart> question(1);
   question[0].text = kCaptionPrompt;
-  if (!options.common.cache.library_path.empty()) question[0].text += std::string(" ") + kElsewhere;
+  if (!options.common.library.path.empty()) question[0].text += std::string(" ") + kElsewhere;
   const int64_t text_rows =
       int64_t{options.depth} + 1 + std::max<int64_t>(options.prompt_tokens + 1, options.generated_tokens + 2);
   return {.images = options.image_count,
-          .prompt_tokens = std::max(text_rows, count_text_tokens(model.get(), question) + 1),
+          .prompt_tokens = std::max(text_rows, count_text_tokens(model, question) + 1),
           .largest = pictures.largest()};
 }
 
@@ -395,13 +395,14 @@ int32_t batch_in_budget(const BenchOptions& options, const Model& model, const N
 
 nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, const Running& running,
                                const std::string& device, const std::string& pictures) {
-  nlohmann::ordered_json object = {{"model", model.facts.name},
-                                   {"weights", model.facts.weight_format},
-                                   {"parameters", model.facts.parameter_count},
-                                   {"device", device},
-                                   {"threads", options.common.threads > 0 ? options.common.threads : usable_cores()},
-                                   {"pictures", pictures},
-                                   {"cache", describe_policy(running.limits)}};
+  nlohmann::ordered_json object = {
+      {"model", model.facts.name},
+      {"weights", model.facts.weight_format},
+      {"parameters", model.facts.parameter_count},
+      {"device", device},
+      {"threads", options.common.limits.thread_count > 0 ? options.common.limits.thread_count : usable_cores()},
+      {"pictures", pictures},
+      {"cache", describe_policy(running.limits)}};
   if (running.limits.cpu_math == OCELLUS_CPU_MATH_BF16) object["cpu math"] = "bf16";
   if (options.kv_budget_bytes) object["kv budget"] = format_bytes(*options.kv_budget_bytes);
   if (options.visual_tokens > 0) object["sessions"] = options.batch;
@@ -411,11 +412,11 @@ nlohmann::ordered_json heading(const BenchOptions& options, const Model& model, 
 }
 
 // Benchmark entries belong to an owner of their own.
-void set_library_owner(bool sees, CacheOptions* cache) {
-  if (cache->library_path.empty()) return;
+void set_library_owner(bool sees, LibraryOptions* library) {
+  if (library->path.empty()) return;
   if (!sees) throw Failure(kExitUsage, "bench --library measures pictures: it needs a vision part and --images.");
-  if (!cache->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: omit --owner.");
-  cache->owner = "bench";
+  if (!library->owner.empty()) throw Failure(kExitUsage, "bench --library has an owner of its own: omit --owner.");
+  library->owner = "bench";
 }
 
 int run_bench(const BenchOptions& options) {
@@ -424,8 +425,8 @@ int run_bench(const BenchOptions& options) {
   BenchOptions fitted = options;
   const bool sees = model.facts.has_vision && options.visual_tokens == 0;
   fitted.image_count = sees ? options.common.images.value_or(1) : 0;
-  fitted.common.synthetic_tokens = options.visual_tokens;
-  set_library_owner(sees, &fitted.common.cache);
+  fitted.common.limits.synthetic_tokens = options.visual_tokens;
+  set_library_owner(sees, &fitted.common.library);
   Pictures pictures(options.image_paths);
   const Needs needs = needs_of(fitted, model, pictures);
   check_positions(options, model.facts, needs);
@@ -433,9 +434,9 @@ int run_bench(const BenchOptions& options) {
   // Before the engine takes the memory: the measured copy needs some as well.
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = runs_on_gpu(options.common);
-  if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
+  if (on_gpu) gpu = take(probe_gpu(options.common.limits.device_index));
   fitted.common.sessions = std::max(fitted.batch, options.common.sessions.value_or(1));
-  const Running running = start(model, fitted.common, needs);
+  Running running = start(model, fitted.common, needs);
   BenchReport report = Bench(fitted, model, running, gpu.copy_bytes_per_s, &pictures).run();
   const std::string seen = fitted.image_count > 0      ? pictures.describe()
                            : options.visual_tokens > 0 ? format_count(options.visual_tokens, "synthetic token")
@@ -460,7 +461,7 @@ void add_bench_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<BenchOptions>();
   CLI::App* command = program->add_subcommand("bench", "Measure speed and memory");
   const auto count = [command](const char* name, int32_t* value, const char* help, int32_t low) {
-    CLI::Option* const option = command->add_option(name, *value, help)->option_text("N")->group("Benchmark");
+    CLI::Option* const option = add_value(command, "Benchmark", name, "N", value, help);
     return option->check(number_between(low, 1000000));
   };
   const auto images =
@@ -472,18 +473,14 @@ void add_bench_command(CLI::App* program, Action* action) {
   const auto visual =
       count("--visual", &options->visual_tokens, "Only generate, over N synthetic visual tokens a cache", 1);
   visual->excludes(images)->excludes(prompt)->excludes(depth);
-  command
-      ->add_option_function<std::string>(
-          "--kv-budget", [raw = options.get()](const std::string& size) { set_kv_budget(raw, size); },
-          "Generate in as many sessions as have caches that fit")
-      ->option_text("SIZE")
-      ->group("Benchmark")
+  add_parsed(
+      command, "Benchmark", "--kv-budget", "SIZE",
+      [raw = options.get()](const std::string& size) { set_kv_budget(raw, size); },
+      "Generate in as many sessions as have caches that fit")
       ->needs(visual)
       ->excludes(batch);
   count("-r", &options->repetitions, "Rounds after the warm-up (default: 5)", 1);
-  command->add_option("--output", options->output, "Format of the table (default: md)")
-      ->option_text("md|csv|json")
-      ->group("Benchmark")
+  add_value(command, "Benchmark", "--output", "md|csv|json", &options->output, "Format of the table (default: md)")
       ->check(CLI::IsMember({"md", "csv", "json"}));
   add_shared_flags(command, &options->common);
   command->callback([=] {

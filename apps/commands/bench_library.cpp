@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,43 +58,39 @@ bool drop_page_cache(const std::string& library) {
 
 }  // namespace
 
-LibraryBench::LibraryBench(const Running& running, std::string path, Pictures* pictures)
+LibraryBench::LibraryBench(Running& running, std::string path, Pictures* pictures)
     : running_(running),
       path_(std::move(path)),
       owner_("bench." + std::to_string(::getpid())),
       pictures_(pictures),
-      session_(running.session.get()) {}
+      session_(&running.session) {}
 
 // Closing waits for the writes; a library opened again has an empty memory tier.
 void LibraryBench::reopen() {
   close();
   library_ = open_library(path_);
-  check(ocellus_session_set_library(session_, library_.get(), owner_.c_str()));
+  check(session_->set_library(library_, owner_.c_str()));
 }
 
 void LibraryBench::close() {
   const std::string stranger = owner_ + "." + std::to_string(++closings_);  // shares no pictures yet
-  check(ocellus_session_set_library(session_, nullptr, stranger.c_str()));
+  check(session_->clear_library(stranger.c_str()));
   library_ = {};
 }
 
 double LibraryBench::first_token_ms(int32_t image_count, const std::string& before, ocellus_generate_stats* stats) {
   std::vector<ocellus_part> parts = pictures_->parts(image_count);
-  const auto text = [](const char* bytes, size_t count) {
-    return ocellus_part{OCELLUS_PART_TEXT, 0, bytes, static_cast<int64_t>(count), nullptr, nullptr};
-  };
-  if (!before.empty()) parts.insert(parts.begin(), text(before.data(), before.size()));
-  parts.push_back(text(kCaptionPrompt, sizeof kCaptionPrompt - 1));
-  ocellus_generate_params params;
-  ocellus_generate_params_init(&params);
+  if (!before.empty()) parts.insert(parts.begin(), make_part(OCELLUS_PART_TEXT, before));
+  parts.push_back(make_part(OCELLUS_PART_TEXT, std::string_view(kCaptionPrompt)));
+  ocellus_generate_params params = ocellus::generate_params();
   params.max_tokens = 1;
   params.ignore_end = 1;
-  check(ocellus_session_reset(session_));
+  check(session_->forget_all());
   const auto start = std::chrono::steady_clock::now();
-  check(ocellus_session_begin_turn(session_));
-  check(ocellus_session_add_parts(session_, parts.data(), static_cast<int32_t>(parts.size()), nullptr));
-  check(ocellus_session_end_turn(session_));
-  check(ocellus_session_generate(session_, &params, stats));
+  check(session_->begin_turn());
+  check(session_->add_parts(parts));
+  check(session_->end_turn());
+  check(session_->generate(params, nullptr, stats));
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -128,9 +125,8 @@ void LibraryBench::measure_found(int32_t image_count, BenchReport* report) {
 }
 
 void LibraryBench::remove_entries() {
-  int32_t found = 0;
-  for (const ocellus_library_item& item : list_items(library_.get(), owner_))
-    check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, item.key, &found));
+  for (const ocellus_library_item& item : list_items(library_, owner_))
+    (void)take(library_.remove(owner_.c_str(), item.key));
 }
 
 void LibraryBench::measure(int32_t image_count, BenchReport* report) {

@@ -17,7 +17,7 @@ inline constexpr char kElsewhere[] = "Look.";
 class LibraryBench {
  public:
   // `path`: the library that the session was planned for. All arguments must outlive this object.
-  LibraryBench(const Running& running, std::string path, Pictures* pictures);
+  LibraryBench(Running& running, std::string path, Pictures* pictures);
 
   // Takes one sample of each row, with 1, 2, 4, ... pictures up to `image_count`:
   //   TTFT 4 images, cold                   computed, without a library
@@ -40,11 +40,11 @@ class LibraryBench {
   void measure_found(int32_t image_count, BenchReport* report);
   void remove_entries();
 
-  const Running& running_;
+  Running& running_;
   std::string path_;
   std::string owner_;
   Pictures* pictures_;
-  ocellus_session* session_;
+  Session* session_;
   int32_t closings_ = 0;
   Library library_;
 };

@@ -46,14 +46,10 @@ ocellus_frame Pictures::frame_of(const std::vector<uint8_t>& pixels) {
           .depth_far = 0};
 }
 
-ocellus_status Pictures::add(ocellus_session* session, int32_t index) {
-  if (!files_.empty()) {
-    const std::vector<uint8_t>& bytes = files_[static_cast<size_t>(index) % files_.size()];
-    return ocellus_session_add_encoded_image(session, bytes.data(), static_cast<int64_t>(bytes.size()));
-  }
+Status Pictures::add(Session* session, int32_t index) {
+  if (!files_.empty()) return session->add_encoded_image(files_[static_cast<size_t>(index) % files_.size()]);
   paint(index, &pixels_);
-  const ocellus_frame frame = frame_of(pixels_);
-  return ocellus_session_add_image(session, &frame);
+  return session->add_image(frame_of(pixels_));
 }
 
 std::vector<ocellus_part> Pictures::parts(int32_t count) {
@@ -65,17 +61,7 @@ std::vector<ocellus_part> Pictures::parts(int32_t count) {
   frames_.clear();
   for (const std::vector<uint8_t>& pixels : painted_) frames_.push_back(frame_of(pixels));
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    ocellus_part part = {
-        .kind = OCELLUS_PART_FRAME, .flags = 0, .bytes = nullptr, .byte_count = 0, .frame = nullptr, .clip = nullptr};
-    if (files_.empty()) {
-      part.frame = &frames_[i];
-    } else {
-      const std::vector<uint8_t>& bytes = files_[i % files_.size()];
-      part.kind = OCELLUS_PART_IMAGE;
-      part.bytes = bytes.data();
-      part.byte_count = static_cast<int64_t>(bytes.size());
-    }
-    parts.push_back(part);
+    parts.push_back(files_.empty() ? make_part(frames_[i]) : make_part(OCELLUS_PART_IMAGE, files_[i % files_.size()]));
   }
   return parts;
 }

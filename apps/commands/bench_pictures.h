@@ -16,7 +16,7 @@ class Pictures {
 
   const PictureSize& largest() const { return largest_; }
   std::string describe() const;
-  ocellus_status add(ocellus_session* session, int32_t index);
+  Status add(Session* session, int32_t index);
   // Returns `count` pictures as parts of a prompt, valid until the next call.
   std::vector<ocellus_part> parts(int32_t count);
 

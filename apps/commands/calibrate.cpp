@@ -10,11 +10,13 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/layer_bits_search.h"
 #include "apps/commands/score_questions.h"
 #include "apps/plot/plot_file.h"
 #include "apps/setup/calibration_file.h"
+#include "apps/setup/method_list.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -88,11 +90,11 @@ class Search {
   bool score(int32_t bits, int low, int high, int64_t* exact) {
     CommonOptions common = options_.common;
     common.quiet = true;  // the model is loaded for every point
-    common.cache.bits = bits;
-    common.cache.calibration = low + high == 0 ? "none" : std::to_string(low) + "," + std::to_string(high);
+    common.pack.bits = bits;
+    common.pack.calibration = low + high == 0 ? "none" : std::to_string(low) + "," + std::to_string(high);
     const std::string point =
         format_count(bits, "bit") + ", tau " + std::to_string(low) + " and " + std::to_string(high) + ": accuracy ";
-    const Running running = start(model_, common, needs_of(questions_, model_, common));
+    Running running = start(model_, common, needs_of(questions_, model_, common));
     const auto show = [&](const Question&, const Outcome&, const Totals& sums) {
       progress_.set(++done_, total_, point + format_number(sums.all.accuracy(), 3));
     };
@@ -170,11 +172,11 @@ void check_destination(const CalibrateOptions& options, const Model& model, int6
   constexpr char kOtherwise[] = "; --force replaces it, --dry-run only prints.";
   check_calibration_file(model.path);
   if (options.force) return;
-  if (options.common.model_path.empty())
+  if (options.common.model.path.empty())
     throw Failure(kExitUsage, "this would replace the bundled pair's calibration: name the model with -m and --mmproj" +
                                   std::string(kOtherwise));
   for (const int bits : options.bits) {
-    const int64_t known = calibration_questions(model.path, {method_name(options.common.cache.scheme), bits});
+    const int64_t known = calibration_questions(model.path, {method_name(options.common.pack.scheme), bits});
     if (known > questions)
       throw Failure(kExitUsage, calibration_path(model.path) + ": the entry for " + format_count(bits, "bit") +
                                     " is founded on " + format_count(known, "question") + ", these are " +
@@ -182,9 +184,8 @@ void check_destination(const CalibrateOptions& options, const Model& model, int6
   }
 }
 
-int run_calibrate(CalibrateOptions options) {
+int run_calibrate(const CalibrateOptions& options) {
   check_plot(options.common.plot_path);
-  compress_before_suffix(&options.common);
   if (options.layer_bits)
     return search_layer_bits(options.common, options.questions, {*options.layer_bits, options.apart});
   const Model model = open_model(options.common);
@@ -207,7 +208,7 @@ int run_calibrate(CalibrateOptions options) {
     }
     const TauPair best = grid.best();
     if (!options.dry_run)
-      write_calibration(model.path, {method_name(options.common.cache.scheme), bits}, best, grid.accuracy(best),
+      write_calibration(model.path, {method_name(options.common.pack.scheme), bits}, best, grid.accuracy(best),
                         grid.questions);
     report["results"].push_back(grid_json(grid));
     plot.charts.push_back(draw_grid(grid));
@@ -234,17 +235,13 @@ void add_calibrate_command(CLI::App* program, Action* action) {
   CLI::App* command =
       program->add_subcommand("calibrate", "Find the calibration of packed caches by answering questions");
   add_question_options(command, &options->questions);
-  command->add_option("--kv-bits", options->bits, "Bits to calibrate, each by itself (default: 2,1)")
-      ->option_text("B,B...")
-      ->group("Calibration")
+  add_value(command, "Calibration", "--kv-bits", "B,B...", &options->bits,
+            "Bits to calibrate, each by itself (default: 2,1)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of_numbers({8, 4, 2, 1}));
-  command
-      ->add_option("--layer-bits", options->layer_bits,
-                   "Find bits by layer, at most this average, instead. Prints a list for --kv-layer-bits")
-      ->option_text("AVERAGE")
-      ->group("Calibration")
+  add_value(command, "Calibration", "--layer-bits", "AVERAGE", &options->layer_bits,
+            "Find bits by layer, at most this average, instead. Prints a list for --kv-layer-bits")
       ->excludes("--kv-bits")
       ->check(number_between(1, 4));
   command->add_flag("--apart", options->apart, "With --layer-bits: bits of keys and of values apart")

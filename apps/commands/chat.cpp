@@ -17,6 +17,7 @@
 #include "apps/setup/board_likeness.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/prompt.h"
 #include "apps/setup/setup.h"
 
@@ -43,7 +44,7 @@ struct ChatOptions {
 
 class Chat {
  public:
-  Chat(const ChatOptions& options, const Model& model, const Running& running, std::vector<ImageFile> images)
+  Chat(const ChatOptions& options, const Model& model, Running& running, std::vector<ImageFile> images)
       : options_(options.common),
         model_(model),
         running_(running),
@@ -97,7 +98,7 @@ class Chat {
   }
 
   void reset() {
-    check(ocellus_session_reset(running_.session.get()));
+    check(running_.session.forget_all());
     waiting_.clear();
     images_seen_ = 0;
     remark("The conversation starts again.");
@@ -105,11 +106,11 @@ class Chat {
 
   // Returns the parts with library entries in the places that ask for them.
   std::vector<PromptPart> retrieve(const std::vector<PromptPart>& parts) {
-    std::vector<PromptPart> placed = place_retrievals(parts, options_.cache);
+    std::vector<PromptPart> placed = place_retrievals(parts, options_.library);
     taken_.clear();
     if (!has_retrievals(placed)) return placed;
-    retrieve_by_words(running_.library.get(), options_.cache.owner, &placed, &taken_);
-    retrieve_by_pictures(running_.session.get(), &placed, &taken_);
+    retrieve_by_words(running_.library, options_.library.owner, &placed, &taken_);
+    retrieve_by_pictures(&running_.session, &placed, &taken_);
     if (!options_.quiet) remark_on_retrieved(taken_);
     return placed;
   }
@@ -121,8 +122,7 @@ class Chat {
     const int64_t images = count_images(parts);
     Answer answer;
     try {
-      answer =
-          answer_turn(running_.session.get(), parts, options_, options_.json ? Streaming::kOff : Streaming::kToStdout);
+      answer = answer_turn(&running_.session, parts, options_, options_.json ? Streaming::kOff : Streaming::kToStdout);
     } catch (const Failure&) {
       forget_turn();
       throw;
@@ -155,12 +155,12 @@ class Chat {
   // Removes what a failed turn added. A cancelled generate drops its turn and keeps the earlier conversation; if that
   // fails, too, the whole conversation is dropped.
   void forget_turn() {
-    ocellus_session* session = running_.session.get();
-    ocellus_session_cancel(session);
+    Session* session = &running_.session;
+    session->cancel();
     ocellus_generate_params params = generate_params(options_);
     params.max_tokens = 1;
-    if (ocellus_session_generate(session, &params, nullptr) != OCELLUS_CANCELLED) {
-      check(ocellus_session_reset(session));
+    if (session->generate(params, nullptr).code() != OCELLUS_CANCELLED) {
+      check(session->forget_all());
       images_seen_ = 0;
       print_note("The conversation had to start again.");
     }
@@ -202,7 +202,7 @@ class Chat {
 
   const CommonOptions& options_;
   const Model& model_;
-  const Running& running_;
+  Running& running_;
   bool decorated_;  // a person types and reads
   bool quit_ = false;
   ExitCode exit_code_ = kExitOk;  // the first failure's
@@ -225,7 +225,7 @@ int run_chat(ChatOptions options) {
   largest.whole_pixels = std::max(largest.whole_pixels.value_or(0), kScreenPixels);
   const Needs needs = {.images = model.facts.has_vision || !images.empty() ? planned_images : 0, .largest = largest};
   remark_on_far_pictures(model, options.common, images);
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   return Chat(options, model, running, images).run();
 }
 

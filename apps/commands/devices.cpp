@@ -18,8 +18,8 @@ namespace ocellus::app {
 namespace {
 
 std::vector<ocellus_gpu_facts> probe_gpus() {
-  std::vector<ocellus_gpu_facts> gpus(static_cast<size_t>(ocellus_gpu_count()));
-  for (size_t i = 0; i < gpus.size(); ++i) check(ocellus_probe_gpu(static_cast<int32_t>(i), &gpus[i]));
+  std::vector<ocellus_gpu_facts> gpus;
+  for (int32_t i = 0; i < gpu_count(); ++i) gpus.push_back(take(probe_gpu(i)));
   return gpus;
 }
 
@@ -65,7 +65,7 @@ void add_gpu(Table* table, const ocellus_gpu_facts& gpu) {
 }
 
 std::string cuda_text(size_t gpu_count) {
-  if (ocellus_built_with_cuda() == 0) return "not built in";
+  if (!built_with_cuda()) return "not built in";
   return gpu_count == 0 ? "no device found" : format_count(static_cast<int64_t>(gpu_count), "device");
 }
 

@@ -9,9 +9,11 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/score_questions.h"
 #include "apps/plot/plot_file.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -138,15 +140,14 @@ std::string question_json(const Question& question, const Outcome& outcome) {
   return json_line(object);
 }
 
-int run_eval(EvalOptions options) {
+int run_eval(const EvalOptions& options) {
   check_plot(options.common.plot_path);
-  compress_before_suffix(&options.common);
   const Model model = open_model(options.common);
   std::vector<Question> questions = read_questions(options.questions, model);
   if (options.perplexity) ask_for_probabilities(model, &questions);
   Needs needs = needs_of(questions, model, options.common);
   if (options.questions.rolling > 0) needs.images = std::min<int64_t>(needs.images, options.questions.rolling);
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   Progress progress(options.common.quiet, "answering", "question");
   progress.set(0, std::ssize(questions));
   const auto show = [&](const Question& question, const Outcome& outcome, const Totals& sums) {
@@ -173,11 +174,8 @@ void add_eval_command(CLI::App* program, Action* action) {
       ->add_flag("--perplexity", options->perplexity,
                  "Also the probability of each expected answer. Reads every question twice")
       ->group("Questions");
-  command
-      ->add_option("--rolling", options->questions.rolling,
-                   "Rolling sessions of N pictures. The oldest one makes room for a new one")
-      ->option_text("N")
-      ->group("Questions")
+  add_value(command, "Questions", "--rolling", "N", &options->questions.rolling,
+            "Rolling sessions of N pictures. The oldest one makes room for a new one")
       ->check(number_between(1, 65536));
   add_shared_flags(command, &options->common);
   command->callback([=] { *action = [=] { return run_eval(*options); }; });

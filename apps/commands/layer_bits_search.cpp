@@ -117,16 +117,16 @@ class LayerBitsSearch {
     return std::llround((kMaxBits - points_.back().average()) * static_cast<double>(candidates_.size()));
   }
   bool measure(Point* point) {
-    options_.cache.layer_bits = point->list();
-    const Running running = start(model_, options_, needs_of(questions_, model_, options_));
+    options_.pack.layer_bits = point->list();
+    Running running = start(model_, options_, needs_of(questions_, model_, options_));
     point->nll = 0;
     int64_t done = 0;
     for (const Question& question : questions_) {
       progress_.set(saved_bits(), bits_to_save_,
                     "trying " + point->list() + ": " + std::to_string(++done) + " of " +
                         format_count(std::ssize(questions_), "question"));
-      check(ocellus_session_reset(running.session.get()));
-      const Likelihood expected = score_turn(running.session.get(), question.parts, options_, question.answer_tokens);
+      check(running.session.forget_all());
+      const Likelihood expected = score_turn(&running.session, question.parts, options_, question.answer_tokens);
       if (expected.interrupted) return false;
       point->nll += expected.nll;
     }

@@ -16,7 +16,7 @@
 namespace ocellus::app {
 namespace {
 
-struct LibraryOptions {
+struct LibraryArguments {
   std::string path;
   std::string owner;
   std::string key;
@@ -36,8 +36,8 @@ void show_table(const std::vector<ocellus_library_item>& items) {
   print(table.plain_text());
 }
 
-int list_library(const LibraryOptions& options) {
-  std::vector<ocellus_library_item> items = list_items(open_existing_library(options.path).get(), options.owner);
+int list_library(const LibraryArguments& options) {
+  std::vector<ocellus_library_item> items = list_items(open_existing_library(options.path), options.owner);
   std::erase_if(items, [&](const ocellus_library_item& item) {
     return (options.shared && item.shared == 0) || (!options.tag.empty() && !has_tag(item, options.tag));
   });
@@ -52,9 +52,8 @@ int list_library(const LibraryOptions& options) {
   return kExitOk;
 }
 
-int show_entry(const LibraryOptions& options) {
-  const ocellus_library_item item =
-      describe_item(open_existing_library(options.path).get(), options.owner, options.key);
+int show_entry(const LibraryArguments& options) {
+  const ocellus_library_item item = describe_item(open_existing_library(options.path), options.owner, options.key);
   if (options.json) {
     print(json_line(item_json(item)));
     return kExitOk;
@@ -79,24 +78,23 @@ int show_entry(const LibraryOptions& options) {
   return kExitOk;
 }
 
-void remove_entry(ocellus_library* library, const LibraryOptions& options, const std::string& key) {
-  int32_t found = 0;
-  check(ocellus_library_remove(library, options.owner.c_str(), options.shared ? 1 : 0, key.c_str(), &found));
-  if (found == 0) throw no_entry(options.owner, key, options.shared);
+void remove_entry(const Library& library, const LibraryArguments& options, const std::string& key) {
+  if (!take(library.remove(options.owner.c_str(), key.c_str(), options.shared)))
+    throw no_entry(options.owner, key, options.shared);
 }
 
-int remove_from_library(const LibraryOptions& options) {
+int remove_from_library(const LibraryArguments& options) {
   if (options.key.empty() == options.tag.empty())
     throw Failure(kExitUsage, "give either the KEY of an entry or a --tag.");
   const Library library = open_existing_library(options.path);
   if (!options.key.empty()) {
-    remove_entry(library.get(), options, options.key);
+    remove_entry(library, options, options.key);
     return kExitOk;
   }
   int64_t removed = 0;
-  for (const ocellus_library_item& item : list_items(library.get(), options.owner)) {
+  for (const ocellus_library_item& item : list_items(library, options.owner)) {
     if ((item.shared != 0) != options.shared || !has_tag(item, options.tag)) continue;
-    remove_entry(library.get(), options, item.key);
+    remove_entry(library, options, item.key);
     ++removed;
   }
   if (removed == 0)
@@ -105,28 +103,25 @@ int remove_from_library(const LibraryOptions& options) {
   return kExitOk;
 }
 
-int pin_entry(const LibraryOptions& options, bool pinned) {
+int pin_entry(const LibraryArguments& options, bool pinned) {
   const Library library = open_existing_library(options.path);
-  int32_t found = 0;
-  check(ocellus_library_set_pinned(library.get(), options.owner.c_str(), options.shared ? 1 : 0, options.key.c_str(),
-                                   pinned ? 1 : 0, &found));
-  if (found == 0) throw no_entry(options.owner, options.key, options.shared);
+  if (!take(library.set_pinned(options.owner.c_str(), options.key.c_str(), pinned, options.shared)))
+    throw no_entry(options.owner, options.key, options.shared);
   return kExitOk;
 }
 
-int share_library(const LibraryOptions& options) {
-  check(ocellus_library_create_shared(open_library(options.path).get(), options.owner.c_str()));
+int share_library(const LibraryArguments& options) {
+  check(open_library(options.path).create_shared(options.owner.c_str()));
   return kExitOk;
 }
 
-int show_quota(const LibraryOptions& options) {
+int show_quota(const LibraryArguments& options) {
   const std::optional<int64_t> bytes = parse_bytes(options.size);
   if (!options.size.empty() && !bytes)
     throw Failure(kExitUsage, "quota " + options.size + ": write bytes or a size as 512M, or 0 for no limit.");
   const Library library = bytes ? open_library(options.path) : open_existing_library(options.path);
-  if (bytes) check(ocellus_library_set_owner_quota(library.get(), options.owner.c_str(), *bytes));
-  ocellus_library_use use;
-  check(ocellus_library_describe_use(library.get(), options.owner.c_str(), &use));
+  if (bytes) check(library.set_owner_quota(options.owner.c_str(), *bytes));
+  const ocellus_library_use use = take(library.describe_use(options.owner.c_str()));
   if (use.quota_bytes > 0 && use.bytes > use.quota_bytes)
     print_note("Note: the entries exceed this quota; it is enforced when the next entry is added.");
   if (options.json) {
@@ -147,13 +142,12 @@ int show_quota(const LibraryOptions& options) {
   return kExitOk;
 }
 
-using Upkeep = ocellus_status (*)(ocellus_library*, ocellus_library_report*);
+using Upkeep = Result<ocellus_library_report> (Library::*)() const;
 
 // Exit code 1 if anything was wrong, for scripts.
-int look_after_library(const LibraryOptions& options, Upkeep upkeep, const char* command) {
+int look_after_library(const LibraryArguments& options, Upkeep upkeep, const char* command) {
   const Library library = open_existing_library(options.path);
-  ocellus_library_report report;
-  check(upkeep(library.get(), &report));
+  const ocellus_library_report report = take((library.*upkeep)());
   if (options.json) {
     print(json_line({{"command", command},
                      {"checked", report.checked},
@@ -185,7 +179,7 @@ int look_after_library(const LibraryOptions& options, Upkeep upkeep, const char*
 }  // namespace
 
 void add_library_command(CLI::App* program, Action* action) {
-  const auto options = std::make_shared<LibraryOptions>();
+  const auto options = std::make_shared<LibraryArguments>();
   CLI::App* const library =
       program->add_subcommand("library", "Manage an image library: caches of pictures for later runs");
   library->require_subcommand(1);
@@ -218,7 +212,7 @@ void add_library_command(CLI::App* program, Action* action) {
   add_tag(command, "All with this tag");
   for (const bool pinned : {true, false}) {
     command = add(pinned ? "pin" : "unpin", pinned ? "Exempt an entry from removal by quotas" : "Undo pin", true,
-                  [pinned](const LibraryOptions& given) { return pin_entry(given, pinned); });
+                  [pinned](const LibraryArguments& given) { return pin_entry(given, pinned); });
     add_key(command, true);
     add_shared(command, "In the shared part");
   }
@@ -226,10 +220,9 @@ void add_library_command(CLI::App* program, Action* action) {
   add("quota", "Show or set the bytes that an owner's entries may take", true, show_quota)
       ->add_option("SIZE", options->size, "New limit, as 512M; 0: no limit");
   add("verify", "Check every entry and set damaged ones aside", false,
-      [](const LibraryOptions& given) { return look_after_library(given, ocellus_library_verify, "library verify"); });
-  add("gc", "Remove expired entries and files of crashed writers", false, [](const LibraryOptions& given) {
-    return look_after_library(given, ocellus_library_collect_garbage, "library gc");
-  });
+      [](const LibraryArguments& given) { return look_after_library(given, &Library::verify, "library verify"); });
+  add("gc", "Remove expired entries and files of crashed writers", false,
+      [](const LibraryArguments& given) { return look_after_library(given, &Library::collect_garbage, "library gc"); });
 }
 
 }  // namespace ocellus::app

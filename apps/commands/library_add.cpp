@@ -8,6 +8,7 @@
 #include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/library_items.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/image_file.h"
@@ -32,7 +33,6 @@ struct AddOptions {
 // Labels from the flags; flags that are not given keep the values of `item`, if there is one.
 struct Labels {
   Labels(const AddOptions& options, const ocellus_library_item* item) {
-    ocellus_library_keep_init(&keep);
     for (const std::string& tag : options.tags) tags.push_back(tag.c_str());
     for (int32_t i = 0; item != nullptr && options.tags.empty() && i < item->tag_count; ++i)
       tags.push_back(item->tags[i]);
@@ -49,16 +49,15 @@ struct Labels {
   Labels(const Labels&) = delete;
   Labels& operator=(const Labels&) = delete;
 
-  ocellus_library_keep keep;
+  ocellus_library_keep keep = library_keep();
   std::vector<const char*> tags;
 };
 
 // Adds the picture alone. Returns false if it was interrupted.
-bool add_picture(const Running& running, const ImageFile& image, const AddOptions& options) {
-  const InterruptScope interruptible(running.session.get());
+bool add_picture(Running& running, const ImageFile& image, const AddOptions& options) {
+  const InterruptScope interruptible(&running.session);
   const std::shared_ptr<Frame> file = read_image(image);
-  const ocellus_status status =
-      ocellus_session_add_encoded_image(running.session.get(), file->bytes.data(), std::ssize(file->bytes));
+  const ocellus_status status = running.session.add_encoded_image(file->bytes).code();
   if (status != OCELLUS_OK && status != OCELLUS_CANCELLED) {
     throw picture_failure(status, image.path, largest_size({image}), options.common);
   }
@@ -78,10 +77,10 @@ void show_item(const AddOptions& options, const ImageFile& image, const ocellus_
 }
 
 // Returns false if it was interrupted.
-bool add_to_library(const Running& running, const ImageFile& image, AddOptions options) {
-  ocellus_session* const session = running.session.get();
-  ocellus_library* const library = running.library.get();
-  check(ocellus_session_reset(session));
+bool add_to_library(Running& running, const ImageFile& image, AddOptions options) {
+  Session* const session = &running.session;
+  const Library& library = running.library;
+  check(session->forget_all());
   if (options.describes) {
     const Answer answer = answer_turn(session, place_images(kCaptionPrompt, {image}), options.common, Streaming::kOff);
     if (answer.interrupted) return false;
@@ -89,17 +88,15 @@ bool add_to_library(const Running& running, const ImageFile& image, AddOptions o
   } else if (!add_picture(running, image, options)) {
     return false;
   }
-  ocellus_library_image added;
-  check(ocellus_session_get_library_image(session, &added), image.path);
-  const std::string& owner = options.common.cache.owner;
+  const ocellus_library_image added = take(session->get_library_image(), image.path);
+  const std::string& owner = options.common.library.owner;
   ocellus_library_item item = describe_item(library, owner, added.key);
   const bool says_more = options.describes || options.lifetime_s ||
                          (added.stored == 0 && (!options.tags.empty() || options.caption || options.pinned));
   if (says_more) {
     const Labels labels(options, &item);
-    int32_t found = 0;
-    check(ocellus_library_relabel(library, owner.c_str(), added.key, &labels.keep, &found), image.path);
-    if (found == 0) throw no_entry(owner, added.key, options.shared);
+    if (!take(library.relabel(owner.c_str(), added.key, labels.keep), image.path))
+      throw no_entry(owner, added.key, options.shared);
     item = describe_item(library, owner, added.key);
   }
   show_item(options, image, item, added.stored != 0);
@@ -110,15 +107,15 @@ int run_add(AddOptions options) {
   const std::vector<ImageFile> images = probe_images(options.image_paths);
   const Model model = open_model(options.common);
   // Greedy: the caption is the model's most probable one.
-  options.common.temperature = 0;
+  options.common.params.temperature = 0;
   Needs needs = {.images = 1, .largest = largest_size(images)};
   if (options.describes) {
-    needs.prompt_tokens = count_text_tokens(model.get(), place_images(kCaptionPrompt, {images[0]}));
-    needs.answer_tokens = options.common.answer_tokens;
+    needs.prompt_tokens = count_text_tokens(model, place_images(kCaptionPrompt, {images[0]}));
+    needs.answer_tokens = options.common.params.max_tokens;
   }
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   const Labels labels(options, nullptr);
-  check(ocellus_session_set_library_keep(running.session.get(), &labels.keep));
+  check(running.session.set_library_keep(labels.keep));
   Progress progress(options.common.quiet, "adding to the library", "picture");
   options.common.quiet = true;  // one progress for all pictures
   int64_t added = 0;
@@ -141,25 +138,19 @@ void set_lifetime(AddOptions* options, const std::string& text) {
 void add_library_add(CLI::App* library, Action* action) {
   const auto options = std::make_shared<AddOptions>();
   CLI::App* command = library->add_subcommand("add", "Compute the entries of pictures and store them");
-  command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
+  command->add_option("DIR", options->common.library.path, "The library's folder")->required();
   command->add_option("IMAGE", options->image_paths, "Picture files, or - for standard input")->required();
   const std::string group = "Entries";
   command->add_flag("--shared", options->shared, "In the shared part, which all owners read. NAME must administer it")
       ->group(group);
-  command->add_option("--tag", options->tags, "A tag. May be repeated, 8 times at most")
-      ->option_text("T")
+  add_value(command, group, "--tag", "T", &options->tags, "A tag. May be repeated, 8 times at most")
       ->take_all()
-      ->allow_extra_args(false)
-      ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--expires", [options](const std::string& text) { set_lifetime(options.get(), text); },
-          "Expiry: 90s, 30m, 12h or 7d from now, or never")
-      ->option_text("TIME")
-      ->group(group);
+      ->allow_extra_args(false);
+  add_parsed(
+      command, group, "--expires", "TIME", [options](const std::string& text) { set_lifetime(options.get(), text); },
+      "Expiry: 90s, 30m, 12h or 7d from now, or never");
   command->add_flag("--pin", options->pinned, "Exempt from removal by quotas")->group(group);
-  const auto caption =
-      command->add_option("--caption", options->caption, "Caption of the pictures")->option_text("TEXT")->group(group);
+  const auto caption = add_value(command, group, "--caption", "TEXT", &options->caption, "Caption of the pictures");
   command->add_flag("--describe", options->describes, "Let the model write the caption")
       ->excludes(caption)
       ->group(group);

@@ -17,11 +17,10 @@ Failure no_entry(const std::string& owner, const std::string& key, bool shared) 
   return Failure(kExitBadInput, (shared ? "the shared part" : owner) + " has no entry " + key + ".");
 }
 
-ocellus_library_item describe_item(ocellus_library* library, const std::string& owner, const std::string& key) {
+ocellus_library_item describe_item(const Library& library, const std::string& owner, const std::string& key) {
   ocellus_library_item item;
-  int32_t found = 0;
-  check(ocellus_library_describe_entry(library, owner.c_str(), key.c_str(), &item, &found));
-  if (found == 0) throw Failure(kExitBadInput, owner + " sees no entry " + key + ".");
+  if (!take(library.describe_entry(owner.c_str(), key.c_str(), item)))
+    throw Failure(kExitBadInput, owner + " sees no entry " + key + ".");
   return item;
 }
 

@@ -7,7 +7,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/commands/commands.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
@@ -15,7 +15,7 @@ namespace ocellus::app {
 std::string time_text(int64_t seconds);
 
 // Throws a Failure if the owner sees no such entry.
-ocellus_library_item describe_item(ocellus_library* library, const std::string& owner, const std::string& key);
+ocellus_library_item describe_item(const Library& library, const std::string& owner, const std::string& key);
 Failure no_entry(const std::string& owner, const std::string& key, bool shared);
 
 bool has_tag(const ocellus_library_item& item, const std::string& tag);

@@ -6,6 +6,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/library_items.h"
 #include "apps/commands/retrieve.h"
 #include "apps/setup/answer.h"
@@ -25,14 +26,14 @@ struct SearchOptions {
 };
 
 std::vector<ocellus_library_hit> search(const SearchOptions& options) {
-  const CacheOptions& cache = options.common.cache;
+  const LibraryOptions& library = options.common.library;
   if (options.image_path.empty())
-    return search_by_words(open_existing_library(cache.library_path).get(), cache.owner, options.words, options.count);
+    return search_by_words(open_existing_library(library.path), library.owner, options.words, options.count);
   const ImageFile image = probe_image(options.image_path);
-  (void)open_existing_library(cache.library_path);
+  (void)open_existing_library(library.path);
   const Model model = open_model(options.common);
-  const Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
-  return search_by_picture(running.session.get(), image, options.count);
+  Running running = start(model, options.common, {.images = 1, .largest = largest_size({image})});
+  return search_by_picture(&running.session, image, options.count);
 }
 
 int run_search(const SearchOptions& options) {
@@ -50,7 +51,7 @@ int run_search(const SearchOptions& options) {
   }
   if (options.common.json) return kExitOk;
   if (hits.empty()) {
-    print_note("ocellus: " + options.common.cache.owner + " sees no entries here that fit.");
+    print_note("ocellus: " + options.common.library.owner + " sees no entries here that fit.");
   } else {
     print(table.plain_text());
   }
@@ -62,17 +63,13 @@ int run_search(const SearchOptions& options) {
 void add_library_search(CLI::App* library, Action* action) {
   const auto options = std::make_shared<SearchOptions>();
   CLI::App* command = library->add_subcommand("search", "Find the entries nearest to words or a picture");
-  command->add_option("DIR", options->common.cache.library_path, "The library's folder")->required();
-  const auto words = command->add_option("--text,WORDS", options->words, "Words of captions and tags")
-                         ->option_text("WORDS")
-                         ->group("Search");
-  const auto image = command->add_option("--image", options->image_path, "Find entries similar to this picture")
-                         ->option_text("FILE")
-                         ->group("Search")
-                         ->excludes(words);
-  command->add_option("-n", options->count, "Maximum number of entries (default: 5)")
-      ->option_text("N")
-      ->group("Search")
+  command->add_option("DIR", options->common.library.path, "The library's folder")->required();
+  const auto words =
+      add_value(command, "Search", "--text,WORDS", "WORDS", &options->words, "Words of captions and tags");
+  const auto image =
+      add_value(command, "Search", "--image", "FILE", &options->image_path, "Find entries similar to this picture")
+          ->excludes(words);
+  add_value(command, "Search", "-n", "N", &options->count, "Maximum number of entries (default: 5)")
       ->check(number_between(1, kMaxHits));
   add_shared_flags(command, &options->common);
   command->footer(

@@ -133,21 +133,6 @@ class NewFile {
   unsigned withdrawal_ = 0;  // flag with which renameat2 undoes publish(); 0: it cannot be undone
 };
 
-struct Writing {
-  NewFile* file = nullptr;
-  Progress* progress = nullptr;
-  int64_t bytes_before = 0;  // in files written before
-  int64_t total_bytes = 0;
-};
-
-int append_piece(void* user, const void* bytes, int64_t count) {
-  Writing& writing = *static_cast<Writing*>(user);
-  if (writing.file->bytes() == 0) writing.total_bytes += count;  // the header
-  if (stop_requested() || !writing.file->append(bytes, count)) return 1;
-  writing.progress->set(writing.bytes_before + writing.file->bytes(), writing.total_bytes, writing.file->path());
-  return 0;
-}
-
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
@@ -199,22 +184,26 @@ int run_make_model(const MakeModelOptions& options) {
   NewFolders folders(options.folder);
   folders.make();
   Progress progress(options.quiet, "writing the model");
-  Writing writing = {.progress = &progress,
-                     .total_bytes = model.facts.text_weight_bytes + model.facts.vision_weight_bytes};
+  int64_t bytes_before = 0, total_bytes = model.facts.text_weight_bytes + model.facts.vision_weight_bytes;
   std::vector<std::unique_ptr<NewFile>> files;
   for (size_t i = 0; i < paths.size(); ++i) {
-    files.push_back(std::make_unique<NewFile>(paths[i]));
-    writing.file = files.back().get();
+    NewFile& file = *files.emplace_back(std::make_unique<NewFile>(paths[i]));
+    const auto append = [&](const void* bytes, int64_t count) {
+      if (file.bytes() == 0) total_bytes += count;  // the header
+      if (stop_requested() || !file.append(bytes, count)) return false;
+      progress.set(bytes_before + file.bytes(), total_bytes, paths[i]);
+      return true;
+    };
     const ocellus_model_file kind = i == 0 ? OCELLUS_TEXT_FILE : OCELLUS_MMPROJ_FILE;
-    const ocellus_status status = ocellus_model_write(model.get(), kind, options.seed, append_piece, &writing);
-    if (status == OCELLUS_CANCELLED && !files.back()->has_failed()) return stop_exit_code();
+    const ocellus_status status = model.write(kind, options.seed, append).code();
+    if (status == OCELLUS_CANCELLED && !file.has_failed()) return stop_exit_code();
     if (status != OCELLUS_CANCELLED) check(status, paths[i]);
-    files.back()->finish();
-    writing.bytes_before += files.back()->bytes();
+    file.finish();
+    bytes_before += file.bytes();
   }
   publish(files, options.replaces);
   folders.keep();
-  progress.set(writing.bytes_before, writing.bytes_before);
+  progress.set(bytes_before, bytes_before);
   progress.stop();
   std::signal(SIGPIPE, SIG_DFL);
   print_files(files, options);

@@ -37,18 +37,17 @@ struct Memory {
 // text model is planned without pictures.
 std::optional<int64_t> planned_bytes(const Model& model, int64_t pictures, int32_t tiles) {
   CommonOptions options;
-  options.device = OCELLUS_DEVICE_CPU;
-  options.image_tiles = tiles;
+  options.limits.device = OCELLUS_DEVICE_CPU;
+  options.limits.max_tiles = tiles;
   options.quiet = true;
   options.text_tokens = kTextTokens;
   Needs needs;
   needs.images = model.facts.has_vision != 0 ? pictures : 0;
   needs.largest.pixels = kScreenPixels;
   const ocellus_limits limits = make_limits(model, options, needs);
-  ocellus_plan plan;
-  if (ocellus_plan_memory(model.get(), &limits, &plan) != OCELLUS_OK) return std::nullopt;
-  if (plan.positions_per_image * needs.images + kTextTokens > model.facts.context_length) return std::nullopt;
-  return plan.total_bytes;
+  const Result<Plan> plan = Plan::make(model, limits);
+  if (!plan || plan->positions_per_image * needs.images + kTextTokens > model.facts.context_length) return std::nullopt;
+  return plan->total_bytes;
 }
 
 // Bytes of the weights of the text model and of the vision part, which are nearly all of their files.
@@ -57,17 +56,14 @@ struct WeightBytes {
 };
 
 WeightBytes weight_bytes(const Model& model) {
-  ocellus_limits limits;
-  ocellus_limits_init(&limits);
+  ocellus_limits limits = ocellus::limits();
   limits.device = OCELLUS_DEVICE_CPU;
   limits.max_images = model.facts.has_vision != 0 ? 1 : 0;
-  ocellus_plan plan;
-  check(ocellus_plan_memory(model.get(), &limits, &plan));
   WeightBytes bytes;
-  for (int32_t i = 0; i < plan.row_count; ++i) {
-    const std::string name = plan.rows[i].name;
-    if (name == "text weights") bytes.text = plan.rows[i].bytes;
-    if (name == "vision weights") bytes.vision = plan.rows[i].bytes;
+  for (const Plan plan = take(Plan::make(model, limits)); const ocellus_plan_row& row : plan.table()) {
+    const std::string_view name = row.name;
+    if (name == "text weights") bytes.text = row.bytes;
+    if (name == "vision weights") bytes.vision = row.bytes;
   }
   return bytes;
 }

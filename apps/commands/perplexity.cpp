@@ -11,10 +11,12 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/image_file.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -53,8 +55,8 @@ struct Sums {
 
 std::vector<Window> cut_windows(const PerplexityOptions& options, const Model& model) {
   const std::vector<uint8_t> bytes = read_input_file(options.path);
-  const std::vector<int32_t> start = tokenize(model.get(), "", OCELLUS_TEXT_START);
-  std::vector<int32_t> tokens = tokenize(model.get(), std::string(bytes.begin(), bytes.end()), 0);
+  const std::vector<int32_t> start = tokenize(model, "", OCELLUS_TEXT_START);
+  std::vector<int32_t> tokens = tokenize(model, std::string(bytes.begin(), bytes.end()), 0);
   tokens.resize(std::min(tokens.size(), static_cast<size_t>(options.tokens)));
   std::vector<Window> windows;
   for (int64_t first = 0; first + options.context < std::ssize(tokens); first += options.window) {
@@ -73,18 +75,14 @@ std::vector<Window> cut_windows(const PerplexityOptions& options, const Model& m
 }
 
 // Returns false if the user interrupted it.
-bool read_window(ocellus_session* session, const Window& window, Sums* sums, std::string* json) {
+bool read_window(Session* session, const Window& window, Sums* sums, std::string* json) {
   const InterruptScope interruptible(session);
   std::vector<float> log_probabilities(window.forced.size());
   ocellus_generate_stats stats = {};
-  check(ocellus_session_reset(session));
-  ocellus_status status =
-      ocellus_session_add_tokens(session, window.prompt.data(), static_cast<int32_t>(window.prompt.size()));
+  check(session->forget_all());
+  ocellus_status status = session->add_tokens(window.prompt).code();
   if (status == OCELLUS_OK && interruptible.is_requested()) return false;
-  if (status == OCELLUS_OK) {
-    status = ocellus_session_score(session, window.forced.data(), static_cast<int32_t>(window.forced.size()),
-                                   log_probabilities.data(), &stats);
-  }
+  if (status == OCELLUS_OK) status = session->score(window.forced, log_probabilities, &stats).code();
   if (status == OCELLUS_CANCELLED) return false;
   check(status);
   double nll = 0;
@@ -142,13 +140,13 @@ int run_perplexity(PerplexityOptions options) {
   const std::vector<Window> windows = cut_windows(options, model);
   const Needs needs = {
       .images = 0, .prompt_tokens = std::ssize(windows[0].prompt) + std::ssize(windows[0].forced), .answer_tokens = 0};
-  const Running running = start(model, options.common, needs);
+  Running running = start(model, options.common, needs);
   Progress progress(options.common.quiet, "reading the text", "window");
   progress.set(0, std::ssize(windows));
   Sums sums;
   for (const Window& window : windows) {
     std::string json;
-    if (!read_window(running.session.get(), window, &sums, &json)) return kExitInterrupted;
+    if (!read_window(&running.session, window, &sums, &json)) return kExitInterrupted;
     if (options.common.json) print(json);
     progress.set(sums.windows, std::ssize(windows), "perplexity " + format_number(sums.perplexity(), 3));
   }
@@ -164,7 +162,7 @@ void add_perplexity_command(CLI::App* program, Action* action) {
   CLI::App* command = program->add_subcommand("perplexity", "Measure the perplexity of a text, read through the cache");
   command->add_option("FILE", options->path, "Plain text")->required();
   const auto count = [command](const char* name, int64_t* value, const char* help, int64_t low) {
-    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, 1000000))->group("Text");
+    add_value(command, "Text", name, "N", value, help)->check(number_between(low, 1000000));
   };
   count("--tokens", &options->tokens, "Tokens of the text to read (default: 4000)", 2);
   count("--window", &options->window, "Tokens read together (default: 1024). Each begins in an empty session", 2);

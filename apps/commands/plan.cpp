@@ -9,6 +9,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_choices.h"
 #include "apps/commands/plan_machine.h"
@@ -19,6 +20,7 @@
 #include "apps/plot/plot_file.h"
 #include "apps/setup/answer.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 
 namespace ocellus::app {
@@ -98,7 +100,7 @@ std::string cache_text(const Model& model, const ocellus_plan& plan, const ocell
 
 // Explains that commands which are given their pictures need less than this plan.
 std::string picture_text(const ocellus_limits& limits, const CommonOptions& options) {
-  if (shown_pictures(limits) == 0 || options.whole_pixels) return "";
+  if (shown_pictures(limits) == 0 || options.pictures.whole_pixels) return "";
   return "Scratch has room for any picture of that size; a run that knows its pictures may need less "
          "(--whole-pixels).\n";
 }
@@ -253,12 +255,12 @@ Solution solve(const Model& model, const Needs& needs, const std::string& what, 
     const bool found = solve_bits(model, needs, options);
     if (!found) return {false, "Not solved: not even 1 bit is small enough for " + pictures + ".\n"};
     return {true,
-            "Solved: --kv-bits " + std::to_string(options->cache.bits) + " is the maximum that fits " + pictures + end};
+            "Solved: --kv-bits " + std::to_string(options->pack.bits) + " is the maximum that fits " + pictures + end};
   }
   const bool found = solve_keep(model, needs, options);
-  const std::string flags = "--evict " + options->cache.evict + " --keep " + format_number(options->cache.keep, 2);
+  const std::string flags = "--evict " + options->evict.method + " --keep " + format_number(options->evict.keep, 2);
   if (!found) return {false, "Not solved: " + flags + " is not small enough for " + pictures + ".\n"};
-  if (options->cache.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything" + end};
+  if (options->evict.keep == 1) return {true, "Solved: " + pictures + " fit without dropping anything" + end};
   return {true, "Solved: " + flags + " is the maximum that fits " + pictures + end};
 }
 
@@ -282,7 +284,7 @@ int show_plan(const Model& model, const Needs& needs, const PlanOptions& options
   const int64_t full_bytes = full_cache_bytes(model, limits);
   ocellus_gpu_facts gpu = {};
   const bool on_gpu = options.probes_gpu();
-  if (on_gpu) check(ocellus_probe_gpu(options.common.device_index, &gpu));
+  if (on_gpu) gpu = take(probe_gpu(options.common.limits.device_index));
   const Positions positions = find_positions(model, limits, plan);
   const PlanRows rows = options.all ? PlanRows::kAll : PlanRows::kFolded;
   if (options.common.json) {
@@ -325,7 +327,7 @@ int show_choices(const Model& model, const Needs& needs, const PlanOptions& opti
     print(json_line(object));
     return kExitOk;
   }
-  const std::string rule = options.common.cache.evict == "none" ? "david" : options.common.cache.evict;
+  const std::string rule = options.common.evict.method == "none" ? "david" : options.common.evict.method;
   print(describe_limits(model, limits, plan) + "\nBy bits of visual keys and values, and by what " + rule +
         " keeps of the cache:\n\n" + choices_table(choices, options.common));
   const std::string reduction = describe_reduction(model, limits);
@@ -341,11 +343,11 @@ void set_machine(const Model& model, PlanOptions* options) {
   const Machine& machine = *options->machine;
   common.budget_bytes = std::min(common.budget_bytes.value_or(machine.room()), machine.room());
   if (machine.is_at_hand) return;
-  if (common.device == OCELLUS_DEVICE_CPU)
+  if (common.limits.device == OCELLUS_DEVICE_CPU)
     throw Failure(kExitUsage, "--machine " + machine.name + " plans for its GPU: leave --device cpu out.");
-  common.device = OCELLUS_DEVICE_CUDA;
-  if (common.gpu_memory == OCELLUS_GPU_MEMORY_AUTO)
-    common.gpu_memory = machine.shares_memory ? OCELLUS_GPU_MEMORY_SHARED : OCELLUS_GPU_MEMORY_DEVICE;
+  common.limits.device = OCELLUS_DEVICE_CUDA;
+  if (common.limits.gpu_memory == OCELLUS_GPU_MEMORY_AUTO)
+    common.limits.gpu_memory = machine.shares_memory ? OCELLUS_GPU_MEMORY_SHARED : OCELLUS_GPU_MEMORY_DEVICE;
 }
 
 int run_plan(PlanOptions options) {
@@ -389,24 +391,17 @@ void add_plan_command(CLI::App* program, Action* action) {
   const auto options = std::make_shared<PlanOptions>();
   CLI::App* command =
       program->add_subcommand("plan", "Show the memory plan and whether it fits, without loading weights");
-  command->add_option("--solve", options->solve, "Find the most images, bits or --keep in the budget")
-      ->option_text("images|bits|keep")
-      ->group("Plan")
+  add_value(command, "Plan", "--solve", "images|bits|keep", &options->solve,
+            "Find the most images, bits or --keep in the budget")
       ->check(CLI::IsMember({"images", "bits", "keep"}));
-  command
-      ->add_option("--machine", options->machine_name,
-                   "Plan for a machine and show bounds of its speed. 'this' is this one, others are planned for their "
-                   "GPU; the memory that the system leaves is the --budget")
-      ->option_text("NAME")
-      ->group("Plan")
+  add_value(command, "Plan", "--machine", "NAME", &options->machine_name,
+            "Plan for a machine and show bounds of its speed. 'this' is this one, others are planned for their GPU; "
+            "the memory that the system leaves is the --budget")
       ->check(CLI::IsMember(machine_names()));
   command->add_flag("--table", options->table, "Show bytes by bits and --keep instead")->group("Plan");
   command->add_flag("--all", options->all, "List small buffers as well")->group("Plan");
-  command
-      ->add_option("--clip-frames", options->clip_frames,
-                   "Frames of videos per conversation. Every picture is then one view, and --images is 0 by default")
-      ->option_text("N")
-      ->group("Plan")
+  add_value(command, "Plan", "--clip-frames", "N", &options->clip_frames,
+            "Frames of videos per conversation. Every picture is then one view, and --images is 0 by default")
       ->check(number_between(1, 999));
   add_shared_flags(command, &options->common);
   command->callback([=] {

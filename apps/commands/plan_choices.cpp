@@ -5,6 +5,7 @@
 #include "apps/base/limit_flags.h"
 #include "apps/base/sizes.h"
 #include "apps/base/table.h"
+#include "apps/setup/policy_report.h"
 
 namespace ocellus::app {
 namespace {
@@ -31,18 +32,18 @@ std::string growth_text(const std::vector<PlannedChoice>& choices) {
 }  // namespace
 
 CommonOptions with_choice(CommonOptions options, const CacheChoice& choice) {
-  options.cache.set_bits(choice.bits);
-  options.cache.keep = choice.keep;
-  if (choice.bits == 16) options.cache.calibration = "none";
-  if (choice.keep < 1 && options.cache.evict == "none") options.cache.evict = "david";
-  if (choice.keep == 1) options.cache.evict = "none";
+  options.pack.set_bits(choice.bits);
+  options.evict.keep = choice.keep;
+  if (choice.bits == 16) options.pack.calibration = "none";
+  if (choice.keep < 1 && options.evict.method == "none") options.evict.method = "david";
+  if (choice.keep == 1) options.evict.method = "none";
   return options;
 }
 
 bool solve_bits(const Model& model, const Needs& needs, CommonOptions* options) {
   const CommonOptions given = *options;
   for (const int32_t bits : kBits) {
-    *options = with_choice(given, {bits, given.cache.keep});
+    *options = with_choice(given, {bits, given.evict.keep});
     if (fits(model, needs, *options)) return true;
   }
   return false;
@@ -51,10 +52,10 @@ bool solve_bits(const Model& model, const Needs& needs, CommonOptions* options) 
 bool solve_keep(const Model& model, const Needs& needs, CommonOptions* options) {
   const CommonOptions given = *options;
   for (int32_t percent = 100; percent > 0; --percent) {
-    *options = with_choice(given, {given.cache.bits, static_cast<float>(percent) / 100.0f});
-    options->cache.value_bits = given.cache.value_bits;
-    options->cache.layer_bits = given.cache.layer_bits;
-    options->cache.calibration = given.cache.calibration;
+    *options = with_choice(given, {given.pack.bits, static_cast<float>(percent) / 100.0f});
+    options->pack.value_bits = given.pack.value_bits;
+    options->pack.layer_bits = given.pack.layer_bits;
+    options->pack.calibration = given.pack.calibration;
     if (fits(model, needs, *options)) return true;
   }
   return false;
@@ -92,9 +93,7 @@ FittingChange find_fitting_change(const Model& model, const Needs& needs, const 
 }
 
 int64_t full_cache_bytes(const Model& model, ocellus_limits limits) {
-  ocellus_limits defaults;
-  ocellus_limits_init(&defaults);
-  limits.cache = defaults.cache;
+  limits.cache = ocellus::limits().cache;
   limits.budget_bytes = 0;
   return plan_memory(model, limits, {}).kv_bytes_per_session;
 }

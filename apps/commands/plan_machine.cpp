@@ -47,8 +47,7 @@ constexpr TensorRate kTensorRates[] = {{80, 2048}, {86, 1024},  {87, 2048}, {89,
 constexpr int64_t kMostReadBytes = int64_t{1} << 30;  // more than caches hold
 
 Machine gpu_at_hand(const CommonOptions& options) {
-  ocellus_gpu_facts gpu;
-  check(ocellus_probe_gpu(options.device_index, &gpu));
+  const ocellus_gpu_facts gpu = take(probe_gpu(options.limits.device_index));
   double per_clock = 0;
   for (const TensorRate& rate : kTensorRates)
     if (10 * gpu.compute_major + gpu.compute_minor >= rate.capability) per_clock = rate.per_clock;
@@ -73,7 +72,8 @@ Machine cpu_at_hand(const Model& model, const CommonOptions& options) {
           .shares_memory = true,
           .memory_bytes = memory.total_bytes,
           .system_bytes = memory.total_bytes - memory.available_bytes,
-          .bytes_per_s = measure_read_rate(bytes, options.threads > 0 ? options.threads : usable_cores())};
+          .bytes_per_s =
+              measure_read_rate(bytes, options.limits.thread_count > 0 ? options.limits.thread_count : usable_cores())};
 }
 
 bool is_quantised(const ocellus_model_facts& facts) {
@@ -115,7 +115,7 @@ SpeedBounds bound_speed(const Machine& machine, const Model& model, const ocellu
   const ocellus_model_facts& facts = model.facts;
   const int64_t pictures = limits.max_images + clip_pictures(model, limits.max_clip_frames);
   SpeedBounds bounds = {.step_bytes = facts.step_weight_bytes, .cache_bytes = full_cache(limits, plan, pictures)};
-  check(ocellus_plan_work(model.get(), &limits, &bounds.work));
+  bounds.work = take(Plan::work(model, limits));
   const double rate = is_quantised(facts) ? machine.int8_per_s : machine.f16_per_s;
   const auto seconds = [&](int64_t bytes, int64_t operations) {
     const double reading = static_cast<double>(bytes) / machine.bytes_per_s;

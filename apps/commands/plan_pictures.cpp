@@ -19,10 +19,8 @@ bool has_one_view(const Model& model, const ocellus_limits& limits) {
 
 // 0 if the library refuses the picture.
 int32_t count_rows(const Model& model, const ocellus_limits& limits, const LargestPicture& picture) {
-  int32_t rows = 0;
-  const ocellus_status status =
-      ocellus_model_count_image_rows(model.get(), &limits, picture.width, picture.height, &rows);
-  return status == OCELLUS_OK ? rows : 0;
+  const Result<int32_t> rows = model.count_image_rows(limits, {picture.width, picture.height});
+  return rows ? *rows : 0;
 }
 
 }  // namespace

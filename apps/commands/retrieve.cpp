@@ -52,18 +52,16 @@ void replace_mark(std::vector<PromptPart>* parts, size_t* index, const std::vect
   *index += entries.size();
 }
 
-int32_t count_entries(ocellus_library* library, const std::string& owner) {
+int32_t count_entries(const Library& library, const std::string& owner) {
   int32_t count = 0;
-  const auto add = [](void* user, const ocellus_library_item*) {
-    return ++*static_cast<int32_t*>(user) == kMaxRetrievedEntries ? 1 : 0;
-  };
-  check(ocellus_library_list(library, owner.c_str(), add, &count));
+  const auto add = [&](const ocellus_library_item&) { return ++count < kMaxRetrievedEntries; };
+  check(library.list(owner.c_str(), add));
   return count;
 }
 
 }  // namespace
 
-std::vector<PromptPart> place_retrievals(const std::vector<PromptPart>& parts, const CacheOptions& options) {
+std::vector<PromptPart> place_retrievals(const std::vector<PromptPart>& parts, const LibraryOptions& library) {
   std::vector<PromptPart> placed;
   for (const PromptPart& part : parts) {
     if (part.is_image)
@@ -71,7 +69,7 @@ std::vector<PromptPart> place_retrievals(const std::vector<PromptPart>& parts, c
     else
       split_text(part.text, &placed);
   }
-  if (has_retrievals(placed) && options.library_path.empty())
+  if (has_retrievals(placed) && library.path.empty())
     throw Failure(kExitUsage, "<retrieve: ...> takes pictures from a library: add --library and --owner.");
   return placed;
 }
@@ -91,26 +89,21 @@ void include_queries(const std::vector<PromptPart>& parts, PictureSize* largest)
     if (part.retrieve && part.retrieve->is_picture) largest->include(part.retrieve->picture);
 }
 
-std::vector<ocellus_library_hit> search_by_words(ocellus_library* library, const std::string& owner,
+std::vector<ocellus_library_hit> search_by_words(const Library& library, const std::string& owner,
                                                  const std::string& words, int32_t count) {
   std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
-  check(ocellus_library_search_text(library, owner.c_str(), words.data(), static_cast<int64_t>(words.size()),
-                                    hits.data(), count, &count));
-  hits.resize(static_cast<size_t>(count));
+  hits.resize(static_cast<size_t>(take(library.search_text(owner.c_str(), words, hits))));
   return hits;
 }
 
-std::vector<ocellus_library_hit> search_by_picture(ocellus_session* session, const ImageFile& picture, int32_t count) {
+std::vector<ocellus_library_hit> search_by_picture(Session* session, const ImageFile& picture, int32_t count) {
   const std::shared_ptr<Frame> file = read_image(picture);
   std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
-  check(
-      ocellus_session_search_library(session, file->bytes.data(), std::ssize(file->bytes), hits.data(), count, &count),
-      picture.path);
-  hits.resize(static_cast<size_t>(count));
+  hits.resize(static_cast<size_t>(take(session->search_library(file->bytes, hits), picture.path)));
   return hits;
 }
 
-void retrieve_by_words(ocellus_library* library, const std::string& owner, std::vector<PromptPart>* parts,
+void retrieve_by_words(const Library& library, const std::string& owner, std::vector<PromptPart>* parts,
                        std::vector<Retrieved>* taken) {
   for (size_t i = 0; i < parts->size();) {
     std::optional<RetrieveMark>& mark = (*parts)[i].retrieve;
@@ -124,7 +117,7 @@ void retrieve_by_words(ocellus_library* library, const std::string& owner, std::
   }
 }
 
-void retrieve_by_pictures(ocellus_session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken) {
+void retrieve_by_pictures(Session* session, std::vector<PromptPart>* parts, std::vector<Retrieved>* taken) {
   for (size_t i = 0; i < parts->size();) {
     const std::optional<RetrieveMark>& mark = (*parts)[i].retrieve;
     if (mark)

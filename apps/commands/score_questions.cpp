@@ -6,27 +6,24 @@
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/plain_text.h"
+#include "apps/base/value_flags.h"
 
 namespace ocellus::app {
 namespace {
 
-void begin_question(ocellus_session* session, const QuestionOptions& asked) {
+void begin_question(Session* session, const QuestionOptions& asked) {
   constexpr int32_t kSinkTokens = 4;
-  check(ocellus_session_reset(session));
-  if (asked.rolling > 0) check(ocellus_session_set_rolling(session, asked.rolling, kSinkTokens));
+  check(session->forget_all());
+  if (asked.rolling > 0) check(session->set_rolling(asked.rolling, kSinkTokens));
 }
 
 }  // namespace
 
 void add_question_options(CLI::App* command, QuestionOptions* options) {
   command->add_option("QUESTIONS", options->path, "JSON lines: images, prompt, answer, kind, choices")->required();
-  command->add_option("--per-question", options->images_each, "Only questions with N pictures")
-      ->option_text("N")
-      ->group("Questions")
+  add_value(command, "Questions", "--per-question", "N", &options->images_each, "Only questions with N pictures")
       ->check(number_between(0, 1000000));
-  command->add_option("--limit", options->limit, "Only the first K of them")
-      ->option_text("K")
-      ->group("Questions")
+  add_value(command, "Questions", "--limit", "K", &options->limit, "Only the first K of them")
       ->check(number_between(1, 1000000));
 }
 
@@ -62,14 +59,14 @@ double Totals::decode_tokens_per_second() const {
 
 void ask_for_probabilities(const Model& model, std::vector<Question>* questions) {
   for (Question& question : *questions)
-    question.answer_tokens = tokenize(model.get(), trim(question.answer), OCELLUS_TEXT_ANSWER);
+    question.answer_tokens = tokenize(model, trim(question.answer), OCELLUS_TEXT_ANSWER);
 }
 
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options) {
-  Needs needs = {.images = 0, .answer_tokens = options.answer_tokens};
+  Needs needs = {.images = 0, .answer_tokens = options.params.max_tokens};
   for (const Question& question : questions) {
     needs.images = std::max(needs.images, question.image_count);
-    needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model.get(), question.parts));
+    needs.prompt_tokens = std::max(needs.prompt_tokens, count_text_tokens(model, question.parts));
     needs.answer_tokens = std::max(needs.answer_tokens, std::ssize(question.answer_tokens));
     needs.answer_tokens = std::max(needs.answer_tokens, most_answer_tokens(model, question.choices));
     for (const PromptPart& part : question.parts) {
@@ -79,11 +76,7 @@ Needs needs_of(const std::vector<Question>& questions, const Model& model, const
   return needs;
 }
 
-void compress_before_suffix(CommonOptions* options) {
-  if (!options->cache.compress_at) options->cache.compress_at = "before-suffix";
-}
-
-bool score_questions(const Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
+bool score_questions(Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals) {
   CommonOptions silent = options;
   silent.quiet = true;  // the caller has one progress line for all questions
@@ -91,12 +84,11 @@ bool score_questions(const Running& running, const std::vector<Question>& questi
     const std::string where = asked.path + ", line " + std::to_string(question.line);
     Outcome outcome;
     try {
-      begin_question(running.session.get(), asked);
-      outcome.answer =
-          answer_turn(running.session.get(), question.parts, silent, Streaming::kOff, "", question.choices);
+      begin_question(&running.session, asked);
+      outcome.answer = answer_turn(&running.session, question.parts, silent, Streaming::kOff, "", question.choices);
       if (!question.answer_tokens.empty() && !outcome.answer.interrupted) {
-        begin_question(running.session.get(), asked);
-        outcome.expected = score_turn(running.session.get(), question.parts, silent, question.answer_tokens);
+        begin_question(&running.session, asked);
+        outcome.expected = score_turn(&running.session, question.parts, silent, question.answer_tokens);
       }
     } catch (const Failure& failure) {
       throw Failure(failure.exit_code(), where + ": " + failure.what());

@@ -87,16 +87,12 @@ void ask_for_probabilities(const Model& model, std::vector<Question>* questions)
 // Returns the limits of one engine that can answer every question.
 Needs needs_of(const std::vector<Question>& questions, const Model& model, const CommonOptions& options);
 
-// One-word answers show the loss only if the compressed cache is read before the first token: the default for commands
-// that count answers.
-void compress_before_suffix(CommonOptions* options);
-
 // Called after each answer, with the sums so far.
 using OnAnswer = std::function<void(const Question& question, const Outcome& outcome, const Totals& sums)>;
 
 // Answers each question in a session of its own; an answer counts if, trimmed, it equals the expected one. Failures
 // name the file that was asked. Returns false if the user interrupted it.
-bool score_questions(const Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
+bool score_questions(Running& running, const std::vector<Question>& questions, const QuestionOptions& asked,
                      const CommonOptions& options, const OnAnswer& on_answer, Totals* totals);
 
 }  // namespace ocellus::app

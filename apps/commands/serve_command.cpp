@@ -11,9 +11,11 @@
 #include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/commands/commands.h"
 #include "apps/commands/plan_table.h"
 #include "apps/setup/options.h"
+#include "apps/setup/policy_report.h"
 #include "apps/setup/setup.h"
 #if OCELLUS_HAS_HTTP
 #include "apps/base/stop_request.h"
@@ -122,19 +124,19 @@ void check_aliases(const std::vector<std::string>& aliases) {
 }
 
 // With keys every request has an owner of its own.
-void choose_owner(const std::vector<HttpKey>& keys, CacheOptions* cache) {
-  if (keys.empty() || cache->library_path.empty()) return;
-  if (!cache->owner.empty()) throw Failure(kExitUsage, "--api-keys names the owners: leave out --owner.");
-  cache->owner = keys.front().user;
+void choose_owner(const std::vector<HttpKey>& keys, LibraryOptions* library) {
+  if (keys.empty() || library->path.empty()) return;
+  if (!library->owner.empty()) throw Failure(kExitUsage, "--api-keys names the owners: leave out --owner.");
+  library->owner = keys.front().user;
 }
 
 // By default there are as many as the sessions would have each on its own: then no request waits for a place, and
 // those that no session links keep pictures for later requests.
 void choose_shared_images(int64_t images, CommonOptions* common) {
-  std::optional<int32_t>& shared = common->cache.shared_images;
-  if (!shared && can_share_images(common->cache))
+  std::optional<int32_t>& shared = common->reuse.shared_images;
+  if (!shared && can_share_images(*common))
     shared = static_cast<int32_t>(std::min<int64_t>(images * *common->sessions, kMostSharedImages));
-  if (can_share_images(common->cache) && shared.value_or(0) > 0 && *shared < images)
+  if (can_share_images(*common) && shared.value_or(0) > 0 && *shared < images)
     throw Failure(kExitUsage, "--shared-images " + std::to_string(*shared) +
                                   " holds less than the pictures of one request: give " + std::to_string(images) +
                                   " or more, or 0.");
@@ -161,13 +163,10 @@ bool keeps_beginnings(const ocellus_limits& limits) {
          is_none(cache.evict) && is_none(limits.reduce);
 }
 
-std::vector<ocellus_session*> open_sessions(const Running& running) {
-  std::vector<ocellus_session*> sessions = {running.session.get()};
-  while (std::ssize(sessions) < running.limits.max_sessions) {
-    ocellus_session* session = nullptr;
-    check(ocellus_session_open(running.engine.get(), &session));
-    sessions.push_back(session);
-  }
+Sessions open_sessions(Running* running) {
+  Sessions sessions;
+  sessions.push_back(std::move(running->session));
+  while (std::ssize(sessions) < running->limits.max_sessions) sessions.push_back(take(Session::open(running->engine)));
   return sessions;
 }
 
@@ -192,15 +191,14 @@ ServeOptions serve_options(const ServeCommand& command, const Model& model, cons
   options.thinking = model.facts.thinking;
   options.calls_tools = model.facts.calls_tools;
   options.image_numbers = model.facts.image_numbers;
-  options.default_system = ocellus_model_default_system(model.get());
+  options.default_system = model.default_system();
   options.forms = running.limits.max_constraints;
   if (!command.common.quiet) options.note = [](const std::string& line) { print_note("ocellus: " + line); };
   options.enter = [&] { raise_priority(command.common.real_time); };
-  options.library = running.library.get();
   options.shares = running.limits.shared_images > 0;
   options.keeps_beginnings = !command.forgets && keeps_beginnings(running.limits);
   options.same_bits = running.limits.batch_invariant != 0;
-  options.owner = command.common.cache.owner;
+  options.owner = command.common.library.owner;
   return options;
 }
 
@@ -217,19 +215,20 @@ int run_serve(ServeCommand command) {
   http.connections = kConnections;
   HttpServer server(http);  // refuses bad addresses before anything is loaded
   CommonOptions& common = command.common;
-  choose_owner(http.keys, &common.cache);
+  choose_owner(http.keys, &common.library);
   // Users with keys could learn from the time of an answer that another one has sent the same picture.
-  common.keeps_views = http.keys.empty();
-  if (command.retrievals > 0 && common.cache.library_path.empty()) {
+  common.reuse.keeps_views = http.keys.empty();
+  if (command.retrievals > 0 && common.library.path.empty()) {
     throw Failure(kExitUsage, "--retrievals takes pictures from a library: add --library.");
   }
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.constraints = command.schemas.value_or(*common.sessions);
-  if (common.constraints > 0 && common.constraints < *common.sessions)
-    throw Failure(kExitUsage, "--schemas " + std::to_string(common.constraints) + ": each session may need one: give " +
-                                  std::to_string(*common.sessions) + " or more, or 0.");
+  common.constrain.planned = command.schemas.value_or(*common.sessions);
+  if (common.constrain.planned > 0 && common.constrain.planned < *common.sessions)
+    throw Failure(kExitUsage, "--schemas " + std::to_string(common.constrain.planned) +
+                                  ": each session may need one: give " + std::to_string(*common.sessions) +
+                                  " or more, or 0.");
   common.top_logprobs = OCELLUS_MOST_TOP_LOGPROBS;
   choose_text_tokens(model.facts, kServedTextTokens, 1, &common);
   const int64_t images = model.facts.has_vision ? common.images.value_or(kServedImages) : 0;
@@ -237,18 +236,18 @@ int run_serve(ServeCommand command) {
   choose_shared_images(images + command.retrievals, &common);
   const int64_t http_bytes = most_http_bytes(http) + kMaxReadingBytes + kMaxTokenizingBytes + kMaxWritingBytes;
   const Needs needs = {.images = images + command.retrievals, .clip_frames = command.clip_frames};
-  const Running running = start(model, common, with_photos(model, common, needs));
+  Running running = start(model, common, with_photos(model, common, needs));
   if (!common.quiet) {
     print_notes(plan_table(running.plan, PlanRows::kSums) + "\n");
     print_note(describe_http_bytes(http_bytes));
     if (model.facts.has_vision) print_note("ocellus: " + describe_pictures(running.limits) + ".");
   }
   const ServeOptions options = serve_options(command, model, running);
-  std::vector<ocellus_session*> sessions = open_sessions(running);
   ServeMetrics metrics(http_bytes);
   metrics.set_plan(running.plan);
   watch_for_stop();
-  ChatScheduler scheduler(model.get(), std::move(sessions), running.engine.get(), options, &metrics);
+  const Library* const library = running.library ? &running.library : nullptr;
+  ChatScheduler scheduler(model.get(), open_sessions(&running), running.engine, library, options, &metrics);
   add_chat_endpoints(&server, &scheduler, &metrics, options.names);
   add_talk_page(&server, !http.keys.empty());
   server.start();
@@ -271,7 +270,7 @@ int run_serve(const ServeCommand& /*command*/) {
 // Adds the flags that say who may send requests. `options` must outlive the parser.
 void add_access_flags(CLI::App* command, ServeCommand* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Access");
+    return add_value(command, "Access", flag, form, target, meaning);
   };
   const auto token =
       add("--token", &options->token, "TOKEN", "API key of all clients. Required for addresses other than loopback");
@@ -288,7 +287,7 @@ void add_access_flags(CLI::App* command, ServeCommand* options) {
 
 void add_server_flags(CLI::App* command, ServeCommand* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Server");
+    return add_value(command, "Server", flag, form, target, meaning);
   };
   add("--http", &options->http, "ADDRESS:PORT", "Where to listen (default: 127.0.0.1:8080). Port 0: any that is free");
   add("--queue", &options->queue, "N", "Maximum waiting requests (default: 16). Running ones do not count")
@@ -304,7 +303,7 @@ void add_server_flags(CLI::App* command, ServeCommand* options) {
 
 void add_request_flags(CLI::App* command, ServeCommand* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Requests");
+    return add_value(command, "Requests", flag, form, target, meaning);
   };
   command->add_flag("--strict", options->strict, "Refuse requests with unknown fields (default: ignore them)")
       ->group("Requests");

@@ -8,6 +8,7 @@
 #include "apps/base/sizes.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/camera/posted_source.h"
 #include "apps/commands/commands.h"
 #include "apps/setup/prompt.h"
@@ -54,215 +55,146 @@ struct CommandOptions {
 void add_source_options(CLI::App* command, CommandOptions* options) {
   SourceOptions* source = &options->watch.capture.source;
   command->add_option("SOURCE", source->name, "Camera, folder, file, -, browser or synthetic")->required();
-  command
-      ->add_option("--format", source->format,
-                   "Format of raw frames, or to request of a camera. One of " + raw_format_names())
-      ->option_text("NAME")
-      ->group("Source");
-  command
-      ->add_option("--color", source->color,
-                   "Color space (default: auto). auto: as stated by the camera or the Y4M header; where GStreamer "
-                   "wrote the frames, "
-                   "bt709 above 576 lines; else bt601")
-      ->option_text("auto|bt601|bt709|bt601-full|bt709-full")
-      ->check(CLI::IsMember({"auto", "bt601", "bt709", "bt601-full", "bt709-full"}))
-      ->group("Source");
-  command->add_option("--size", options->size, "Size of raw frames, or to request of a camera")
-      ->option_text("WIDTHxHEIGHT")
-      ->group("Source");
-  command
-      ->add_option("--stride", source->stride,
-                   "Bytes from one row of raw frames to the next (default: no padding). One number, one for each "
-                   "plane, or gstreamer: as GStreamer pads them")
-      ->option_text("gstreamer|N[,N]")
-      ->group("Source");
-  command->add_option("--fps", source->frames_per_second, "Frames a second to request, or to play at")
-      ->option_text("X")
-      ->check(number_between(0, 1000))
-      ->group("Source");
+  add_value(command, "Source", "--format", "NAME", &source->format,
+            "Format of raw frames, or to request of a camera. One of " + raw_format_names());
+  add_value(command, "Source", "--color", "auto|bt601|bt709|bt601-full|bt709-full", &source->color,
+            "Color space (default: auto). auto: as stated by the camera or the Y4M header; where GStreamer wrote the "
+            "frames, bt709 above 576 lines; else bt601")
+      ->check(CLI::IsMember({"auto", "bt601", "bt709", "bt601-full", "bt709-full"}));
+  add_value(command, "Source", "--size", "WIDTHxHEIGHT", &options->size,
+            "Size of raw frames, or to request of a camera");
+  add_value(command, "Source", "--stride", "gstreamer|N[,N]", &source->stride,
+            "Bytes from one row of raw frames to the next (default: no padding). One number, one for each plane, or "
+            "gstreamer: as GStreamer pads them");
+  add_value(command, "Source", "--fps", "X", &source->frames_per_second, "Frames a second to request, or to play at")
+      ->check(number_between(0, 1000));
   command->add_flag("--loop", source->loop, "Folders and files start again at their end")->group("Source");
-  command->add_option("--stall-after", options->stall_s, "Seconds without a frame that are a stall (default: 2)")
-      ->option_text("S")
-      ->check(number_between(0.05, 3600))
-      ->group("Source");
-  command->add_option("--scene", source->scene, "Synthetic scene, shapes or a scripted day (default: shapes)")
-      ->option_text("shapes|day")
-      ->check(CLI::IsMember({"shapes", "day"}))
-      ->group("Source");
-  command->add_option("--speed", source->speed, "Seconds of the day per second. 0: as fast as answers come")
-      ->option_text("X")
-      ->check(number_between(0, 1e6))
-      ->group("Source");
-  command->add_option("--date", source->date, "Date of the day (default: today)")
-      ->option_text("YYYY-MM-DD")
-      ->group("Source");
-  command->add_option("--truth", source->truth_path, "Write the events of the day as lines of JSON")
-      ->option_text("FILE")
-      ->group("Source");
-  command->add_option("--faults", source->faults, "Faults of the synthetic scene, for tests")
-      ->option_text("LIST")
-      ->group("Source");
+  add_value(command, "Source", "--stall-after", "S", &options->stall_s,
+            "Seconds without a frame that are a stall (default: 2)")
+      ->check(number_between(0.05, 3600));
+  add_value(command, "Source", "--scene", "shapes|day", &source->scene,
+            "Synthetic scene, shapes or a scripted day (default: shapes)")
+      ->check(CLI::IsMember({"shapes", "day"}));
+  add_value(command, "Source", "--speed", "X", &source->speed,
+            "Seconds of the day per second. 0: as fast as answers come")
+      ->check(number_between(0, 1e6));
+  add_value(command, "Source", "--date", "YYYY-MM-DD", &source->date, "Date of the day (default: today)");
+  add_value(command, "Source", "--truth", "FILE", &source->truth_path, "Write the events of the day as lines of JSON");
+  add_value(command, "Source", "--faults", "LIST", &source->faults, "Faults of the synthetic scene, for tests");
 }
 
 void add_watch_options(CLI::App* command, CommandOptions* options) {
   WatchSettings* settings = &options->watch.settings;
   settings->change = 0.02;
-  command
-      ->add_option("--prompt", options->prompt,
-                   "Prompt (default: Caption this image.). With --clip-frames: Describe this video.")
-      ->option_text("TEXT")
-      ->group("Watching");
-  command->add_option("--frames", options->watch.frame_limit, "End after N answered frames")
-      ->option_text("N")
-      ->check(number_between(0, 1e12))
-      ->group("Watching");
-  command->add_option("--every", settings->every_s, "Minimum seconds between answered frames (default: 0)")
-      ->option_text("S")
-      ->check(number_between(0, 3600))
-      ->group("Watching");
-  command
-      ->add_option("--change", settings->change,
-                   "Skip frames in which no place changed by more than X (default: 0.02). X is a share of full "
-                   "brightness; 0 skips none")
-      ->option_text("X")
-      ->check(number_between(0, 1))
-      ->group("Watching");
-  command->add_option("--deadline", settings->deadline_ms, "Deadline, from capture to the end of the answer")
-      ->option_text("MS")
-      ->check(number_between(0, 600000))
-      ->group("Watching");
-  command
-      ->add_option("--memory-frames", options->frames,
-                   "Frames in memory for questions (default: 8). With --memory library those in a prompt (default: 4)")
-      ->option_text("N")
-      ->check(number_between(1, 64))
-      ->group("Watching");
-  command
-      ->add_option("--memory", options->memory,
-                   "Kind of memory for questions (default: replay). Frames are read when a question comes (replay), as "
-                   "they come "
-                   "(rolling), or kept in --library for days (library)")
-      ->option_text("replay|rolling|library")
-      ->check(CLI::IsMember({"replay", "rolling", "library"}))
-      ->group("Watching");
+  add_value(command, "Watching", "--prompt", "TEXT", &options->prompt,
+            "Prompt (default: Caption this image.). With --clip-frames: Describe this video.");
+  add_value(command, "Watching", "--frames", "N", &options->watch.frame_limit, "End after N answered frames")
+      ->check(number_between(0, 1e12));
+  add_value(command, "Watching", "--every", "S", &settings->every_s,
+            "Minimum seconds between answered frames (default: 0)")
+      ->check(number_between(0, 3600));
+  add_value(command, "Watching", "--change", "X", &settings->change,
+            "Skip frames in which no place changed by more than X (default: 0.02). X is a share of full brightness; 0 "
+            "skips none")
+      ->check(number_between(0, 1));
+  add_value(command, "Watching", "--deadline", "MS", &settings->deadline_ms,
+            "Deadline, from capture to the end of the answer")
+      ->check(number_between(0, 600000));
+  add_value(command, "Watching", "--memory-frames", "N", &options->frames,
+            "Frames in memory for questions (default: 8). With --memory library those in a prompt (default: 4)")
+      ->check(number_between(1, 64));
+  add_value(command, "Watching", "--memory", "replay|rolling|library", &options->memory,
+            "Kind of memory for questions (default: replay). Frames are read when a question comes (replay), as they "
+            "come (rolling), or kept in --library for days (library)")
+      ->check(CLI::IsMember({"replay", "rolling", "library"}));
 }
 
 void add_day_options(CLI::App* command, DayOptions* day) {
   const std::string group = "Days";
   day->quota.bytes = int64_t{256} << 20;
-  command
-      ->add_option("--remember-change", day->change,
-                   "Keep frames in which some place differs by X from the last kept one (default: 0.05). X is a share "
-                   "of full brightness; frames with another caption are always kept")
-      ->option_text("X")
-      ->check(number_between(0, 1))
-      ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--library-size",
-          [day](const std::string& text) {
-            const auto bytes = parse_bytes(text);
-            if (!bytes || *bytes <= 0)
-              throw Failure(kExitUsage, "--library-size " + text + ": write a size, as in 256M.");
-            day->quota.bytes = *bytes;
-          },
-          "Maximum bytes of the kept frames and the catalogue (default: 256M)")
-      ->option_text("SIZE")
-      ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--library-age",
-          [day](const std::string& text) {
-            const auto seconds = parse_seconds(text);
-            if (!seconds || *seconds <= 0) {
-              throw Failure(kExitUsage, "--library-age " + text + ": write a time, as in 90s, 30m, 12h or 7d.");
-            }
-            day->quota.age_ms = *seconds * 1000;
-          },
-          "Maximum age of the kept frames (default: none)")
-      ->option_text("TIME")
-      ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--library-drops",
-          [day](const std::string& text) {
-            day->quota.rule = text == "oldest" ? DayRule::kOldest : DayRule::kRedundant;
-          },
-          "Frames removed first when it is full (default: redundant)")
-      ->option_text("redundant|oldest")
-      ->check(CLI::IsMember({"redundant", "oldest"}))
-      ->group(group);
+  add_value(command, group, "--remember-change", "X", &day->change,
+            "Keep frames in which some place differs by X from the last kept one (default: 0.05). X is a share of full "
+            "brightness; frames with another caption are always kept")
+      ->check(number_between(0, 1));
+  add_parsed(
+      command, group, "--library-size", "SIZE",
+      [day](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes || *bytes <= 0) throw Failure(kExitUsage, "--library-size " + text + ": write a size, as in 256M.");
+        day->quota.bytes = *bytes;
+      },
+      "Maximum bytes of the kept frames and the catalogue (default: 256M)");
+  add_parsed(
+      command, group, "--library-age", "TIME",
+      [day](const std::string& text) {
+        const auto seconds = parse_seconds(text);
+        if (!seconds || *seconds <= 0) {
+          throw Failure(kExitUsage, "--library-age " + text + ": write a time, as in 90s, 30m, 12h or 7d.");
+        }
+        day->quota.age_ms = *seconds * 1000;
+      },
+      "Maximum age of the kept frames (default: none)");
+  add_parsed(
+      command, group, "--library-drops", "redundant|oldest",
+      [day](const std::string& text) { day->quota.rule = text == "oldest" ? DayRule::kOldest : DayRule::kRedundant; },
+      "Frames removed first when it is full (default: redundant)")
+      ->check(CLI::IsMember({"redundant", "oldest"}));
 }
 
 // --memory library needs a folder, and pictures that can be linked into other prompts.
 void set_day(CommandOptions* options) {
-  CacheOptions& cache = options->watch.narrator.common.cache;
-  if (cache.library_path.empty()) throw Failure(kExitUsage, "--memory library needs a folder: add --library DIR.");
+  CommonOptions& common = options->watch.narrator.common;
+  if (common.library.path.empty()) throw Failure(kExitUsage, "--memory library needs a folder: add --library DIR.");
   if (options->clips.frames > 0) {
     throw Failure(kExitUsage, "--memory library keeps pictures, and not clips: leave out --clip-frames.");
   }
-  if (cache.reuse == "prefix") {
+  if (common.reuse.method == "prefix") {
     throw Failure(kExitUsage, "--memory library links frames at any place, which --reuse prefix does not.");
   }
-  if (cache.owner.empty()) cache.owner = kCameraOwner;
+  if (common.library.owner.empty()) common.library.owner = kCameraOwner;
   // Several linked frames in one prompt, packed, need more rows in place than one: see tools/bench/results/day.json.
-  if (cache.reuse.empty()) cache.reuse = "spread:40";
+  if (common.reuse.method.empty()) common.reuse.method = "spread:40";
   options->watch.narrator.memory = MemoryKind::kLibrary;
-  options->watch.day.folder = cache.library_path;
-  options->watch.day.owner = cache.owner;
+  options->watch.day.folder = common.library.path;
+  options->watch.day.owner = common.library.owner;
 }
 
 void add_clip_options(CLI::App* command, ClipWish* clips) {
-  const auto frames = command
-                          ->add_option("--clip-frames", clips->frames,
-                                       "Answer about clips of N frames (default: 1 picture). These are the newest "
-                                       "frame and those captured before it, with their times")
-                          ->option_text("N")
-                          ->check(number_between(2, kMaxClipFrames))
-                          ->group("Watching");
-  command
-      ->add_option("--clip-fps", clips->frames_per_second, "Maximum frames of a clip per second (default: the model's)")
-      ->option_text("X")
+  const auto frames = add_value(command, "Watching", "--clip-frames", "N", &clips->frames,
+                                "Answer about clips of N frames (default: 1 picture). These are the newest frame and "
+                                "those captured before it, with their times")
+                          ->check(number_between(2, kMaxClipFrames));
+  add_value(command, "Watching", "--clip-fps", "X", &clips->frames_per_second,
+            "Maximum frames of a clip per second (default: the model's)")
       ->check(number_between(0.001, 1000))
-      ->needs(frames)
-      ->group("Watching");
+      ->needs(frames);
 }
 
 void add_output_options(CLI::App* command, CommandOptions* options) {
-  command
-      ->add_option("--http", options->http,
-                   "Serve the page, as on 127.0.0.1:8080. Other addresses than loopback need --token")
-      ->option_text("ADDRESS:PORT")
-      ->group("Page");
-  command->add_option("--token", options->token, "Token required to open the page")->option_text("TEXT")->group("Page");
-  command->add_option("--token-file", options->token_file, "File with the token. Other users can read arguments")
-      ->option_text("FILE")
-      ->excludes("--token")
-      ->group("Page");
-  command
-      ->add_option("--history", options->watch.history_path,
-                   "Keep captions and small pictures in a folder. It must be new or empty")
-      ->option_text("DIR")
-      ->group("Page");
+  add_value(command, "Page", "--http", "ADDRESS:PORT", &options->http,
+            "Serve the page, as on 127.0.0.1:8080. Other addresses than loopback need --token");
+  add_value(command, "Page", "--token", "TEXT", &options->token, "Token required to open the page");
+  add_value(command, "Page", "--token-file", "FILE", &options->token_file,
+            "File with the token. Other users can read arguments")
+      ->excludes("--token");
+  add_value(command, "Page", "--history", "DIR", &options->watch.history_path,
+            "Keep captions and small pictures in a folder. It must be new or empty");
   options->watch.history_bytes = int64_t{256} << 20;
-  command
-      ->add_option_function<std::string>(
-          "--history-size",
-          [options](const std::string& text) {
-            const auto bytes = parse_bytes(text);
-            if (!bytes || *bytes < kLeastHistoryBytes) {
-              throw Failure(kExitUsage, "--history-size " + text + ": write at least 1M.");
-            }
-            options->watch.history_bytes = *bytes;
-          },
-          "Maximum bytes of --history (default: 256M)")
-      ->option_text("SIZE")
-      ->group("Page");
+  add_parsed(
+      command, "Page", "--history-size", "SIZE",
+      [options](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes || *bytes < kLeastHistoryBytes) {
+          throw Failure(kExitUsage, "--history-size " + text + ": write at least 1M.");
+        }
+        options->watch.history_bytes = *bytes;
+      },
+      "Maximum bytes of --history (default: 256M)");
 }
 
 void add_event_options(CLI::App* command, CommandOptions* options) {
   const auto add = [command](const char* flag, auto* target, const char* form, const char* meaning) {
-    return command->add_option(flag, *target, meaning)->option_text(form)->group("Events");
+    return add_value(command, "Events", flag, form, target, meaning);
   };
   const auto on = add("--on", &options->on, "CONDITION",
                       "Trigger when a JSON answer starts to match CONDITION. For example 'count > 3 and what contains "
@@ -284,7 +216,8 @@ void add_event_options(CLI::App* command, CommandOptions* options) {
 
 void check_events(CommandOptions* options) {
   AnswerEventOptions* answers = &options->watch.answers;
-  if ((!options->on.empty() || !answers->metrics.empty()) && !answers_in_json(options->watch.narrator.common)) {
+  if ((!options->on.empty() || !answers->metrics.empty()) &&
+      !options->watch.narrator.common.constrain.answers_in_json()) {
     throw Failure(kExitUsage, "--on and --metric look at answers in JSON: add --schema or --json-answer.");
   }
   for (const std::string& field : answers->metrics) {
@@ -324,9 +257,9 @@ int run_watch(CommandOptions options) {
   WatchOptions& watch = options.watch;
   CommonOptions& common = watch.narrator.common;
   apply_size(options.size, &watch.capture.source);
-  watch.capture.source.seed = common.seed;
-  watch.capture.source.depth = common.depth;
-  common.is_stream = true;
+  watch.capture.source.seed = common.params.seed;
+  watch.capture.source.depth = common.pictures.depth;
+  common.draft.is_tried = common.reuse.keeps_views = true;
   watch.capture.stall_after = std::chrono::milliseconds(static_cast<int64_t>(options.stall_s * 1000));
   std::error_code ignored;  // errors are reported where it is opened
   watch.capture.lossless = std::filesystem::is_directory(watch.capture.source.name, ignored);
@@ -340,10 +273,10 @@ int run_watch(CommandOptions options) {
   options.clips.with_rolling_memory = options.memory == "rolling";
   if (options.clips.frames > 0) watch.narrator.memory = MemoryKind::kClip;
   watch.settings.prompt = options.prompt.value_or(options.clips.frames > 0 ? kVideoPrompt : kCaptionPrompt);
-  watch.narrator.image_pixels = common.image_pixels.value_or(0);
-  common.image_pixels.reset();  // larger frames are planned for when they come
-  watch.settings.kv_bits = common.cache.bits;
-  watch.settings.keep = common.cache.keep;
+  watch.narrator.image_pixels = common.pictures.pixels.value_or(0);
+  common.pictures.pixels.reset();  // larger frames are planned for when they come
+  watch.settings.kv_bits = common.pack.bits;
+  watch.settings.keep = common.evict.keep;
   watch.stays = !options.http.empty() && watch.frame_limit == 0;
   const Model model = open_model(common);
   watch.narrator.clips = choose_clip_pace(model, options.clips);

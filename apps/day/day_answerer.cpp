@@ -18,13 +18,9 @@ constexpr size_t kTimesWritten = 8;  // in one answer
 constexpr int32_t kMostAlike = 16;
 constexpr char kInterrupted[] = "the question was interrupted.";
 
-void begin_turn(ocellus_session* session) {
-  check(ocellus_session_reset(session));
-  check(ocellus_session_begin_turn(session));
-}
-
-void add_text(ocellus_session* session, const std::string& text) {
-  check(ocellus_session_add_text(session, text.data(), std::ssize(text), 0));
+void begin_turn(Session* session) {
+  check(session->forget_all());
+  check(session->begin_turn());
 }
 
 // "09:14:05, 10:00:12 and 13:40:00"; `more` ends a list that is too long.
@@ -115,7 +111,7 @@ struct DayAnswerer::Asked {
 };
 
 void DayAnswerer::ask(const std::string& question, int64_t now_ms, const TextSink& sink, DayAnswer* answer) {
-  const StoppableWork work(sessions_.front());
+  const StoppableWork work(sessions_.front()->get());
   Asked asked = {.question = parse_day_question(question, now_ms), .now_ms = now_ms, .frames = {}};
   std::optional<TimeSpan>& span = asked.question.span;
   if (bounds_ && !span) {
@@ -143,9 +139,9 @@ void DayAnswerer::ask(const std::string& question, int64_t now_ms, const TextSin
 }
 
 // Returns false where the entry does not fit the session or was removed.
-bool DayAnswerer::link(ocellus_session* session, const DayFrame& frame, DayAnswer* answer) {
+bool DayAnswerer::link(Session* session, const DayFrame& frame, DayAnswer* answer) {
   if (stop_requested()) throw Failure(kExitInterrupted, kInterrupted);
-  const ocellus_status status = ocellus_session_add_library_image(session, frame.key.c_str());
+  const ocellus_status status = session->add_library_image(frame.key.c_str()).code();
   if (status == OCELLUS_CANCELLED) throw Failure(kExitInterrupted, kInterrupted);
   if (status != OCELLUS_BAD_ARGUMENT && status != OCELLUS_BAD_FILE) {
     check(status);
@@ -168,14 +164,14 @@ std::vector<bool> DayAnswerer::ask_each(const std::vector<DayFrame>& frames, con
   const std::string question = "Is there " + with_article(thing) + "?";
   std::vector<bool> shown;
   for (size_t first = 0; first < frames.size(); first += sessions_.size()) {
-    std::vector<ocellus_session*> asked;
+    std::vector<Session*> asked;
     std::vector<size_t> places;
     for (size_t i = first; i < std::min(first + sessions_.size(), frames.size()); ++i) {
-      ocellus_session* const session = sessions_[i - first];
+      Session* const session = sessions_[i - first];
       begin_turn(session);
       shown.push_back(caption_shows(frames[i].caption, thing));
       if (!link(session, frames[i], answer)) continue;
-      add_text(session, question);
+      check(session->add_text(question));
       asked.push_back(session);
       places.push_back(i);
     }
@@ -259,11 +255,8 @@ void DayAnswerer::ask_for_likeness(const Asked& asked, DayAnswer* answer) {
   const std::vector<uint8_t> picture = frames_.preview(like.key);
   if (picture.empty()) throw Failure(kExitRuntime, "there is no picture of that frame to compare others with.");
   std::vector<ocellus_library_hit> hits(kMostAlike);
-  int32_t count = 0;
-  check(ocellus_session_reset(sessions_.front()));
-  check(ocellus_session_search_library(sessions_.front(), picture.data(), std::ssize(picture), hits.data(), kMostAlike,
-                                       &count));
-  hits.resize(static_cast<size_t>(count));
+  check(sessions_.front()->forget_all());
+  hits.resize(static_cast<size_t>(take(sessions_.front()->search_library(picture, hits))));
   for (const ocellus_library_hit& hit : hits) {
     const auto is_it = [&](const DayFrame& frame) { return frame.key == hit.item.key; };
     const auto frame = std::find_if(all.begin(), all.end(), is_it);
@@ -308,18 +301,18 @@ void DayAnswerer::ask_freely(const Asked& asked, const TextSink& sink, DayAnswer
     if (sink) sink(answer->text);
     return;
   }
-  ocellus_session* const session = sessions_.front();
+  Session* const session = sessions_.front();
   begin_turn(session);
   for (const DayFrame& frame : chosen) {
     const int32_t label = static_cast<int32_t>(answer->frames.size()) + 1;
     // The time stands before the number: after it, models take it for a part of the number.
     if (chosen.size() > 1)
-      add_text(session, clock_text(frame.at_ms, asked.now_ms) + "\nImage " + std::to_string(label) + ":");
+      check(session->add_text(clock_text(frame.at_ms, asked.now_ms) + "\nImage " + std::to_string(label) + ":"));
     if (!link(session, frame, answer)) throw Failure(kExitBadInput, answer->remark);
-    if (chosen.size() > 1) add_text(session, "\n");
+    if (chosen.size() > 1) check(session->add_text("\n"));
     answer->frames.push_back({.frame = frame, .label = label, .named = chosen.size() == 1});
   }
-  add_text(session, in_present(text));
+  check(session->add_text(in_present(text)));
   const TurnAnswer turn = end_turn(session, options_, sink);
   count(turn, answer);
   answer->text = turn.text;

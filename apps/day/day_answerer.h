@@ -36,7 +36,7 @@ class DayAnswerer {
  public:
   // `sessions`: use the frames' library, and nothing else uses them; several are asked about a frame each at once.
   // `most_frames`: images that a session has room for.
-  DayAnswerer(std::vector<ocellus_session*> sessions, const DayFrames& frames, const CommonOptions& options,
+  DayAnswerer(std::vector<Session*> sessions, const DayFrames& frames, const CommonOptions& options,
               int32_t most_frames)
       : sessions_(std::move(sessions)), frames_(frames), options_(options), most_(most_frames) {}
 
@@ -56,10 +56,10 @@ class DayAnswerer {
   static const DayFrame& frame_at_moment(const Asked& asked);
   std::vector<DayFrame> choose(const Asked& asked) const;
   std::vector<bool> ask_each(const std::vector<DayFrame>& frames, const std::string& thing, DayAnswer* answer);
-  bool link(ocellus_session* session, const DayFrame& frame, DayAnswer* answer);
+  bool link(Session* session, const DayFrame& frame, DayAnswer* answer);
   void count(const TurnAnswer& turn, DayAnswer* answer);
 
-  const std::vector<ocellus_session*> sessions_;
+  const std::vector<Session*> sessions_;
   const DayFrames& frames_;
   const CommonOptions& options_;
   const int32_t most_;

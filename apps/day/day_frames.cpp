@@ -50,7 +50,6 @@ DayFrame make_frame(const ocellus_library_item& item, int64_t at_ms, const std::
 // Labels of an entry: its tags, and in place of the oldest beyond the bound another time.
 struct FrameLabels {
   FrameLabels(const ocellus_library_item& item, const DayFrame& frame, int64_t age_ms) : time(time_tag(frame.at_ms)) {
-    ocellus_library_keep_init(&keep);
     for (int32_t i = 0; i < item.tag_count; ++i) tags.push_back(item.tags[i]);
     if (tags.size() == OCELLUS_MOST_TAGS) tags.erase(tags.begin());
     tags.push_back(time.c_str());
@@ -63,7 +62,7 @@ struct FrameLabels {
   FrameLabels(const FrameLabels&) = delete;
   FrameLabels& operator=(const FrameLabels&) = delete;
 
-  ocellus_library_keep keep;
+  ocellus_library_keep keep = library_keep();
   std::string time;
   std::vector<const char*> tags;
 };
@@ -72,7 +71,7 @@ struct FrameLabels {
 
 DayFrames::DayFrames(Library library, const std::string& folder, const std::string& owner, const DayQuota& quota)
     : folder_(folder), owner_(owner), quota_(quota), library_(std::move(library)) {
-  for (const ocellus_library_item& item : list_items(library_.get(), owner_)) {
+  for (const ocellus_library_item& item : list_items(library_, owner_)) {
     for (int32_t i = 0; i < item.tag_count; ++i) {
       const auto at_ms = tagged_time(item.tags[i]);
       if (at_ms) insert(make_frame(item, *at_ms, item.caption, preview_bytes(item.key)));
@@ -94,9 +93,8 @@ void DayFrames::insert(DayFrame frame) {
 void DayFrames::add(const DayFrame& coming, const std::vector<uint8_t>& preview) {
   const std::lock_guard lock(mutex_);
   ocellus_library_item item;
-  int32_t found = 0;
-  check(ocellus_library_describe_entry(library_.get(), owner_.c_str(), coming.key.c_str(), &item, &found), folder_);
-  if (found == 0) throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
+  if (!take(library_.describe_entry(owner_.c_str(), coming.key.c_str(), item), folder_))
+    throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
   const bool is_new = item.tag_count == 0;
   DayFrame frame = make_frame(item, coming.at_ms, coming.caption, std::ssize(preview));
   if (quota_.bytes > 0 && frame.bytes + other_bytes() > quota_.bytes) {
@@ -106,8 +104,8 @@ void DayFrames::add(const DayFrame& coming, const std::vector<uint8_t>& preview)
   }
   make_room(frame, is_new ? frame.bytes : 0);
   const FrameLabels labels(item, frame, quota_.age_ms);
-  check(ocellus_library_relabel(library_.get(), owner_.c_str(), frame.key.c_str(), &labels.keep, &found), folder_);
-  if (found == 0) throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
+  if (!take(library_.relabel(owner_.c_str(), frame.key.c_str(), labels.keep), folder_))
+    throw Failure(kExitRuntime, folder_ + ": the frame's entry was removed at once.");
   if (is_new && !preview.empty()) {
     mkdir((folder_ + "/previews").c_str(), 0700);  // if that fails the file reports why
     PartialFile file(preview_path(frame.key));
@@ -175,8 +173,7 @@ void DayFrames::drop(size_t index, const std::string& kept_key) {
 }
 
 void DayFrames::remove_entry(const std::string& key) {
-  int32_t found = 0;
-  check(ocellus_library_remove(library_.get(), owner_.c_str(), 0, key.c_str(), &found), folder_);
+  (void)take(library_.remove(owner_.c_str(), key.c_str()), folder_);
   unlink(preview_path(key).c_str());
 }
 

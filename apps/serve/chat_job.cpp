@@ -129,8 +129,7 @@ ocellus_generate_params ChatJob::params(int32_t slice_tokens) {
 }
 
 ocellus_generate_params ChatJob::prompt_params(const ocellus_logit_bias* bias) {
-  ocellus_generate_params params;
-  ocellus_generate_params_init(&params);
+  ocellus_generate_params params = generate_params();
   params.max_tokens = 1;
   params.ignore_end = 1;
   params.max_thought_tokens = 0;

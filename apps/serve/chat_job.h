@@ -16,7 +16,7 @@
 #include "apps/serve/file_upload.h"
 #include "apps/serve/prompt_steps.h"
 #include "apps/serve/serve_metrics.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
@@ -62,7 +62,7 @@ struct ChatJob {
   HttpBody body;           // while the request refers to pictures in it
   // The request, in one of three forms; see ReadRequest.
   std::optional<ReadyAnswer> answer;
-  std::function<std::optional<ReadyAnswer>(ocellus_session*)> work;  // a piece of it, until it has an answer
+  std::function<std::optional<ReadyAnswer>(Session*)> work;  // a piece of it, until it has an answer
   ChatRequest request;
   AskedRetrieval asked{{}, 0};  // reads the answer before `calls`
   CallReader calls;             // reads it before `filter`
@@ -78,7 +78,7 @@ struct ChatJob {
   int64_t last_token_ns = 0;
   std::atomic<int64_t> cache_bytes = 0;
   bool has_left = false;                           // the client has left
-  ocellus_session* session = nullptr;              // while it runs
+  Session session;                                 // while it runs
   const ocellus_constraint* constraint = nullptr;  // the request's, while it runs
   bool waits_for_form = false;                     // it is being compiled, or another one is
   double owed_ms = 0;                              // time of its masks above its share of the steps

@@ -9,16 +9,16 @@
 namespace ocellus::app {
 namespace {
 
-void check_added(ocellus_status status, std::string_view param, bool* was_cancelled) {
-  if (status == OCELLUS_OK) return;
-  *was_cancelled = status == OCELLUS_CANCELLED;
-  throw library_error(status, std::string(param));
+void check_added(Status status, std::string_view param, bool* was_cancelled) {
+  if (status) return;
+  *was_cancelled = status.code() == OCELLUS_CANCELLED;
+  throw library_error(status.code(), std::string(param));
 }
 
-ocellus_status add_tokens(ocellus_session* session, std::string_view bytes) {
+Status add_tokens(Session* session, std::string_view bytes) {
   std::vector<int32_t> tokens(bytes.size() / sizeof(int32_t));
   std::copy_n(bytes.data(), bytes.size(), reinterpret_cast<char*>(tokens.data()));
-  return ocellus_session_add_tokens(session, tokens.data(), static_cast<int32_t>(tokens.size()));
+  return session->add_tokens(tokens);
 }
 
 // A clip of encoded frames, and what it points to.
@@ -26,12 +26,7 @@ struct EncodedClip {
   explicit EncodedClip(const ChatPart& part) {
     for (const std::string_view frame : part.frames) {
       seconds.push_back(static_cast<double>(frames.size()) / part.frames_per_second);
-      frames.push_back({.kind = OCELLUS_PART_IMAGE,
-                        .flags = 0,
-                        .bytes = frame.data(),
-                        .byte_count = std::ssize(frame),
-                        .frame = nullptr,
-                        .clip = nullptr});
+      frames.push_back(make_part(OCELLUS_PART_IMAGE, frame));
     }
     clip = {static_cast<int32_t>(frames.size()), frames.data(), seconds.data(),
             static_cast<double>(frames.size()) / part.frames_per_second};
@@ -44,71 +39,55 @@ struct EncodedClip {
   ocellus_clip clip;
 };
 
-ocellus_status add_clip(ocellus_session* session, const ChatPart& part, uint32_t flags) {
+Status add_clip(Session* session, const ChatPart& part, uint32_t flags) {
   const EncodedClip encoded(part);
-  const ocellus_part clip = {.kind = OCELLUS_PART_CLIP,
-                             .flags = flags,
-                             .bytes = nullptr,
-                             .byte_count = 0,
-                             .frame = nullptr,
-                             .clip = &encoded.clip};
-  return ocellus_session_add_parts(session, &clip, 1, nullptr);
+  const ocellus_part clip = make_part(encoded.clip, flags);
+  return session->add_parts({&clip, 1});
 }
 
 bool is_part(const PromptStep& step) { return step.kind == StepKind::kText || step.kind == StepKind::kPicture; }
 
 // Adds texts and pictures in one call, which reads known pictures while others are computed.
-void add_parts(ocellus_session* session, std::span<const PromptStep> steps, bool* was_cancelled) {
+void add_parts(Session* session, std::span<const PromptStep> steps, bool* was_cancelled) {
   std::vector<ocellus_part> parts;
   for (const PromptStep& step : steps) {
-    parts.push_back({.kind = step.kind == StepKind::kPicture ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT,
-                     .flags = step.flags,
-                     .bytes = step.content.data(),
-                     .byte_count = std::ssize(step.content),
-                     .frame = nullptr,
-                     .clip = nullptr});
+    parts.push_back(
+        make_part(step.kind == StepKind::kPicture ? OCELLUS_PART_IMAGE : OCELLUS_PART_TEXT, step.content, step.flags));
   }
   int32_t failed = -1;
-  const ocellus_status status =
-      ocellus_session_add_parts(session, parts.data(), static_cast<int32_t>(parts.size()), &failed);
+  const Status status = session->add_parts(parts, &failed);
   check_added(status, failed >= 0 ? steps[static_cast<size_t>(failed)].param : "messages", was_cancelled);
 }
 
-void check_entry(ocellus_status status, std::string_view param, bool* was_cancelled) {
-  if (status == OCELLUS_BAD_FILE) throw no_such_file(std::string(param));  // damaged, or removed just now
+void check_entry(Status status, std::string_view param, bool* was_cancelled) {
+  if (status.code() == OCELLUS_BAD_FILE) throw no_such_file(std::string(param));  // damaged, or removed just now
   check_added(status, param, was_cancelled);
 }
 
 // An answer that goes on has no thought before it, so a model that always thinks gets an empty one.
-ocellus_status begin_message(ocellus_session* session, const ocellus_model* model, const PromptStep& step) {
-  const auto role = static_cast<int32_t>(step.flags & ~kGoesOn);
-  ocellus_status status = ocellus_session_begin_message(session, role);
-  if (status != OCELLUS_OK || role != OCELLUS_ROLE_ASSISTANT || (step.flags & kGoesOn) == 0) return status;
+Status begin_message(Session* session, const ocellus_model* model, const PromptStep& step) {
+  const auto role = static_cast<ocellus_role>(step.flags & ~kGoesOn);
+  const Status status = session->begin_message(role);
+  if (!status || role != OCELLUS_ROLE_ASSISTANT || (step.flags & kGoesOn) == 0) return status;
   ocellus_model_facts facts;
-  status = ocellus_model_get_facts(model, &facts);
-  if (status != OCELLUS_OK || facts.thinking != OCELLUS_THINKS_ALWAYS) return status;
-  constexpr std::string_view kThought = "<think>\n\n</think>\n\n";
-  return ocellus_session_add_text(session, kThought.data(), std::ssize(kThought), OCELLUS_TEXT_PARSE_SPECIAL);
+  const Status known = ocellus_model_get_facts(model, &facts);
+  if (!known || facts.thinking != OCELLUS_THINKS_ALWAYS) return known;
+  return session->add_text("<think>\n\n</think>\n\n", OCELLUS_TEXT_PARSE_SPECIAL);
 }
 
-ocellus_status add_entry(ocellus_session* session, const PromptStep& step) {
-  const ocellus_part entry = {.kind = OCELLUS_PART_ENTRY,
-                              .flags = step.flags,
-                              .bytes = step.content.data(),
-                              .byte_count = std::ssize(step.content),
-                              .frame = nullptr,
-                              .clip = nullptr};
-  return ocellus_session_add_parts(session, &entry, 1, nullptr);
+Status add_entry(Session* session, const PromptStep& step) {
+  const ocellus_part entry = make_part(OCELLUS_PART_ENTRY, step.content, step.flags);
+  return session->add_parts({&entry, 1});
 }
 
-void add_step(ocellus_session* session, const ocellus_model* model, const PromptStep& step, bool* was_cancelled) {
-  const auto check = [&](ocellus_status status) { check_added(status, step.param, was_cancelled); };
+void add_step(Session* session, const ocellus_model* model, const PromptStep& step, bool* was_cancelled) {
+  const auto check = [&](Status status) { check_added(status, step.param, was_cancelled); };
   switch (step.kind) {
-    case StepKind::kThink: return check(ocellus_session_let_think(session, static_cast<int32_t>(step.flags)));
+    case StepKind::kThink: return check(session->let_think(step.flags != 0));
     case StepKind::kBegin: return check(begin_message(session, model, step));
-    case StepKind::kEnd: return check(ocellus_session_end_message(session));
-    case StepKind::kEndTurn: return check(ocellus_session_end_turn(session));
-    case StepKind::kOpenAnswer: return check(ocellus_session_open_answer(session));
+    case StepKind::kEnd: return check(session->end_message());
+    case StepKind::kEndTurn: return check(session->end_turn());
+    case StepKind::kOpenAnswer: return check(session->open_answer());
     case StepKind::kClip: return check(add_clip(session, *step.clip, step.flags));
     case StepKind::kTokens: return check(add_tokens(session, step.content));
     case StepKind::kEntry: return check_entry(add_entry(session, step), step.param, was_cancelled);
@@ -119,16 +98,15 @@ void add_step(ocellus_session* session, const ocellus_model* model, const Prompt
 
 }  // namespace
 
-void add_kept_picture(ocellus_session* session, std::string_view key, std::string_view param, bool* was_cancelled) {
-  check_entry(ocellus_session_add_library_image(session, std::string(key).c_str()), param, was_cancelled);
+void add_kept_picture(Session* session, std::string_view key, std::string_view param, bool* was_cancelled) {
+  check_entry(session->add_library_image(std::string(key).c_str()), param, was_cancelled);
 }
 
-void add_answer_text(ocellus_session* session, const std::string& text, bool* was_cancelled) {
-  check_added(ocellus_session_add_text(session, text.data(), std::ssize(text), 0), "", was_cancelled);
+void add_answer_text(Session* session, const std::string& text, bool* was_cancelled) {
+  check_added(session->add_text(text), "", was_cancelled);
 }
 
-void add_steps(ocellus_session* session, const ocellus_model* model, std::span<const PromptStep> steps,
-               bool* was_cancelled) {
+void add_steps(Session* session, const ocellus_model* model, std::span<const PromptStep> steps, bool* was_cancelled) {
   *was_cancelled = false;
   for (size_t i = 0; i < steps.size();) {
     size_t end = i;

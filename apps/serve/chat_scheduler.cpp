@@ -26,8 +26,8 @@ RequestError full_error() {
 }
 RequestError stopping_error() { return RequestError(503, "The server is shutting down.", "", "shutting_down"); }
 
-void mark_session(ocellus_session* session, bool* was_cancelled) {
-  const ocellus_status status = ocellus_session_mark(session);
+void mark_session(Session* session, bool* was_cancelled) {
+  const ocellus_status status = session->mark().code();
   if (status == OCELLUS_OK) return;
   *was_cancelled = status == OCELLUS_CANCELLED;
   throw library_error(status);
@@ -49,12 +49,13 @@ std::vector<size_t> marks_of(const std::vector<PromptStep>& steps, const ServeOp
 
 }  // namespace
 
-ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_session*> sessions, ocellus_engine* engine,
-                             ServeOptions options, ServeMetrics* metrics)
+ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<Session> sessions, const Engine& engine,
+                             const Library* library, ServeOptions options, ServeMetrics* metrics, OpenSession open)
     : model_(model),
       engine_(engine),
+      open_(std::move(open)),
       options_(std::move(options)),
-      files_(options_.library),
+      files_(library),
       forms_(engine, options_.forms,
              [this] {
                const std::lock_guard lock(mutex_);
@@ -64,7 +65,7 @@ ChatScheduler::ChatScheduler(const ocellus_model* model, std::vector<ocellus_ses
       metrics_(metrics),
       session_count_(std::ssize(sessions)),
       unknown_(options_) {
-  for (ocellus_session* const session : sessions) free_.push_back({session, {}});
+  for (Session& session : sessions) free_.push_back({std::move(session), {}});
   front_ = std::thread([this] { run_front(); });
   worker_ = std::thread([this] { run_engine(); });
 }
@@ -96,7 +97,7 @@ void ChatScheduler::stop() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
-    for (const Job& job : running_) ocellus_session_cancel(job->session);
+    for (const Job& job : running_) job->session.cancel();
     front_changed_.notify_one();
     engine_changed_.notify_one();
   }
@@ -164,7 +165,7 @@ void ChatScheduler::look_after(const std::unique_lock<std::mutex>& /*held*/) {
     }
   }
   for (const Job& job : running_) {
-    if (!job->reply.is_open()) ocellus_session_cancel(job->session);
+    if (!job->reply.is_open()) job->session.cancel();
   }
   show_load();
 }
@@ -179,10 +180,11 @@ void ChatScheduler::show_load() {
 // ---- the engine's thread
 
 void ChatScheduler::show_sharing() {
-  ocellus_engine_stats stats = {};
-  if (!options_.shares || ocellus_engine_get_stats(engine_, &stats) != OCELLUS_OK) return;
-  metrics_->set_sharing(stats);
-  shared_bytes_ = stats.shared_bytes_used;
+  if (!options_.shares) return;
+  const Result<ocellus_engine_stats> stats = engine_.stats();
+  if (!stats) return;
+  metrics_->set_sharing(*stats);
+  shared_bytes_ = stats->shared_bytes_used;
 }
 
 void ChatScheduler::run_engine() {
@@ -226,7 +228,7 @@ void ChatScheduler::take_session(const Job& job) {
   const auto best = std::max_element(free_.begin(), free_.end(),
                                      [&](const FreeSession& a, const FreeSession& b) { return rank(a) < rank(b); });
   metrics_->observe_queue(job->age_s());
-  job->session = best->session;
+  job->session = std::move(best->session);
   job->beginning = std::move(best->beginning);
   free_.erase(best);
 }
@@ -236,8 +238,8 @@ void ChatScheduler::advance(const Job& job) {
   bool was_cancelled = false;
   try {
     if (!job->waits_for_form) {
-      ocellus_session_set_deadline(job->session, job->deadline_ns);
-      files_.attach(job->session, job->user);
+      ocellus_session_set_deadline(job->session.get(), job->deadline_ns);
+      files_.attach(&job->session, job->user);
     }
     if (job->work) return do_work(job);
     if (job->request.form && job->constraint == nullptr && !take_form(job)) return;
@@ -273,25 +275,20 @@ void ChatScheduler::read_prompt(const Job& job, bool* was_cancelled) {
   for (const size_t mark : marks_of(steps, options_)) {
     if (mark <= known) continue;
     job->beginning = {};
-    add_steps(job->session, model_, all.subspan(known, mark - known), was_cancelled);
-    mark_session(job->session, was_cancelled);
+    add_steps(&job->session, model_, all.subspan(known, mark - known), was_cancelled);
+    mark_session(&job->session, was_cancelled);
     job->beginning.set(job->user, all.first(mark));
-    (void)ocellus_session_count_tokens(job->session, &job->beginning.tokens);
+    job->beginning.tokens = *job->session.count_tokens();
     known = mark;
   }
-  add_steps(job->session, model_, all.subspan(known), was_cancelled);
+  add_steps(&job->session, model_, all.subspan(known), was_cancelled);
 }
 
 // Makes the session one that has read the first steps, and returns their number; else it is empty.
 size_t ChatScheduler::go_to_beginning(const Job& job, const std::vector<PromptStep>& steps) {
-  int32_t found = 0;
-  if (job->beginning.begins(job->user, steps) && ocellus_session_rewind(job->session, &found) == OCELLUS_OK && found) {
-    return job->beginning.digests.size();
-  }
+  if (job->beginning.begins(job->user, steps) && *job->session.rewind()) return job->beginning.digests.size();
   job->beginning = {};
-  if (const ocellus_status status = ocellus_session_reset(job->session); status != OCELLUS_OK) {
-    throw library_error(status);
-  }
+  if (const Status status = job->session.forget_all(); !status) throw library_error(status.code());
   return 0;
 }
 
@@ -301,7 +298,7 @@ void ChatScheduler::generate_first(const Job& job) {
   const ocellus_generate_params params = job->params(1);
   ocellus_generate_stats stats = {};
   stats.stop = OCELLUS_STOP_FAILED;
-  const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
+  const ocellus_status status = job->session.generate(params, nullptr, &stats).code();
   if (job->is_prompts_first() || job->written_tokens > 0) job->usage.prompt_tokens += stats.prompt_tokens;
   if (is_answers_first && written_tokens(stats) > 0) metrics_->observe_first_token(job->age_s());
   judge(job, status, stats);
@@ -313,10 +310,10 @@ void ChatScheduler::link_asked(const Job& job) {
   bool was_cancelled = false;
   try {
     const std::vector<RetrievedPicture> found = files_.search_any(job->user, job->asked.take_query());
-    for (const RetrievedPicture& one : found) add_kept_picture(job->session, one.key, "", &was_cancelled);
+    for (const RetrievedPicture& one : found) add_kept_picture(&job->session, one.key, "", &was_cancelled);
     job->reply.note_retrieved(found);
     const RetrievalForm& form = job->asked.form();
-    add_answer_text(job->session, found.empty() ? form.nothing_found : form.after_picture, &was_cancelled);
+    add_answer_text(&job->session, found.empty() ? form.nothing_found : form.after_picture, &was_cancelled);
     generate_first(job);
   } catch (const RequestError& error) {
     if (was_cancelled) return drop(job);
@@ -328,7 +325,7 @@ void ChatScheduler::link_asked(const Job& job) {
 void ChatScheduler::do_work(const Job& job) {
   job->beginning = {};
   if (must_stop(job)) return drop(job);
-  std::optional<ReadyAnswer> answer = job->work(job->session);
+  std::optional<ReadyAnswer> answer = job->work(&job->session);
   if (!answer) return;
   if (job->endpoint.is_counted) metrics_->count_request(200);
   leave(job);  // first: the next request may come as soon as this one is answered
@@ -359,7 +356,7 @@ void ChatScheduler::continue_answers() {
     generate_slice(jobs);
   } catch (const std::exception& error) {  // out of memory
     for (const Job& job : jobs) {
-      if (job->session != nullptr) fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
+      if (job->session) fail(job, RequestError(500, "The request failed: " + describe_exception(error)));
     }
   }
 }
@@ -376,13 +373,12 @@ void ChatScheduler::generate_slice(const std::vector<Job>& jobs) {
   std::vector<ocellus_generate_params> params;
   std::vector<ocellus_generate_stats> stats(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
-    sessions.push_back(jobs[i]->session);
+    sessions.push_back(jobs[i]->session.get());
     params.push_back(jobs[i]->params(most_tokens));
     stats[i].stop = OCELLUS_STOP_FAILED;
   }
   const int64_t begin = monotonic_ns();
-  const ocellus_status status =
-      ocellus_batch_generate(sessions.data(), params.data(), stats.data(), static_cast<int32_t>(jobs.size()));
+  const ocellus_status status = batch_generate(sessions, params, stats).code();
   charge_masks(jobs, stats, static_cast<double>(monotonic_ns() - begin) / 1e6);
   for (size_t i = 0; i < jobs.size(); ++i) judge(jobs[i], status, stats[i]);
 }
@@ -443,21 +439,21 @@ void ChatScheduler::drop(const Job& job) {
 // Frees the job's session, if it has one, before the last word of its answer is sent: whoever has that may send the
 // next request at once. Only the engine's thread has such jobs. `keeps`: what the session has read may stay.
 void ChatScheduler::leave(const Job& job, bool keeps) {
-  if (job->session == nullptr) return;
+  if (!job->session) return;
   forms_.give_back(std::exchange(job->constraint, nullptr));
-  ocellus_session* session = nullptr;
+  Session session;
   {
     const std::lock_guard lock(mutex_);
-    session = std::exchange(job->session, nullptr);
+    session = std::move(job->session);
     take_out(&running_, job);
     show_load();
   }
   // A late cancellation must not hit the next request: opening a session clears it, and returning to a mark.
   if (keeps && !job->beginning.digests.empty()) {
     job->beginning.used = ++used_;
-    free_.push_back({session, std::move(job->beginning)});
+    free_.push_back({std::move(session), std::move(job->beginning)});
   } else {
-    ocellus_session_close(session);
+    session = {};
     ++lost_count_;
     reopen_lost();
   }
@@ -467,9 +463,9 @@ void ChatScheduler::leave(const Job& job, bool keeps) {
 // Sessions that could not be opened are tried again before every request, and when idle.
 void ChatScheduler::reopen_lost() {
   while (lost_count_ > 0) {
-    ocellus_session* fresh = nullptr;
-    if (options_.open(engine_, &fresh) != OCELLUS_OK) return;
-    free_.push_back({fresh, {}});
+    Result<Session> fresh = open_(engine_);
+    if (!fresh) return;
+    free_.push_back({*std::move(fresh), {}});
     --lost_count_;
   }
 }

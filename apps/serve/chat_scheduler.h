@@ -18,15 +18,16 @@
 #include "apps/serve/request_error.h"
 #include "apps/serve/serve_metrics.h"
 #include "apps/serve/waiting_line.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
 class ChatScheduler {
  public:
-  // The sessions belong to one engine; the scheduler alone may use them from now on.
-  ChatScheduler(const ocellus_model* model, std::vector<ocellus_session*> sessions, ocellus_engine* engine,
-                ServeOptions options, ServeMetrics* metrics);
+  using OpenSession = std::function<Result<Session>(const Engine&)>;
+  // The sessions are the engine's. `library` holds the users' pictures; nullptr: none. `open` opens sessions again.
+  ChatScheduler(const ocellus_model* model, std::vector<Session> sessions, const Engine& engine, const Library* library,
+                ServeOptions options, ServeMetrics* metrics, OpenSession open = Session::open);
   ~ChatScheduler();  // stops
   ChatScheduler(const ChatScheduler&) = delete;
   ChatScheduler& operator=(const ChatScheduler&) = delete;
@@ -39,7 +40,7 @@ class ChatScheduler {
  private:
   using Job = std::shared_ptr<ChatJob>;
   struct FreeSession {
-    ocellus_session* session;
+    Session session;
     Beginning beginning;
   };
 
@@ -73,7 +74,8 @@ class ChatScheduler {
   void show_sharing();
 
   const ocellus_model* model_;
-  ocellus_engine* engine_;
+  const Engine& engine_;
+  const OpenSession open_;
   const ServeOptions options_;
   const KeptFiles files_;
   CompiledForms forms_;  // engine's thread only

@@ -9,13 +9,14 @@ namespace ocellus::app {
 // Answers with the most probable of the given texts, and with the probability of each.
 void ChatScheduler::answer_by_choice(const Job& job) {
   std::vector<Choice> scores;
-  if (const ocellus_status status = score_choices(job->session, job->request.scored, &scores); status != OCELLUS_OK) {
+  if (const ocellus_status status = score_choices(job->session.get(), job->request.scored, &scores);
+      status != OCELLUS_OK) {
     throw library_error(status, "score_choices");
   }
   ocellus_generate_params params = job->params(0);
   params.max_tokens = 0;  // only the statistics count
   ocellus_generate_stats stats = {};
-  if (ocellus_session_generate(job->session, &params, &stats) == OCELLUS_OK) {
+  if (job->session.generate(params, nullptr, &stats)) {
     job->usage.prompt_tokens += stats.prompt_tokens;
   }
   for (const Choice& one : scores) job->usage.completion_tokens += one.tokens;
@@ -33,7 +34,7 @@ void ChatScheduler::score_prompt(const Job& job) {
     const ocellus_generate_params params = job->prompt_params(&bias);
     ocellus_generate_stats stats = {};
     stats.stop = OCELLUS_STOP_FAILED;
-    const ocellus_status status = ocellus_session_generate(job->session, &params, &stats);
+    const ocellus_status status = job->session.generate(params, nullptr, &stats).code();
     if (job->is_prompts_first()) job->usage.prompt_tokens += stats.prompt_tokens + stats.generated_tokens;
     if (must_stop(job) || stats.stop == OCELLUS_STOP_CANCELLED) return drop(job);
     if (status != OCELLUS_OK) return fail(job, library_error(status, "prompt"));

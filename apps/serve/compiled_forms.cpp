@@ -9,8 +9,6 @@ namespace ocellus::app {
 
 CompiledForms::~CompiledForms() {
   if (work_ && work_->thread.joinable()) work_->thread.join();
-  if (work_) ocellus_constraint_destroy(work_->compiled);
-  for (const Entry& entry : entries_) ocellus_constraint_destroy(entry.compiled);
 }
 
 CompiledForms::Entry* CompiledForms::find(const AnswerForm& form) {
@@ -20,7 +18,7 @@ CompiledForms::Entry* CompiledForms::find(const AnswerForm& form) {
   return known == entries_.end() ? nullptr : &*known;
 }
 
-const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_session* session, bool is_wanted) {
+const ocellus_constraint* CompiledForms::take(const AnswerForm& form, const Session& session, bool is_wanted) {
   if (most_ == 0) {
     throw RequestError(400, "Forms of answers were not planned: start the server without --schemas 0.", form.param);
   }
@@ -32,7 +30,7 @@ const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_se
     work_->thread.join();
     std::optional<RequestError> error = std::move(work_->error);
     if (work_->was_cancelled && is_wanted) error.reset();
-    if (work_->compiled != nullptr) entries_.push_back({work_->form, work_->compiled, 0, 0});
+    if (work_->compiled) entries_.push_back({work_->form, std::move(work_->compiled), 0, 0});
     work_.reset();
     done_();  // others may ask again
     if (error) throw RequestError(*error);
@@ -44,28 +42,27 @@ const ocellus_constraint* CompiledForms::take(const AnswerForm& form, ocellus_se
   }
   ++known->users;
   known->taken = ++taken_;
-  return known->compiled;
+  return known->compiled.get();
 }
 
-void CompiledForms::begin(const AnswerForm& form, ocellus_session* session) {
+void CompiledForms::begin(const AnswerForm& form, const Session& session) {
   make_room();
   work_.emplace();
   work_->form = form;
-  work_->session = session;
+  work_->session = session.get();
   work_->thread = std::thread([this] { compile(); });
 }
 
 void CompiledForms::compile() {
   const AnswerForm& form = work_->form;
-  ocellus_constraint_params params;
-  ocellus_constraint_params_init(&params);
+  ocellus_constraint_params params = constraint_params();
   params.kind = form.kind;
   params.text = form.text.data();
   params.text_bytes = std::ssize(form.text);
   params.session = work_->session;
-  ocellus_constraint* compiled = nullptr;
   std::optional<RequestError> error;
-  const ocellus_status status = ocellus_constraint_create(engine_, &params, &compiled);
+  Result<Constraint> compiled = Constraint::create(engine_, params);
+  const ocellus_status status = compiled.status().code();
   if (status != OCELLUS_OK) {
     const RequestError failure = library_error(status, form.param);
     // Full: of the form's memory, not of the context.
@@ -74,7 +71,7 @@ void CompiledForms::compile() {
   }
   {
     const std::lock_guard lock(mutex_);
-    work_->compiled = compiled;
+    work_->compiled = *std::move(compiled);
     work_->was_cancelled = status == OCELLUS_CANCELLED;
     work_->error = std::move(error);
     work_->is_done = true;
@@ -84,7 +81,7 @@ void CompiledForms::compile() {
 
 void CompiledForms::give_back(const ocellus_constraint* compiled) {
   for (Entry& entry : entries_) {
-    if (entry.compiled == compiled) --entry.users;
+    if (entry.compiled.get() == compiled) --entry.users;
   }
 }
 
@@ -94,7 +91,6 @@ void CompiledForms::make_room() {
   const auto rank = [](const Entry& entry) { return std::pair(entry.users > 0, entry.taken); };
   const auto oldest = std::min_element(entries_.begin(), entries_.end(),
                                        [&](const Entry& a, const Entry& b) { return rank(a) < rank(b); });
-  ocellus_constraint_destroy(oldest->compiled);
   entries_.erase(oldest);
 }
 

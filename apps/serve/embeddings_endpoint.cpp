@@ -105,22 +105,16 @@ bool wants_base64(const RequestJson& body) {
   throw RequestError(400, "encoding_format must be float or base64.", "encoding_format");
 }
 
-ocellus_status embed(ocellus_session* session, const EmbeddingInput& input, std::vector<float>* values) {
-  int32_t width = 0;
+Status embed(Session* session, const EmbeddingInput& input, std::vector<float>* values) {
   values->resize(kMaxWidth);
-  if (!input.picture.empty()) {
-    const ocellus_status status = ocellus_session_embed_image(session, input.picture.data(), std::ssize(input.picture),
-                                                              values->data(), kMaxWidth, &width);
-    values->resize(static_cast<size_t>(width));
-    return status;
+  if (input.picture.empty()) {
+    if (const Status status = session->forget_all(); !status) return status;
+    if (const Status status = session->add_tokens(input.tokens); !status) return status;
   }
-  ocellus_status status = ocellus_session_reset(session);
-  if (status == OCELLUS_OK) {
-    status = ocellus_session_add_tokens(session, input.tokens.data(), static_cast<int32_t>(input.tokens.size()));
-  }
-  if (status == OCELLUS_OK) status = ocellus_session_embed(session, values->data(), kMaxWidth, &width);
-  values->resize(static_cast<size_t>(width));
-  return status;
+  const Result<int32_t> width =
+      input.picture.empty() ? ocellus::embed(*session, *values) : ocellus::embed(*session, input.picture, *values);
+  values->resize(static_cast<size_t>(*width));
+  return width.status();
 }
 
 std::string values_text(std::span<const float> values, bool is_base64) {
@@ -151,12 +145,10 @@ std::string write_next(EmbeddingRequest* request) {
 }
 
 // Embeds the next input; returns the answer after the last.
-std::optional<ReadyAnswer> embed_next(ocellus_session* session, const std::shared_ptr<EmbeddingRequest>& request) {
+std::optional<ReadyAnswer> embed_next(Session* session, const std::shared_ptr<EmbeddingRequest>& request) {
   const EmbeddingInput& input = request->inputs[request->done];
   std::vector<float> values;
-  if (const ocellus_status status = embed(session, input, &values); status != OCELLUS_OK) {
-    throw library_error(status, input.param);
-  }
+  if (const Status status = embed(session, input, &values); !status) throw library_error(status.code(), input.param);
   if (request->done == 0) {
     request->width = values.size();
     const size_t all = request->inputs.size() * values.size();
@@ -197,7 +189,7 @@ void read_embeddings(const ServeContext& context, const HttpRequest& /*head*/, C
   request->inputs = parse_inputs(context, *input, &cut, &unknown);
   context.unknown.take(unknown);
   if (!request->body.recount(input_bytes(*request))) throw overloaded_error();
-  job->work = [request](ocellus_session* session) { return embed_next(session, request); };
+  job->work = [request](Session* session) { return embed_next(session, request); };
 }
 
 }  // namespace ocellus::app

@@ -9,7 +9,7 @@ void read_file_upload(const ServeContext& context, const HttpRequest& head, Chat
   FieldNames unknown;
   const FileUpload upload = parse_file_upload(job->body.bytes, head.header("content-type"), &unknown);
   context.unknown.take(unknown);
-  job->work = [&files = context.files, upload, user = job->user](ocellus_session* session) {
+  job->work = [&files = context.files, upload, user = job->user](Session* session) {
     return std::optional<ReadyAnswer>(files.keep(session, user, upload));
   };
 }

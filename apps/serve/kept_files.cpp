@@ -62,8 +62,14 @@ Json file_json(const ocellus_library_item& item, const FileFacts& facts) {
   return object;
 }
 
-void require(ocellus_status status) {
-  if (status != OCELLUS_OK) throw library_error(status);
+void require(Status status) {
+  if (!status) throw library_error(status.code());
+}
+
+template <class T>
+T require(const Result<T>& result) {
+  require(result.status());
+  return *result;
 }
 
 RequestError store_error(ocellus_status status) {
@@ -73,28 +79,10 @@ RequestError store_error(ocellus_status status) {
 }
 
 // Finds an entry that the user sees. False for texts that are no keys, as for keys of no entry.
-bool find_entry(ocellus_library* library, const std::string& user, const std::string& key, ocellus_library_item* item) {
+bool find_entry(const Library& library, const std::string& user, const std::string& key, ocellus_library_item* item) {
   if (key.size() != kKeyDigits || key.find_first_not_of("0123456789abcdef") != std::string::npos) return false;
-  int32_t found = 0;
-  require(ocellus_library_describe_entry(library, user.c_str(), key.c_str(), item, &found));
-  return found != 0;
+  return require(library.describe_entry(user.c_str(), key.c_str(), *item));
 }
-
-struct Listing {
-  std::vector<Json> files;
-  std::string purpose;
-  static int add(void* user, const ocellus_library_item* item) noexcept {
-    auto& listing = *static_cast<Listing*>(user);
-    const auto facts = read_facts(*item);
-    if (!facts || (!listing.purpose.empty() && facts->purpose != listing.purpose)) return 0;
-    try {
-      listing.files.push_back(file_json(*item, *facts));
-      return 0;
-    } catch (...) {
-      return 1;  // out of memory: the list ends
-    }
-  }
-};
 
 int64_t list_limit(const HttpRequest& request) {
   const std::string_view text = request.argument("limit");
@@ -107,14 +95,24 @@ int64_t list_limit(const HttpRequest& request) {
   return limit;
 }
 
-Json list_files(ocellus_library* library, const HttpRequest& request, const std::string& user) {
-  Listing listing = {.files = {}, .purpose = std::string(request.argument("purpose"))};
+Json list_files(const Library& library, const HttpRequest& request, const std::string& user) {
+  std::vector<Json> files;
   const int64_t limit = list_limit(request);
-  const std::string_view order = request.argument("order"), after = request.argument("after");
+  const std::string_view order = request.argument("order"), after = request.argument("after"),
+                         purpose = request.argument("purpose");
   if (!order.empty() && order != "asc" && order != "desc")
     throw RequestError(400, "order must be asc or desc.", "order");
-  require(ocellus_library_list(library, user.c_str(), Listing::add, &listing));
-  std::vector<Json>& files = listing.files;
+  const auto add = [&](const ocellus_library_item& item) noexcept {
+    const auto facts = read_facts(item);
+    if (!facts || (!purpose.empty() && facts->purpose != purpose)) return true;
+    try {
+      files.push_back(file_json(item, *facts));
+      return true;
+    } catch (...) {
+      return false;  // out of memory: the list ends
+    }
+  };
+  require(library.list(user.c_str(), add));
   std::stable_sort(files.begin(), files.end(),
                    [](const Json& a, const Json& b) { return a["created_at"] < b["created_at"]; });
   if (order != "asc") std::reverse(files.begin(), files.end());
@@ -142,10 +140,8 @@ std::vector<MarkedText> split_marks(const ChatPart& part) {
   }
 }
 
-Json delete_file(ocellus_library* library, const std::string& user, const std::string& id) {
-  int32_t found = 0;
-  require(ocellus_library_remove(library, user.c_str(), 0, id.c_str(), &found));
-  if (found == 0) throw no_such_file("id");
+Json delete_file(const Library& library, const std::string& user, const std::string& id) {
+  if (!require(library.remove(user.c_str(), id.c_str()))) throw no_such_file("id");
   return {{"id", id}, {"object", "file"}, {"deleted", true}};
 }
 
@@ -160,16 +156,15 @@ void KeptFiles::require_library() const {
   throw RequestError(404, "This server keeps no pictures: start it with --library DIR.", "", "not_found");
 }
 
-void KeptFiles::attach(ocellus_session* session, const std::string& user) const {
-  require(ocellus_session_set_library(session, library_, user.c_str()));
+void KeptFiles::attach(Session* session, const std::string& user) const {
+  require(library_ != nullptr ? session->set_library(*library_, user.c_str()) : session->clear_library(user.c_str()));
 }
 
-Json KeptFiles::keep(ocellus_session* session, const std::string& user, const FileUpload& upload) const {
+Json KeptFiles::keep(Session* session, const std::string& user, const FileUpload& upload) const {
   const std::string tag = write_tag(upload);
   const char* const tags[] = {tag.c_str()};
   const std::string caption = upload.filename + (upload.caption.empty() ? "" : ": " + upload.caption);
-  ocellus_library_keep labels;
-  ocellus_library_keep_init(&labels);
+  ocellus_library_keep labels = library_keep();
   labels.only_there = 1;
   labels.pinned = 1;
   // A second more, as both ends are whole ones: a file is kept for as long as was asked, and is there when it is
@@ -178,44 +173,37 @@ Json KeptFiles::keep(ocellus_session* session, const std::string& user, const Fi
   labels.tags = tags;
   labels.tag_count = 1;
   labels.caption = caption.c_str();
-  require(ocellus_session_set_library_keep(session, &labels));
-  const ocellus_status added =
-      ocellus_session_add_encoded_image(session, upload.picture.data(), std::ssize(upload.picture));
-  if (added != OCELLUS_OK) throw library_error(added, "file");
-  ocellus_library_image image;
-  if (const ocellus_status status = ocellus_session_get_library_image(session, &image); status != OCELLUS_OK) {
-    throw store_error(status);
-  }
-  int32_t found = 1;
-  if (image.stored == 0) {
-    const ocellus_status status = ocellus_library_relabel(library_, user.c_str(), image.key, &labels, &found);
-    if (status != OCELLUS_OK) throw store_error(status);
-  }
+  require(session->set_library_keep(labels));
+  const Status added = session->add_encoded_image(upload.picture);
+  if (!added) throw library_error(added.code(), "file");
+  const Result<ocellus_library_image> image = session->get_library_image();
+  if (!image) throw store_error(image.status().code());
+  const Result<bool> found =
+      image->stored != 0 ? Result<bool>(OCELLUS_OK, true) : library_->relabel(user.c_str(), image->key, labels);
+  if (!found) throw store_error(found.status().code());
   ocellus_library_item item = {};
-  if (found == 0 || !find_entry(library_, user, image.key, &item)) {
+  if (!*found || !find_entry(*library_, user, image->key, &item)) {
     throw RequestError(500, "The file was removed while it was stored.", "file");
   }
   return file_json(item, read_facts(item).value_or(FileFacts()));
 }
 
 Json KeptFiles::answer(const HttpRequest& request, const std::string& user) const {
-  if (request.path == kFilesPath) return list_files(library_, request, user);
+  if (request.path == kFilesPath) return list_files(*library_, request, user);
   const std::string id = request.path.substr(std::string_view(kFilesPath).size() + 1);
   ocellus_library_item item = {};
-  const bool is_there = find_entry(library_, user, id, &item);
+  const bool is_there = find_entry(*library_, user, id, &item);
   const auto facts = is_there ? read_facts(item) : std::nullopt;
   if (!facts) throw no_such_file("id");
-  return request.method == "DELETE" ? delete_file(library_, user, id) : file_json(item, *facts);
+  return request.method == "DELETE" ? delete_file(*library_, user, id) : file_json(item, *facts);
 }
 
 std::vector<RetrievedPicture> KeptFiles::search(const std::string& user, const std::string& words,
                                                 int32_t count) const {
   std::vector<ocellus_library_hit> hits(static_cast<size_t>(count));
-  require(
-      ocellus_library_search_text(library_, user.c_str(), words.data(), std::ssize(words), hits.data(), count, &count));
+  hits.resize(static_cast<size_t>(require(library_->search_text(user.c_str(), words, hits))));
   std::vector<RetrievedPicture> found;
-  for (int32_t i = 0; i < count; ++i) {
-    const ocellus_library_hit& hit = hits[static_cast<size_t>(i)];
+  for (const ocellus_library_hit& hit : hits) {
     found.push_back({.query = words, .key = hit.item.key, .score = hit.score, .caption = hit.item.caption});
   }
   return found;
@@ -238,7 +226,7 @@ void KeptFiles::fill_in(ChatRequest* request, const std::string& user, int64_t m
       const bool has_marks = !part.is_image && !part.is_quoted && part.text.find(kRetrievalBegin) != std::string::npos;
       if (has_marks || !part.key.empty()) require_library();
       ocellus_library_item item;
-      if (!part.key.empty() && !find_entry(library_, user, part.key, &item)) throw no_such_file(part.param);
+      if (!part.key.empty() && !find_entry(*library_, user, part.key, &item)) throw no_such_file(part.param);
       if (has_marks) {
         replace_marks(part, user, most, &filled, &request->retrieved);
       } else {

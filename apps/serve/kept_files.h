@@ -14,7 +14,7 @@
 #include "apps/serve/chat_request.h"
 #include "apps/serve/file_upload.h"
 #include "apps/serve/request_error.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
@@ -27,15 +27,15 @@ RequestError no_such_file(const std::string& param);
 class KeptFiles {
  public:
   // `library`: nullptr if there is none; every request is then refused. It must outlive this.
-  explicit KeptFiles(ocellus_library* library) : library_(library) {}
+  explicit KeptFiles(const Library* library) : library_(library) {}
 
   void require_library() const;
 
   // Makes the user's entries those that the session finds and stores; without a library, the user's pictures on the
   // device those that it shares.
-  void attach(ocellus_session* session, const std::string& user) const;
+  void attach(Session* session, const std::string& user) const;
   // Computes the picture in an empty session and stores it; returns the file's object when it is on the disk.
-  nlohmann::ordered_json keep(ocellus_session* session, const std::string& user, const FileUpload& upload) const;
+  nlohmann::ordered_json keep(Session* session, const std::string& user, const FileUpload& upload) const;
   // Answers GET /v1/files, and GET and DELETE /v1/files/ID.
   nlohmann::ordered_json answer(const HttpRequest& request, const std::string& user) const;
 
@@ -51,7 +51,7 @@ class KeptFiles {
   void replace_marks(const ChatPart& part, const std::string& user, int64_t most, std::vector<ChatPart>* filled,
                      std::vector<RetrievedPicture>* retrieved) const;
 
-  ocellus_library* const library_;
+  const Library* const library_;
 };
 
 }  // namespace ocellus::app

@@ -47,15 +47,12 @@ struct ServeOptions {
   int32_t image_numbers = OCELLUS_NUMBERS_NONE;  // pictures that are numbered in the model's prompts
   std::string default_system;                    // the model's own, where a conversation has none
   int32_t forms = 0;                             // forms of answers that are compiled at once; 0: none
-  ocellus_library* library = nullptr;            // holds the users' pictures; must outlive the scheduler
   bool shares = false;                           // sessions share pictures on the device
   bool keeps_beginnings = false;                 // sessions keep what they have read, for requests that begin alike
   bool same_bits = false;                        // whatever they have read: --batch-invariant
   std::string owner;                             // the user of requests without a key of their own
   std::function<void()> enter;                   // called first on the engine's thread; may be empty
   std::function<void(const std::string&)> note;  // takes a line for the log; may be empty
-  // Reopens a session, as ocellus_session_open does.
-  std::function<ocellus_status(ocellus_engine*, ocellus_session**)> open = ocellus_session_open;
 };
 
 }  // namespace ocellus::app

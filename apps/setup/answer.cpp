@@ -29,15 +29,22 @@ class AnswerStream {
         label_(std::move(label)),
         progress_(progress),
         shows_thoughts_(options.shows_thoughts),
-        answer_(options.constraint == nullptr) {}
+        answer_(options.constrain.given == nullptr) {}
 
-  // The callback of ocellus_generate_params; must not throw.
-  static int receive(void* user, const char* text, int32_t text_bytes) noexcept {
-    return static_cast<AnswerStream*>(user)->add(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
+  // Both must not throw.
+  bool add(std::string_view piece) noexcept {
+    end_thought();
+    const std::string shown = answer_.add(piece);
+    return shown.empty() || show(shown);
   }
 
-  static int receive_thought(void* user, const char* text, int32_t text_bytes) noexcept {
-    return static_cast<AnswerStream*>(user)->think(std::string_view(text, static_cast<size_t>(text_bytes))) ? 0 : 1;
+  bool think(std::string_view piece) noexcept {
+    if (thought_.text().empty()) progress_->set_task("thinking");
+    const std::string shown = thought_.add(piece);
+    if (shown.empty() || !shows_thoughts_) return true;
+    progress_->stop();
+    print_notes(shown);
+    return true;
   }
 
   // Shows the label if no text came, and ends the progress line.
@@ -49,23 +56,8 @@ class AnswerStream {
   const std::string& thought() const { return thought_.text(); }
 
  private:
-  bool think(std::string_view piece) {
-    if (thought_.text().empty()) progress_->set_task("thinking");
-    const std::string shown = thought_.add(piece);
-    if (shown.empty() || !shows_thoughts_) return true;
-    progress_->stop();
-    print_notes(shown);
-    return true;
-  }
-
   void end_thought() {
     if (std::exchange(shows_thoughts_, false) && !thought_.text().empty()) print_notes("\n");
-  }
-
-  bool add(std::string_view piece) {
-    end_thought();
-    const std::string shown = answer_.add(piece);
-    return shown.empty() || show(shown);
   }
 
   bool show(const std::string& text) {
@@ -89,40 +81,32 @@ Failure part_failure(ocellus_status status, const PromptPart& part, const Common
 }
 
 // Adds all parts in one call: library entries load while other pictures are encoded. Holds all files in memory.
-ocellus_status add_together(ocellus_session* session, const std::vector<PromptPart>& parts,
-                            const CommonOptions& options) {
+ocellus_status add_together(Session* session, const std::vector<PromptPart>& parts, const CommonOptions& options) {
   std::vector<std::shared_ptr<Frame>> files;
   std::vector<ocellus_frame> views(parts.size());
   std::vector<std::unique_ptr<ClipPart>> clips;
   std::vector<ocellus_part> all;
   for (const PromptPart& part : parts) {
-    ocellus_part one = {.kind = OCELLUS_PART_TEXT,
-                        .flags = 0,
-                        .bytes = part.text.data(),
-                        .byte_count = static_cast<int64_t>(part.text.size()),
-                        .frame = nullptr,
-                        .clip = nullptr};
-    if (part.is_image) {
-      files.push_back(read_image(part.image));
-      one = frame_part(*files.back(), &views[all.size()]);
-      one.flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0;
-    }
     if (part.clip != nullptr) {
       clips.push_back(std::make_unique<ClipPart>(part.clip->view()));
-      one = clips.back()->get();
+      all.push_back(clips.back()->get());
+    } else if (part.is_image) {
+      files.push_back(read_image(part.image));
+      all.push_back(frame_part(*files.back(), &views[all.size()]));
+      all.back().flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0;
+    } else {
+      all.push_back(make_part(OCELLUS_PART_TEXT, part.text));
     }
-    all.push_back(one);
   }
   int32_t failed = -1;
-  const ocellus_status status =
-      ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), &failed);
+  const ocellus_status status = session->add_parts(all, &failed).code();
   if (status == OCELLUS_OK || status == OCELLUS_CANCELLED) return status;
   throw failed >= 0 ? part_failure(status, parts[static_cast<size_t>(failed)], options) : library_failure(status);
 }
 
-ocellus_status add_image(ocellus_session* session, const PromptPart& part, const CommonOptions& options) {
+ocellus_status add_image(Session* session, const PromptPart& part, const CommonOptions& options) {
   if (!part.key.empty()) {
-    const ocellus_status status = ocellus_session_add_library_image(session, part.key.c_str());
+    const ocellus_status status = session->add_library_image(part.key.c_str()).code();
     if (status != OCELLUS_CANCELLED) check(status);
     return status;
   }
@@ -130,9 +114,9 @@ ocellus_status add_image(ocellus_session* session, const PromptPart& part, const
 }
 
 // Returns OCELLUS_OK or OCELLUS_CANCELLED.
-ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+ocellus_status add_turn(Session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                         bool has_library, const InterruptScope& interruptible, Progress* progress) {
-  check(ocellus_session_begin_turn(session));
+  check(session->begin_turn());
   if (interruptible.is_requested()) return OCELLUS_CANCELLED;
   size_t images = 0, done = 0;
   for (const PromptPart& part : parts) images += part.is_image ? 1 : 0;
@@ -140,7 +124,7 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
   if (has_library && !has_keys) {
     progress->set_task("looking at " + format_count(static_cast<int64_t>(images), "picture"));
     if (const ocellus_status status = add_together(session, parts, options); status != OCELLUS_OK) return status;
-    check(ocellus_session_end_turn(session));
+    check(session->end_turn());
     return OCELLUS_OK;
   }
   for (const PromptPart& part : parts) {
@@ -150,19 +134,19 @@ ocellus_status add_turn(ocellus_session* session, const std::vector<PromptPart>&
       continue;
     }
     if (!part.is_image) {
-      check(ocellus_session_add_text(session, part.text.data(), static_cast<int64_t>(part.text.size()), 0));
+      check(session->add_text(part.text));
       continue;
     }
     progress->set_task("looking at picture " + std::to_string(++done) + " of " + std::to_string(images));
     if (const ocellus_status status = add_image(session, part, options); status != OCELLUS_OK) return status;
   }
-  check(ocellus_session_end_turn(session));
+  check(session->end_turn());
   return OCELLUS_OK;
 }
 
 // The most probable choice comes first. Returns OCELLUS_OK or OCELLUS_CANCELLED.
-ocellus_status rank_choices(ocellus_session* session, const std::vector<std::string>& texts, std::vector<Choice>* out) {
-  const ocellus_status status = score_choices(session, texts, out);
+ocellus_status rank_choices(Session* session, const std::vector<std::string>& texts, std::vector<Choice>* out) {
+  const ocellus_status status = score_choices(session->get(), texts, out);
   if (status != OCELLUS_CANCELLED) check(status);
   std::stable_sort(out->begin(), out->end(),
                    [](const Choice& a, const Choice& b) { return a.log_probability > b.log_probability; });
@@ -193,28 +177,29 @@ int32_t text_rows(const ocellus_generate_stats& stats) {
 
 }  // namespace
 
-Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+Answer answer_turn(Session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                    Streaming streaming, const std::string& label, const std::vector<std::string>& choices) {
   const InterruptScope interruptible(session);
   Progress progress(options.quiet, "reading the prompt");
   AnswerStream stream(streaming, label, &progress, options);
   Answer answer;
-  ocellus_status status =
-      add_turn(session, parts, options, !options.cache.library_path.empty(), interruptible, &progress);
+  ocellus_status status = add_turn(session, parts, options, !options.library.path.empty(), interruptible, &progress);
   progress.set_task("reading the prompt");
   if (status == OCELLUS_OK && !choices.empty()) status = rank_choices(session, choices, &answer.choices);
   if (status == OCELLUS_OK) {
     ocellus_generate_params params = generate_params(options);
-    params.on_text = AnswerStream::receive;
-    params.on_thought = AnswerStream::receive_thought;
-    params.user = &stream;
-    params.thought_user = &stream;
+    const auto think = [&](std::string_view piece) { return stream.think(piece); };
+    OnText on_thought = think;
+    set_on_thought(params, on_thought);
     if (options.top_logprobs) {
       params.on_token = receive_token;
       answer.tokens = nlohmann::ordered_json::array();
     }
     params.token_user = &answer;
-    status = ocellus_session_generate(session, &params, &answer.stats);
+    status = session
+                 ->generate(
+                     params, [&](std::string_view piece) { return stream.add(piece); }, &answer.stats)
+                 .code();
   }
   answer.interrupted = status == OCELLUS_CANCELLED;
   if (!answer.interrupted) check(status);
@@ -223,15 +208,14 @@ Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& part
   return answer;
 }
 
-Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+Likelihood score_turn(Session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                       const std::vector<int32_t>& answer) {
   const InterruptScope interruptible(session);
   Progress silent(/*quiet=*/true, "");
   std::vector<float> log_probabilities(answer.size());
   ocellus_status status = add_turn(session, parts, options, /*has_library=*/false, interruptible, &silent);
   if (status == OCELLUS_OK) {
-    status = ocellus_session_score(session, answer.data(), static_cast<int32_t>(answer.size()),
-                                   log_probabilities.data(), nullptr);
+    status = session->score(answer, log_probabilities).code();
   }
   Likelihood likelihood = {.tokens = std::ssize(answer), .interrupted = status == OCELLUS_CANCELLED};
   if (!likelihood.interrupted) check(status);
@@ -241,17 +225,13 @@ Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& p
 
 int64_t most_answer_tokens(const Model& model, const std::vector<std::string>& answers) {
   int64_t most = 0;
-  for (const std::string& text : answers)
-    most = std::max(most, std::ssize(tokenize(model.get(), text, OCELLUS_TEXT_ANSWER)));
+  for (const std::string& text : answers) most = std::max(most, std::ssize(tokenize(model, text, OCELLUS_TEXT_ANSWER)));
   return most;
 }
 
-std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags) {
+std::vector<int32_t> tokenize(const Model& model, const std::string& text, uint32_t flags) {
   std::vector<int32_t> tokens(text.size() + 16);  // at most one per byte, plus those around the text
-  int32_t count = 0;
-  check(ocellus_model_tokenize(model, text.data(), static_cast<int64_t>(text.size()), flags, tokens.data(),
-                               static_cast<int32_t>(tokens.size()), &count));
-  tokens.resize(static_cast<size_t>(count));
+  tokens.resize(static_cast<size_t>(take(model.tokenize(text, tokens, flags))));
   return tokens;
 }
 

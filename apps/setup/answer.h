@@ -34,18 +34,18 @@ enum class Streaming { kOff, kToStdout };
 
 // Adds one user turn and generates. With kToStdout the answer is printed as it streams, with `label` before it and no
 // newline after it. `choices` are scored first.
-Answer answer_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+Answer answer_turn(Session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                    Streaming streaming, const std::string& label = "", const std::vector<std::string>& choices = {});
 
 // Adds one user turn and forces the answer, given as tokens; prints nothing.
-Likelihood score_turn(ocellus_session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
+Likelihood score_turn(Session* session, const std::vector<PromptPart>& parts, const CommonOptions& options,
                       const std::vector<int32_t>& answer);
 
 // Returns the tokens of the longest of the answers, with its end token.
 int64_t most_answer_tokens(const Model& model, const std::vector<std::string>& answers);
 
 // Returns the tokens of a text; flags as in ocellus_model_tokenize.
-std::vector<int32_t> tokenize(const ocellus_model* model, const std::string& text, uint32_t flags);
+std::vector<int32_t> tokenize(const Model& model, const std::string& text, uint32_t flags);
 
 // Reports on stderr, unless quiet, that the only answer of a conversation was cut by the planned text tokens or the
 // model's positions, or ended inside its thought.

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kBundledName = "Shapeboard 34M";
 constexpr int64_t kMaxPixels = 12'600'000;
 constexpr size_t kMaxPictures = 16;
-constexpr int64_t kMaxKeptBytes = int64_t{16} << 20;
+constexpr int64_t kMaxPixelBytes = int64_t{16} << 20;
 
 constexpr int kCells = 32;  // per side; cells are averaged, so that noise and the picture's size do not matter
 constexpr int kFits = 8;
@@ -97,8 +97,8 @@ Plane fit_plane(const Cells& cells, size_t count) {
 // True if the engine gives a picture's pixels the answers that it gives the file: it refuses files by sizes that were
 // asked for, knows them in a library as they are stored, and has a way of its own with depth.
 bool may_stay_decoded(const ImageFile& image, const CommonOptions& options) {
-  return !image.is_gray16 && !options.image_pixels && !options.image_side && !options.whole_pixels &&
-         options.cache.library_path.empty();
+  const PictureOptions& pictures = options.pictures;
+  return !image.is_gray16 && !pictures.pixels && !pictures.side && !pictures.whole_pixels && options.library.path.empty();
 }
 
 }  // namespace
@@ -136,11 +136,11 @@ void remark_on_far_pictures(const Model& model, const CommonOptions& options, co
   int64_t kept_bytes = 0;
   for (size_t i = 0; i < std::min(images.size(), kMaxPictures); ++i) {
     const std::shared_ptr<Frame> frame = read_image(images[i]);
-    frame->depth = options.depth;
+    frame->depth = options.pictures.depth;
     Picture picture;
     const std::string remark = describe_far_frame(model, images[i].path, *frame, &picture);
     kept_bytes += 3 * images[i].pixels();
-    if (picture.width > 0 && kept_bytes <= kMaxKeptBytes && may_stay_decoded(images[i], options)) {
+    if (picture.width > 0 && kept_bytes <= kMaxPixelBytes && may_stay_decoded(images[i], options)) {
       frame->kind = FrameKind::kPixels;
       frame->bytes.swap(picture.pixels);
     }

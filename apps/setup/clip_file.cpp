@@ -40,8 +40,7 @@ bool read_frame(FrameSource* source, const std::string& path, Frame* frame, bool
 void include(const Frame& frame, const std::string& path, PictureSize* largest) {
   ImageFile facts = {.path = path, .width = frame.width, .height = frame.height};
   if (frame.kind == FrameKind::kEncoded) {
-    ocellus_image_facts encoded;
-    check(ocellus_image_probe(frame.bytes.data(), std::ssize(frame.bytes), &encoded), path);
+    const ocellus_image_facts encoded = take(ocellus::probe_image(frame.bytes), path);
     facts.whole_pixels = encoded.whole_pixels;
     facts.is_gray16 = encoded.is_gray16 != 0;
   }
@@ -53,11 +52,10 @@ void include(const Frame& frame, const std::string& path, PictureSize* largest) 
 Clip read_clip(const Model& model, const ClipOptions& options, bool quiet) {
   const int32_t most = options.frames > 0 ? options.frames : std::max(model.facts.clip_frames, 1);
   std::vector<int32_t> indices(static_cast<size_t>(most));
-  int32_t count = 0;
   const auto sample = [&](int32_t total, double duration) {
-    check(ocellus_model_sample_clip(model.get(), options.sampling, total, duration, most, indices.data(), &count));
+    return take(model.sample_clip(total, duration, indices, options.sampling));
   };
-  sample(1, 1);  // a model that takes clips
+  (void)sample(1, 1);  // a model that takes clips
   const std::unique_ptr<FrameSource> counted = open_video(options);
   Frame frame;
   int32_t total = 0;
@@ -71,9 +69,8 @@ Clip read_clip(const Model& model, const ClipOptions& options, bool quiet) {
     throw Failure(kExitBadInput, options.path + ": at " + rate_text(rate) +
                                      " frames a second this is a day or more; a clip is shorter (see --fps).");
   }
-  sample(total, clip.duration);
   const std::unique_ptr<FrameSource> source = open_video(options);
-  indices.resize(static_cast<size_t>(count));
+  indices.resize(static_cast<size_t>(sample(total, clip.duration)));
   int32_t read = 0;
   for (const int32_t index : indices) {
     for (; read <= index; ++read) {

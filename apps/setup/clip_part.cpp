@@ -3,14 +3,9 @@
 namespace ocellus::app {
 
 ocellus_part frame_part(const Frame& frame, ocellus_frame* view) {
-  const bool is_encoded = frame.kind == FrameKind::kEncoded;
-  if (!is_encoded) *view = frame.view();
-  return {.kind = is_encoded ? OCELLUS_PART_IMAGE : OCELLUS_PART_FRAME,
-          .flags = 0,
-          .bytes = frame.bytes.data(),
-          .byte_count = std::ssize(frame.bytes),
-          .frame = is_encoded ? nullptr : view,
-          .clip = nullptr};
+  if (frame.kind == FrameKind::kEncoded) return make_part(OCELLUS_PART_IMAGE, frame.bytes);
+  *view = frame.view();
+  return make_part(*view);
 }
 
 ClipPart::ClipPart(const ClipFrames& clip) : views_(clip.frames.size()), seconds_(clip.seconds) {
@@ -19,10 +14,6 @@ ClipPart::ClipPart(const ClipFrames& clip) : views_(clip.frames.size()), seconds
            .frames = frames_.data(),
            .seconds = seconds_.data(),
            .duration = clip.duration};
-}
-
-ocellus_part ClipPart::get() const {
-  return {.kind = OCELLUS_PART_CLIP, .flags = 0, .bytes = nullptr, .byte_count = 0, .frame = nullptr, .clip = &clip_};
 }
 
 }  // namespace ocellus::app

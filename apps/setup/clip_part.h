@@ -1,10 +1,10 @@
-// Frames and clips as parts of a prompt, for ocellus_session_add_parts.
+// Frames and clips as parts of a prompt, for Session::add_parts.
 #pragma once
 
 #include <vector>
 
 #include "apps/camera/clip_frames.h"
-#include "runtime/ocellus.h"
+#include "runtime/ocellus.hpp"
 
 namespace ocellus::app {
 
@@ -17,7 +17,7 @@ class ClipPart {
   explicit ClipPart(const ClipFrames& clip);
   ClipPart(const ClipPart&) = delete;
   ClipPart& operator=(const ClipPart&) = delete;
-  ocellus_part get() const;
+  ocellus_part get() const { return make_part(clip_); }
 
  private:
   std::vector<ocellus_frame> views_;

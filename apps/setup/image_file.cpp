@@ -16,7 +16,7 @@ namespace ocellus::app {
 namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
-constexpr int64_t kMaxKeptBytes = int64_t{32} << 20;
+constexpr int64_t kMaxHeldBytes = int64_t{32} << 20;
 
 class OpenFile {
  public:
@@ -112,8 +112,7 @@ std::vector<uint8_t> read_input_file(const std::string& path) {
 ImageFile probe_image(const std::string& path) {
   auto read = std::make_shared<Frame>();
   read->bytes = read_input_file(path);
-  ocellus_image_facts facts;
-  check(ocellus_image_probe(read->bytes.data(), std::ssize(read->bytes), &facts), path);
+  const ocellus_image_facts facts = take(ocellus::probe_image(read->bytes), path);
   read->width = facts.width;
   read->height = facts.height;
   return {.path = path,
@@ -130,7 +129,7 @@ std::vector<ImageFile> probe_images(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     images.push_back(probe_image(path));
     kept_bytes += std::ssize(images.back().read->bytes);
-    if (kept_bytes > kMaxKeptBytes) images.back().read = nullptr;
+    if (kept_bytes > kMaxHeldBytes) images.back().read = nullptr;
   }
   return images;
 }
@@ -168,9 +167,9 @@ PictureSize largest_size(const std::vector<ImageFile>& images) {
 
 Failure picture_failure(ocellus_status status, const std::string& path, const PictureSize& size,
                         const CommonOptions& options) {
-  const bool is_larger = size.pixels > options.image_pixels.value_or(size.pixels) ||
-                         size.side > options.image_side.value_or(size.side) ||
-                         size.whole_pixels.value_or(0) > options.whole_pixels.value_or(INT64_MAX);
+  const bool is_larger = size.pixels > options.pictures.pixels.value_or(size.pixels) ||
+                         size.side > options.pictures.side.value_or(size.side) ||
+                         size.whole_pixels.value_or(0) > options.pictures.whole_pixels.value_or(INT64_MAX);
   const Failure failure = library_failure(status, path);
   return status == OCELLUS_BAD_IMAGE && is_larger ? Failure(kExitOverBudget, failure.what()) : failure;
 }

@@ -47,8 +47,7 @@ size_t likeness(const std::string& text, const std::string& name) {
 
 std::vector<ocellus_known_model> known_models() {
   std::vector<ocellus_known_model> models;
-  ocellus_known_model model;
-  while (ocellus_known_model_get(static_cast<int32_t>(models.size()), &model) == OCELLUS_OK) models.push_back(model);
+  while (const auto model = get_known_model(static_cast<int32_t>(models.size()))) models.push_back(*model);
   return models;
 }
 

@@ -1,12 +1,15 @@
 #include "apps/setup/method_list.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <sstream>
 #include <vector>
 
 #include "apps/base/failure.h"
+#include "apps/base/number_validator.h"
 #include "apps/base/sizes.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/method_page.h"
 
 namespace ocellus::app {
@@ -14,7 +17,7 @@ namespace {
 
 std::vector<const ocellus_method*> methods_of(ocellus_method_kind kind) {
   std::vector<const ocellus_method*> methods;
-  while (const ocellus_method* method = ocellus_method_get(kind, static_cast<int32_t>(methods.size())))
+  while (const ocellus_method* method = get_method(kind, static_cast<int32_t>(methods.size())))
     methods.push_back(method);
   return methods;
 }
@@ -24,12 +27,6 @@ std::vector<ocellus_method_option> options_of(const ocellus_method& method) {
 }
 
 bool takes_numbers(const ocellus_method_option& option) { return option.least <= option.most; }
-
-std::string plain_number(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
 
 // "auto or 1 to 65536"
 std::string range_text(const ocellus_method_option& option) {
@@ -105,13 +102,34 @@ std::string join_method_names(ocellus_method_kind kind, MethodNames which) {
   return text;
 }
 
-CLI::Validator method_of(ocellus_method_kind kind) {
-  return CLI::Validator(
-      [kind](std::string& text) {
-        return ocellus_method_check(kind, text.c_str()) == OCELLUS_OK ? std::string()
-                                                                      : std::string(ocellus_last_error()->sentence);
-      },
-      "METHOD");
+void add_method_flag(CLI::App* command, const char* flag, ocellus_method_kind kind, std::string* method,
+                     const char* help) {
+  const bool is_scheme = kind == OCELLUS_METHOD_KV_SCHEME;
+  const MethodNames shown = is_scheme || command->get_name() == "eval" ? MethodNames::kAll : MethodNames::kRecommended;
+  const auto refuse = [kind](std::string& text) {
+    return check_method(kind, text.c_str()) ? std::string() : std::string(Status::sentence());
+  };
+  add_value(command, "Cache", flag, (is_scheme ? "" : "none|") + join_method_names(kind, shown) + "[:KEY=VALUE,...]",
+            method, help)
+      ->check(CLI::Validator(refuse, "METHOD"));
+}
+
+void add_share_flag(CLI::App* command, const char* flag, float* share, const char* help) {
+  add_value(command, "Cache", flag, "FRACTION", share, help)->check(number_between(0, 1));
+}
+
+void set_method(const std::string& flag, const std::string& text, char (&field)[OCELLUS_METHOD_TEXT]) {
+  if (text.size() >= sizeof field)
+    throw Failure(kExitUsage, flag + ": with the options that other flags add, this has more than " +
+                                  std::to_string(sizeof field - 1) + " characters.");
+  std::copy(text.begin(), text.end(), field);
+  field[text.size()] = '\0';
+}
+
+std::string plain_number(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
 }
 
 nlohmann::ordered_json method_options_json(ocellus_method_kind kind, const std::string& text) {

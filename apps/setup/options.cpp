@@ -14,6 +14,7 @@
 #include "apps/base/plain_text.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
+#include "apps/base/value_flags.h"
 #include "apps/setup/known_models.h"
 
 namespace ocellus::app {
@@ -25,7 +26,7 @@ constexpr int32_t kMaxThreads = 256;  // the library's limit
 void set_device(CommonOptions* options, const std::string& device) {
   constexpr std::string_view kCuda = "cuda";
   if (device == "auto" || device == "cpu") {
-    options->device = device == "cpu" ? OCELLUS_DEVICE_CPU : OCELLUS_DEVICE_AUTO;
+    options->limits.device = device == "cpu" ? OCELLUS_DEVICE_CPU : OCELLUS_DEVICE_AUTO;
     return;
   }
   const std::string index = device.rfind(kCuda, 0) == 0 ? device.substr(kCuda.size()) : "?";
@@ -34,30 +35,25 @@ void set_device(CommonOptions* options, const std::string& device) {
   if (!index.empty() && !is_number) {
     throw Failure(kExitUsage, "--device " + device + ": the devices are auto, cpu, cuda and cuda:N.");
   }
-  if (ocellus_built_with_cuda() == 0) {
+  if (!built_with_cuda()) {
     throw Failure(kExitUsage, "--device " + device + ": this build has no CUDA; use --device cpu.");
   }
-  options->device = OCELLUS_DEVICE_CUDA;
-  options->device_index = index.empty() ? 0 : std::atoi(index.c_str() + 1);
-  const int32_t count = ocellus_gpu_count();
-  if (options->device_index >= count) {
+  options->limits.device = OCELLUS_DEVICE_CUDA;
+  options->limits.device_index = index.empty() ? 0 : std::atoi(index.c_str() + 1);
+  const int32_t count = gpu_count();
+  if (options->limits.device_index >= count) {
     throw Failure(kExitUsage, "--device " + device + ": this machine has " + format_count(count, "CUDA device") + ".");
   }
 }
 
 // Names in the order of ocellus_gpu_memory.
 void set_gpu_memory(CommonOptions* options, const std::string& name) {
-  options->gpu_memory =
+  options->limits.gpu_memory =
       number_of("--gpu-memory", name, {"auto", "device", "shared", "mapped"}, "auto, device, shared or mapped");
 }
 
 void set_cpu_math(CommonOptions* options, const std::string& name) {
-  options->cpu_math = number_of("--cpu-math", name, {"f16", "bf16"}, "f16 or bf16");
-}
-
-void set_draft(CommonOptions* options, const std::string& name) {
-  options->draft = static_cast<ocellus_draft>(
-      number_of("--draft", name, {"auto", "off", "last", "lookup"}, "auto, last, lookup or off"));
+  options->limits.cpu_math = number_of("--cpu-math", name, {"f16", "bf16"}, "f16 or bf16");
 }
 
 void set_logit_bias(CommonOptions* options, const std::vector<std::string>& biases) {
@@ -89,171 +85,128 @@ void add_pixels_flag(CLI::App* command, const std::string& name, std::optional<i
       throw Failure(kExitUsage,
                     name + " " + text + ": write WIDTHxHEIGHT, as in 1920x1080, or a pixel count; below 2^31 pixels.");
   };
-  command->add_option_function<std::string>(name, set, help)->option_text("SIZE")->group("Memory");
+  add_parsed(command, "Memory", name, "SIZE", set, help);
 }
 
 void add_model_flags(CLI::App* command, CommonOptions* options) {
   const auto model =
-      command
-          ->add_option("-m,--model", options->model_path,
-                       "Text model, a GGUF file (default: the bundled one). Give the first file of a split model")
-          ->option_text("FILE")
-          ->group("Model");
-  command->add_option("--mmproj", options->mmproj_path, "Its vision part, a GGUF file")
-      ->option_text("FILE")
-      ->needs(model)
-      ->group("Model");
-  const auto hub = command
-                       ->add_option("--hf-repo", options->hub_name,
-                                    "Model by name (also -hf): OWNER/NAME[:QUANT] at the hub, or one of `ocellus "
-                                    "models --published`. It is fetched where the cache has not got it")
-                       ->option_text("NAME")
+      add_value(command, "Model", "-m,--model", "FILE", &options->model.path,
+                "Text model, a GGUF file (default: the bundled one). Give the first file of a split model");
+  add_value(command, "Model", "--mmproj", "FILE", &options->model.mmproj_path, "Its vision part, a GGUF file")
+      ->needs(model);
+  const auto hub = add_value(command, "Model", "--hf-repo", "NAME", &options->model.hub_name,
+                             "Model by name (also -hf): OWNER/NAME[:QUANT] at the hub, or one of `ocellus models "
+                             "--published`. It is fetched where the cache has not got it")
                        ->type_name(list_known_models(KnownModels::kPublished))
-                       ->excludes(model)
-                       ->group("Model");
-  command->add_flag("--offline", options->offline, "Fetch nothing: the model comes out of the cache")
+                       ->excludes(model);
+  command->add_flag("--offline", options->model.offline, "Fetch nothing: the model comes out of the cache")
       ->needs(hub)
       ->group("Model");
-  command
-      ->add_option_function<std::string>(
-          "--device", [options](const std::string& device) { set_device(options, device); },
-          "Device (default: auto, a GPU if there is one)")
-      ->option_text("auto|cpu|cuda:N")
-      ->group("Model");
-  command->add_option("--threads", options->threads, "CPU threads (default: one per core)")
-      ->option_text("N")
-      ->check(number_between(0, kMaxThreads))
-      ->group("Model");
-  command
-      ->add_option_function<std::string>(
-          "--cpu-math", [options](const std::string& name) { set_cpu_math(options, name); },
-          "Arithmetic with F16 weights on a CPU (default: f16). bf16 rounds them, where the CPU is faster that way")
-      ->option_text("f16|bf16")
-      ->group("Model");
+  add_parsed(
+      command, "Model", "--device", "auto|cpu|cuda:N",
+      [options](const std::string& device) { set_device(options, device); },
+      "Device (default: auto, a GPU if there is one)");
+  add_value(command, "Model", "--threads", "N", &options->limits.thread_count, "CPU threads (default: one per core)")
+      ->check(number_between(0, kMaxThreads));
+  add_parsed(
+      command, "Model", "--cpu-math", "f16|bf16", [options](const std::string& name) { set_cpu_math(options, name); },
+      "Arithmetic with F16 weights on a CPU (default: f16). bf16 rounds them, where the CPU is faster that way");
 }
 
 void add_shape_flags(CLI::App* command, CommonOptions* options) {
   const auto shape =
-      command
-          ->add_option(
-              "--shape", options->shape,
-              "Random weights in the shape of a public model. For example SmolVLM-256M; an unknown name lists all")
-          ->option_text("NAME")
+      add_value(command, "Model", "--shape", "NAME", &options->model.shape,
+                "Random weights in the shape of a public model. For example SmolVLM-256M; an unknown name lists all")
           ->type_name(list_known_models(KnownModels::kAll))
           ->excludes("--model")
-          ->excludes("--hf-repo")
-          ->group("Model");
-  command
-      ->add_option("--format", options->shape_format,
-                   "Weight format of --shape (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; "
-                   "an unknown name lists all")
-      ->option_text("NAME")
-      ->needs(shape)
-      ->group("Model");
+          ->excludes("--hf-repo");
+  add_value(command, "Model", "--format", "NAME", &options->model.shape_format,
+            "Weight format of --shape (default: Q8_0). F16, Q4_K_M and others, mixed as llama.cpp mixes them; an "
+            "unknown name lists all")
+      ->needs(shape);
 }
 
 void add_depth_flag(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--depth-range", [options](const std::string& text) { options->depth = parse_depth_range(text); },
-          "Range of depths in 16-bit grey pictures, as 300..5000 (default: no depth). NEAR becomes white, FAR and no "
-          "reading (0) black; without it the upper eight bits are shown")
-      ->option_text("NEAR..FAR")
-      ->group("Memory");
+  add_parsed(
+      command, "Memory", "--depth-range", "NEAR..FAR",
+      [options](const std::string& text) { options->pictures.depth = parse_depth_range(text); },
+      "Range of depths in 16-bit grey pictures, as 300..5000 (default: no depth). NEAR becomes white, FAR and no "
+      "reading (0) black; without it the upper eight bits are shown");
 }
 
 void add_picture_size_flags(CLI::App* command, CommonOptions* options) {
-  add_pixels_flag(command, "--image-pixels", &options->image_pixels, "Largest picture, WIDTHxHEIGHT or a pixel count");
-  command
-      ->add_option("--image-side", options->image_side,
-                   "Longest side of a picture, at most 65500 (default: that of the pictures, 8192 or more)")
-      ->option_text("N")
-      ->check(number_between(1, 65500))
-      ->group("Memory");
+  add_pixels_flag(command, "--image-pixels", &options->pictures.pixels,
+                  "Largest picture, WIDTHxHEIGHT or a pixel count");
+  add_value(command, "Memory", "--image-side", "N", &options->pictures.side,
+            "Longest side of a picture, at most 65500 (default: that of the pictures, 8192 or more)")
+      ->check(number_between(1, 65500));
   add_pixels_flag(
-      command, "--whole-pixels", &options->whole_pixels,
+      command, "--whole-pixels", &options->pictures.whole_pixels,
       "Largest picture that must be decoded as a whole. These are progressive JPEG, interlaced PNG and WebP");
 }
 
 void add_memory_flags(CLI::App* command, CommonOptions* options) {
   const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
-    command->add_option(name, *value, help)->option_text("N")->check(number_between(low, high))->group("Memory");
+    add_value(command, "Memory", name, "N", value, help)->check(number_between(low, high));
   };
-  command
-      ->add_option_function<std::string>(
-          "--budget", [options](const std::string& size) { set_budget(options, size); },
-          "Maximum memory: 512M, 2G (1024) or 44MB (1000)")
-      ->option_text("SIZE")
-      ->group("Memory");
+  add_parsed(
+      command, "Memory", "--budget", "SIZE", [options](const std::string& size) { set_budget(options, size); },
+      "Maximum memory: 512M, 2G (1024) or 44MB (1000)");
   add("--sessions", &options->sessions, "Number of sessions (default: 1; serve 4)", 1, 1024);
   add("--images", &options->images, "Maximum pictures in a conversation", 0, kMaxCount);
   add("--text-tokens", &options->text_tokens,
       "Maximum text tokens in a conversation. They include answers and thoughts", 1, kMaxCount);
-  add("--image-tiles", &options->image_tiles,
+  add("--image-tiles", &options->limits.max_tiles,
       "Maximum tiles of a picture, besides its overview (default: by the model)", 1, 256);
-  add("--image-rows", &options->image_rows,
+  add("--image-rows", &options->limits.max_image_rows,
       "Maximum tokens of a picture in models that take any size (default: 1280). Larger pictures are reduced", 1,
       65536);
-  add("--prompt-rows", &options->prompt_rows, "Prompt tokens processed at once (default: all)", 1, kMaxCount);
+  add("--prompt-rows", &options->limits.max_prompt_rows, "Prompt tokens processed at once (default: all)", 1,
+      kMaxCount);
   add_picture_size_flags(command, options);
   add_depth_flag(command, options);
+  add_parsed(
+      command, "Memory", "--gpu-memory", "auto|device|shared|mapped",
+      [options](const std::string& name) { set_gpu_memory(options, name); },
+      "Where a GPU reads its inputs (default: auto, shared on a Jetson). device: in its own memory, shared: pictures "
+      "and tokens in the host's, mapped: the weights there as well");
   command
-      ->add_option_function<std::string>(
-          "--gpu-memory", [options](const std::string& name) { set_gpu_memory(options, name); },
-          "Where a GPU reads its inputs (default: auto, shared on a Jetson). device: in its own memory, shared: "
-          "pictures and tokens in the host's, mapped: the weights there as well")
-      ->option_text("auto|device|shared|mapped")
+      ->add_flag_callback(
+          "--lean", [options] { options->limits.lean = 1; }, "Less scratch memory, at lower speed")
       ->group("Memory");
-  command->add_flag("--lean", options->lean, "Less scratch memory, at lower speed")->group("Memory");
   command
-      ->add_flag(
-          "--batch-invariant", options->batch_invariant,
+      ->add_flag_callback(
+          "--batch-invariant", [options] { options->limits.batch_invariant = 1; },
           "Bit-identical answers for any batch, at lower speed. In serve also for any part of a prompt that is reused")
       ->group("Memory");
 }
 
-void add_kept_view_flags(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option("--kept-views", options->kept_views,
-                   "Views of pictures that are not encoded again while their pixels stay the same (default: those of "
-                   "all pictures in a prompt, or of one if the budget is short). 0: none")
-      ->option_text("N")
-      ->check(number_between(0, OCELLUS_MOST_KEPT_VIEWS))
-      ->group("Reuse");
-  command
-      ->add_option("--view-change", options->view_change,
-                   "Treat a view as unchanged if no patch mean differs by more than X (default: 0). A share of full "
-                   "brightness, 0 to 1, for cameras with noise")
-      ->option_text("X")
-      ->check(number_between(0, 1))
-      ->group("Reuse");
-}
-
 void add_sampling_flags(CLI::App* command, CommonOptions* options) {
   const auto add = [command](const char* name, auto* value, const char* help, double low, double high) {
-    command->add_option(name, *value, help)
-        ->option_text(std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X")
-        ->check(number_between(low, high))
-        ->group("Sampling");
+    add_value(command, "Sampling", name, std::is_integral_v<std::remove_pointer_t<decltype(value)>> ? "N" : "X", value,
+              help)
+        ->check(number_between(low, high));
   };
-  add("--temp", &options->temperature, "Temperature (default: 0, greedy)", 0, 100);
-  add("--top-k", &options->top_k, "Top-k sampling (default: 0, off)", 0, kMaxCount);
-  add("--top-p", &options->top_p, "Nucleus sampling with mass P (default: 1, off)", 0, 1);
-  add("--min-p", &options->min_p, "Minimum probability, as a fraction of the maximum (default: 0, off)", 0, 1);
-  add("--typical-p", &options->typical_p, "Locally typical sampling with mass P, after top-k (default: 1, off)", 1e-6,
-      1);
-  add("--top-n-sigma", &options->top_n_sigma,
+  add("--temp", &options->params.temperature, "Temperature (default: 0, greedy)", 0, 100);
+  add("--top-k", &options->params.top_k, "Top-k sampling (default: 0, off)", 0, kMaxCount);
+  add("--top-p", &options->params.top_p, "Nucleus sampling with mass P (default: 1, off)", 0, 1);
+  add("--min-p", &options->params.min_p, "Minimum probability, as a fraction of the maximum (default: 0, off)", 0, 1);
+  add("--typical-p", &options->params.typical_p, "Locally typical sampling with mass P, after top-k (default: 1, off)",
+      1e-6, 1);
+  add("--top-n-sigma", &options->params.top_n_sigma,
       "Discard logits N standard deviations below the maximum, before top-k (default: 0, off)", 0, 1000);
-  add("--repeat-penalty", &options->repeat_penalty,
+  add("--repeat-penalty", &options->params.repetition_penalty,
       "Repetition penalty (default: 1, off). All penalties look at the last 64 tokens", 0.1, 100);
-  add("--frequency-penalty", &options->frequency_penalty, "Penalty for each occurrence of a token (default: 0, off)",
-      -100, 100);
-  add("--presence-penalty", &options->presence_penalty, "Penalty for tokens that have occurred (default: 0, off)", -100,
-      100);
-  add("--dry-multiplier", &options->dry_multiplier,
+  add("--frequency-penalty", &options->params.frequency_penalty,
+      "Penalty for each occurrence of a token (default: 0, off)", -100, 100);
+  add("--presence-penalty", &options->params.presence_penalty,
+      "Penalty for tokens that have occurred (default: 0, off)", -100, 100);
+  add("--dry-multiplier", &options->params.dry_multiplier,
       "DRY: penalty for continuing a repeated sequence, without sequence breakers (default: 0, off)", 0, 100);
-  add("--dry-base", &options->dry_base, "DRY: growth of the penalty per token of the repeat (default: 1.75)", 1, 100);
-  add("--dry-allowed-length", &options->dry_length, "DRY: longest repeat that is not penalised (default: 2)", 1, 64);
+  add("--dry-base", &options->params.dry_base, "DRY: growth of the penalty per token of the repeat (default: 1.75)", 1,
+      100);
+  add("--dry-allowed-length", &options->params.dry_length, "DRY: longest repeat that is not penalised (default: 2)", 1,
+      64);
   command
       ->add_option_function<std::vector<std::string>>(
           "--logit-bias", [options](const std::vector<std::string>& biases) { set_logit_bias(options, biases); },
@@ -261,64 +214,35 @@ void add_sampling_flags(CLI::App* command, CommonOptions* options) {
       ->option_text("TOKEN=X")
       ->allow_extra_args(false)
       ->group("Sampling");
-  command->add_option("--seed", options->seed, "Seed of the sampler (default: 0)")
-      ->option_text("N")
-      ->check(whole_number())
-      ->group("Sampling");
+  add_value(command, "Sampling", "--seed", "N", &options->params.seed, "Seed of the sampler (default: 0)")
+      ->check(whole_number());
 }
 
 void add_length_flag(CLI::App* command, CommonOptions* options) {
-  command->add_option("-n", options->answer_tokens, "Maximum tokens of an answer (default: 128)")
-      ->option_text("N")
-      ->check(number_between(1, kMaxCount))
-      ->group("Answers");
-}
-
-void add_draft_flags(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--draft", [options](const std::string& name) { set_draft(options, name); },
-          "Speculative decoding; answers do not change (default: off; watch auto). Drafts are the last answer to the "
-          "same prompt (last), what followed the same words before (lookup), or both as far as it pays (auto)")
-      ->option_text("auto|last|lookup|off")
-      ->group("Answers");
-  command
-      ->add_option("--draft-rows", options->draft_rows,
-                   "Maximum tokens read at once, the newest and drafted ones (default: 7)")
-      ->option_text("N")
-      ->check(number_between(2, 16))
-      ->group("Answers");
+  add_value(command, "Answers", "-n", "N", &options->params.max_tokens, "Maximum tokens of an answer (default: 128)")
+      ->check(number_between(1, kMaxCount));
 }
 
 void add_thought_flag(CLI::App* command, CommonOptions* options) {
-  options->thought_tokens = -1;
-  command
-      ->add_option("--think-tokens", options->thought_tokens,
-                   "Maximum tokens of thoughts, besides the answer's. They are planned in addition; 0: no thoughts "
-                   "(default: 1024 if the chat template opens a thought, else 0); fewer where the answer would have no "
-                   "room")
-      ->option_text("N")
-      ->check(number_between(0, kMaxCount))
-      ->group("Answers");
+  options->params.max_thought_tokens = -1;
+  add_value(command, "Answers", "--think-tokens", "N", &options->params.max_thought_tokens,
+            "Maximum tokens of thoughts, besides the answer's. They are planned in addition; 0: no thoughts (default: "
+            "1024 if the chat template opens a thought, else 0); fewer where the answer would have no room")
+      ->check(number_between(0, kMaxCount));
 }
 
 void add_output_flags(CLI::App* command, CommonOptions* options) {
   command->add_flag("--json", options->json, "JSON on stdout, one object per answer")->group("Output");
   command->add_flag("--quiet", options->quiet, "No progress and no remarks on stderr")->group("Output");
-  command
-      ->add_option_function<std::string>(
-          "--trace",
-          [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
-          "Write a timeline for chrome://tracing and Perfetto")
-      ->option_text("FILE")
-      ->group("Output");
+  add_parsed(
+      command, "Output", "--trace", "FILE",
+      [options](const std::string& path) { options->trace = std::make_shared<TraceFile>(path, print_note); },
+      "Write a timeline for chrome://tracing and Perfetto");
 }
 
 void add_plot_flag(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option("--plot", options->plot_path, "Draw the results as charts in an SVG file, for browsers and reports")
-      ->option_text("FILE")
-      ->group("Output");
+  add_value(command, "Output", "--plot", "FILE", &options->plot_path,
+            "Draw the results as charts in an SVG file, for browsers and reports");
 }
 
 void add_show_thoughts_flag(CLI::App* command, CommonOptions* options) {
@@ -347,23 +271,19 @@ constexpr std::string_view kAll = "caption ask chat watch serve plan eval perple
 constexpr std::string_view kSampling = "caption ask chat watch serve plan eval calibrate bench";
 constexpr std::string_view kAnswering = "caption ask chat watch serve plan eval calibrate add";
 
-template <auto kAdd, auto... kArguments>
-void with_cache(CLI::App* command, CommonOptions* options) {
-  kAdd(command, &options->cache, kArguments...);
+// Adds the flags of one part of the options.
+template <auto kPart, auto kAdd>
+void add_part(CLI::App* command, CommonOptions* options) {
+  kAdd(command, &(options->*kPart));
 }
-
-// The time of compression that is a command's default. Commands that score answers compress before the suffix, as
-// score_questions.h says.
-constexpr char kPromptEnd[] = "prompt-end", kBeforeSuffix[] = "before-suffix",
-               kWatched[] = "prompt-end; with --memory rolling image-end";
 
 constexpr FlagSet kFlagSets[] = {
     {add_number_flag, "caption ask chat"},
     {add_length_flag, kAnswering},
-    {add_constraint_flags, "caption ask chat watch plan bench"},
-    {add_constraint_size_flag, "caption ask chat watch serve plan bench"},
+    {add_part<&CommonOptions::constrain, add_constraint_flags>, "caption ask chat watch plan bench"},
+    {add_part<&CommonOptions::constrain, add_constraint_size_flag>, "caption ask chat watch serve plan bench"},
     {add_thought_flag, "caption ask chat watch serve plan"},
-    {add_draft_flags, "caption ask chat watch serve plan eval calibrate bench add"},
+    {add_part<&CommonOptions::draft, add_draft_flags>, "caption ask chat watch serve plan eval calibrate bench add"},
     {add_sampling_flags, kSampling},
     {add_output_flags, kAll},
     {add_plot_flag, "plan eval calibrate bench"},
@@ -371,18 +291,16 @@ constexpr FlagSet kFlagSets[] = {
     {add_model_flags, kAll},
     {add_shape_flags, "caption serve plan bench"},
     {add_memory_flags, kAll},
-    {with_cache<add_packing_flags>, "caption ask chat watch serve plan eval perplexity bench add search"},
-    {with_cache<add_method_flags, MethodNames::kAll>, "eval"},
-    {with_cache<add_method_flags, MethodNames::kRecommended>,
-     "caption ask chat watch serve plan perplexity calibrate bench add search"},
-    {with_cache<add_reuse_flags, kBeforeSuffix>, "eval calibrate"},
-    {with_cache<add_reuse_flags, kWatched>, "watch"},
-    {with_cache<add_reuse_flags, kPromptEnd>, "caption ask chat serve plan perplexity bench add search"},
-    {with_cache<add_library_flags, LibraryPlace::kFlag>,
-     "caption ask chat watch serve plan eval perplexity calibrate bench"},
-    {with_cache<add_library_flags, LibraryPlace::kArgument>, "add search"},
-    {add_kept_view_flags, "watch plan"},
-    {[](CLI::App* command, CommonOptions* options) { add_real_time_flags(command, &options->real_time); }, kAll},
+    {add_part<&CommonOptions::pack, add_bits_flags>,
+     "caption ask chat watch serve plan eval perplexity bench add search"},
+    {add_part<&CommonOptions::evict, add_evict_flags>, kAll},
+    {add_part<&CommonOptions::reduce, add_reduce_flags>, kAll},
+    {add_part<&CommonOptions::pack, add_scheme_flag>, kAll},
+    {add_part<&CommonOptions::evict, add_compress_flag>, kAll},
+    {add_part<&CommonOptions::reuse, add_reuse_flags>, kAll},
+    {add_part<&CommonOptions::library, add_library_flags>, kAll},
+    {add_part<&CommonOptions::reuse, add_kept_view_flags>, "watch plan"},
+    {add_part<&CommonOptions::real_time, add_real_time_flags>, kAll},
 };
 
 }  // namespace
@@ -401,28 +319,12 @@ void add_shared_flags(CLI::App* command, CommonOptions* options) {
 }
 
 ocellus_generate_params generate_params(const CommonOptions& options) {
-  ocellus_generate_params params;
-  ocellus_generate_params_init(&params);
-  params.max_tokens = options.answer_tokens;
-  params.max_thought_tokens = options.thought_tokens;
-  params.temperature = options.temperature;
-  params.top_k = options.top_k;
-  params.top_p = options.top_p;
-  params.min_p = options.min_p;
-  params.typical_p = options.typical_p;
-  params.top_n_sigma = options.top_n_sigma;
-  params.repetition_penalty = options.repeat_penalty;
-  params.frequency_penalty = options.frequency_penalty;
-  params.presence_penalty = options.presence_penalty;
-  params.dry_multiplier = options.dry_multiplier;
-  params.dry_base = options.dry_base;
-  params.dry_length = options.dry_length;
+  ocellus_generate_params params = options.params;
   params.logit_bias = options.logit_bias.data();
   params.logit_bias_count = static_cast<int32_t>(options.logit_bias.size());
-  params.seed = options.seed;
   params.top_logprobs = options.top_logprobs.value_or(0);
-  params.draft = options.draft.value_or(OCELLUS_DRAFT_AUTO);
-  params.constraint = options.constraint != nullptr ? options.constraint->compiled : nullptr;
+  params.draft = options.draft.params();
+  params.constraint = options.constrain.params();
   return params;
 }
 

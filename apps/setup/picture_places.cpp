@@ -10,6 +10,7 @@
 #include "apps/camera/picture_decode.h"
 #include "apps/camera/picture_encode.h"
 #include "apps/camera/place_painter.h"
+#include "apps/setup/known_models.h"
 
 namespace ocellus::app {
 namespace {
@@ -21,8 +22,7 @@ constexpr double kThousandths = 1000;
 
 std::vector<std::string> families_with_places() {
   std::vector<std::string> families;
-  ocellus_known_model model;
-  for (int32_t i = 0; ocellus_known_model_get(i, &model) == OCELLUS_OK; ++i) {
+  for (const ocellus_known_model& model : known_models()) {
     const bool is_new = std::find(families.begin(), families.end(), model.family) == families.end();
     if (model.place_units != OCELLUS_PLACES_NONE && is_new) families.emplace_back(model.family);
   }
@@ -52,15 +52,14 @@ void require_places(const Model& model, const std::string& option) {
   throw Failure(kExitUsage, describe_missing_places(option, families_with_places()));
 }
 
-std::vector<Place> read_places(const std::string& answer, const Model& model, const ocellus_engine* engine,
-                               int32_t width, int32_t height) {
+std::vector<Place> read_places(const std::string& answer, const Model& model, const Engine& engine, int32_t width,
+                               int32_t height) {
   if (model.facts.place_units == OCELLUS_PLACES_NONE) return {};
   std::vector<Place> places = find_places(answer);
   if (places.empty()) return {};
   PlaceScale scale = {.units_across = kThousandths, .units_down = kThousandths, .width = width, .height = height};
   if (model.facts.place_units == OCELLUS_PLACES_RESIZED_PIXELS) {
-    int32_t resized_width = 0, resized_height = 0;
-    check(ocellus_engine_resized_size(engine, width, height, &resized_width, &resized_height));
+    const auto [resized_width, resized_height] = take(engine.resized_size({width, height}));
     scale.units_across = resized_width;
     scale.units_down = resized_height;
   }

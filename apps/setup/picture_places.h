@@ -16,8 +16,8 @@ std::string describe_missing_places(const std::string& option, const std::vector
 void require_places(const Model& model, const std::string& option);
 
 // Returns the places of an answer about one picture, in its pixels; none for a model whose answers hold no places.
-std::vector<Place> read_places(const std::string& answer, const Model& model, const ocellus_engine* engine,
-                               int32_t width, int32_t height);
+std::vector<Place> read_places(const std::string& answer, const Model& model, const Engine& engine, int32_t width,
+                               int32_t height);
 
 // Throws a Failure unless `path` ends in .png, .jpg or .jpeg, can be written and is none of `inputs`.
 void check_drawing(const std::string& path, const std::vector<std::string>& inputs);

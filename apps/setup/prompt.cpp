@@ -55,22 +55,15 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
   return parts;
 }
 
-int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts) {
+int64_t count_text_tokens(const ocellus::Model& model, const std::vector<PromptPart>& parts) {
   std::vector<ocellus_part> shown;
   for (const PromptPart& part : parts) {
-    const int32_t kind = part.clip != nullptr             ? OCELLUS_PART_CLIP
-                         : part.is_image || part.retrieve ? OCELLUS_PART_IMAGE
-                                                          : OCELLUS_PART_TEXT;
-    shown.push_back({.kind = kind,
-                     .flags = part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0,
-                     .bytes = part.text.data(),
-                     .byte_count = std::ssize(part.text),
-                     .frame = nullptr,
-                     .clip = nullptr});
+    const ocellus_part_kind kind = part.clip != nullptr             ? OCELLUS_PART_CLIP
+                                   : part.is_image || part.retrieve ? OCELLUS_PART_IMAGE
+                                                                    : OCELLUS_PART_TEXT;
+    shown.push_back(make_part(kind, part.text, part.is_numbered ? OCELLUS_IMAGE_NUMBERED : 0));
   }
-  int32_t total = 0;
-  check(ocellus_model_count_turn(model, shown.data(), static_cast<int32_t>(shown.size()), &total));
-  return total;
+  return take(model.count_turn(shown));
 }
 
 }  // namespace ocellus::app

@@ -60,6 +60,6 @@ std::vector<PromptPart> place_images(const std::string& text, const std::vector<
                                      const ImageNumbers& numbers = {});
 
 // Returns the tokens of all text parts and of the chat template around them; the pictures' own tokens are not counted.
-int64_t count_text_tokens(ocellus_model* model, const std::vector<PromptPart>& parts);
+int64_t count_text_tokens(const ocellus::Model& model, const std::vector<PromptPart>& parts);
 
 }  // namespace ocellus::app

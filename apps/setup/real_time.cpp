@@ -13,6 +13,7 @@
 
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
+#include "apps/base/value_flags.h"
 
 namespace ocellus::app {
 namespace {
@@ -54,18 +55,12 @@ bool is_chosen(const RealTimeOptions& options, int32_t cpu) { return (options.cp
 
 void add_real_time_flags(CLI::App* command, RealTimeOptions* options) {
   const std::string group = "Real time";
-  command
-      ->add_option("--thread-priority", options->thread_priority,
-                   "SCHED_FIFO priority of compute threads, 1 to 99 (default: unchanged)")
-      ->option_text("N")
-      ->check(number_between(1, 99))
-      ->group(group);
-  command
-      ->add_option_function<std::string>(
-          "--cpus", [options](const std::string& list) { set_cpus(options, list); },
-          "CPUs of compute threads, as in 0-3,6 (default: all)")
-      ->option_text("LIST")
-      ->group(group);
+  add_value(command, group, "--thread-priority", "N", &options->thread_priority,
+            "SCHED_FIFO priority of compute threads, 1 to 99 (default: unchanged)")
+      ->check(number_between(1, 99));
+  add_parsed(
+      command, group, "--cpus", "LIST", [options](const std::string& list) { set_cpus(options, list); },
+      "CPUs of compute threads, as in 0-3,6 (default: all)");
   command->add_flag("--lock-memory", options->lock_memory, "Lock the engine's memory in RAM")->group(group);
   command->add_flag("--prefault", options->prefault, "Touch all memory at start, so that no page fault follows")
       ->group(group);

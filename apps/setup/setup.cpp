@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "apps/base/failure.h"
 #include "apps/base/limit_flags.h"
-#include "apps/base/printable_text.h"
 #include "apps/base/progress.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
 #include "apps/hub/hub_pair.h"
 #include "apps/setup/bundled_models.h"
 #include "apps/setup/known_models.h"
-#include "apps/setup/repeat_limits.h"
 
 namespace ocellus::app {
 namespace {
@@ -45,14 +42,13 @@ int64_t planned_text_tokens(const ocellus_model_facts& facts, const CommonOption
 int32_t planned_image_rows(const Model& model, const CommonOptions& options, const Needs& needs,
                            const ocellus_limits& limits) {
   const auto known = static_cast<int64_t>(needs.largest.each.size());
-  const bool are_all = limits.max_images == known && needs.clip_frames == 0 && options.cache.library_path.empty();
+  const bool are_all = limits.max_images == known && needs.clip_frames == 0 && options.library.path.empty();
   if (model.facts.any_image_size == 0 || !are_all) return 0;
   int32_t most = 0;
   for (const auto& [width, height] : needs.largest.each) {
-    int32_t rows = 0;
-    // A picture outside the limits fails when it is added, by its name.
-    if (ocellus_model_count_image_rows(model.get(), &limits, width, height, &rows) != OCELLUS_OK) return 0;
-    most = std::max(most, rows);
+    const Result<int32_t> rows = model.count_image_rows(limits, {width, height});
+    if (!rows) return 0;  // a picture outside the limits fails when it is added, by its name
+    most = std::max(most, *rows);
   }
   return most;
 }
@@ -63,40 +59,22 @@ void print_warning(void*, int32_t level, const char* text) {
   if (level >= kWarning) print_note(std::string("ocellus: ") + text);
 }
 
-// True if the folder is a library, false if it is missing or has no files. A new file system has a folder of its own.
-bool holds_library(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::path folder = path;
-  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored))
-    throw Failure(kExitBadInput, path + ": a library is a folder, and this is a file.");
-  if (fs::is_directory(folder / "entries", ignored)) return true;
-  if (fs::exists(folder / "catalogue.sqlite", ignored)) return false;  // its lost parts are made again
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name != "lost+found" && name[0] != '.')
-      throw Failure(kExitBadInput, path +
-                                       ": there is no library here, but other files: name a library's folder, or a "
-                                       "new or empty one to make one.");
-  }
-  return false;
-}
-
 ModelPaths find_hub_models(const CommonOptions& options) {
-  const HubPair pair = find_pair(read_hub_name(options.hub_name), {.offline = options.offline, .quiet = options.quiet});
+  const HubPair pair =
+      find_pair(read_hub_name(options.model.hub_name), {.offline = options.model.offline, .quiet = options.quiet});
   return {pair.model, pair.mmproj};
 }
 
 Model describe_model(ocellus::Model handle, const std::string& path) {
   const ocellus_model_facts facts = take(handle.facts());
-  return {.handle = std::move(handle), .facts = facts, .path = path};
+  return {std::move(handle), facts, path};
 }
 
 }  // namespace
 
 int32_t most_thought_tokens(const ocellus_model_facts& facts, const CommonOptions& options) {
   if (facts.thinking == OCELLUS_THINKS_NEVER) return 0;
-  return options.thought_tokens < 0 ? facts.thought_tokens : options.thought_tokens;
+  return options.params.max_thought_tokens < 0 ? facts.thought_tokens : options.params.max_thought_tokens;
 }
 
 void choose_text_tokens(const ocellus_model_facts& facts, int32_t tokens, int32_t thoughts, CommonOptions* options) {
@@ -106,7 +84,8 @@ void choose_text_tokens(const ocellus_model_facts& facts, int32_t tokens, int32_
 }
 
 bool runs_on_gpu(const CommonOptions& options) {
-  return options.device == OCELLUS_DEVICE_CUDA || (options.device == OCELLUS_DEVICE_AUTO && ocellus_gpu_count() > 0);
+  return options.limits.device == OCELLUS_DEVICE_CUDA ||
+         (options.limits.device == OCELLUS_DEVICE_AUTO && gpu_count() > 0);
 }
 
 Model open_shape(const std::string& name, const std::string& format, int32_t layers) {
@@ -114,11 +93,12 @@ Model open_shape(const std::string& name, const std::string& format, int32_t lay
 }
 
 Model open_model(const CommonOptions& options) {
-  if (!options.shape.empty()) return open_shape(options.shape, options.shape_format, 0);
-  const bool bundled = options.model_path.empty() && options.hub_name.empty();
-  const ModelPaths paths = bundled                     ? find_bundled_models()
-                           : !options.hub_name.empty() ? find_hub_models(options)
-                                                       : ModelPaths{options.model_path, options.mmproj_path};
+  if (!options.model.shape.empty()) return open_shape(options.model.shape, options.model.shape_format, 0);
+  const bool bundled = options.model.path.empty() && options.model.hub_name.empty();
+  const ModelPaths paths = bundled ? find_bundled_models()
+                           : !options.model.hub_name.empty()
+                               ? find_hub_models(options)
+                               : ModelPaths{options.model.path, options.model.mmproj_path};
   Result<ocellus::Model> opened =
       ocellus::Model::open(paths.model.c_str(), paths.mmproj.empty() ? nullptr : paths.mmproj.c_str());
   if (opened.status().code() == OCELLUS_UNSUPPORTED && !bundled) {
@@ -163,24 +143,24 @@ void check_needs(const Model& model, const CommonOptions& options, const Needs& 
   if (needs.images + needs.clip_frames > 0 && !model.facts.has_vision) {
     throw Failure(kExitUsage,
                   "the model has no vision part for pictures: " +
-                      std::string(options.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
+                      std::string(options.model.shape.empty() ? "add its --mmproj file." : "choose another --shape."));
   }
-  if (options.thought_tokens > 0 && model.facts.thinking == OCELLUS_THINKS_NEVER) {
+  if (options.params.max_thought_tokens > 0 && model.facts.thinking == OCELLUS_THINKS_NEVER) {
     throw Failure(kExitUsage,
-                  options.shape.empty()
+                  options.model.shape.empty()
                       ? "--think-tokens: the model does not think: its vocabulary has no <think> and no <|channel>."
                       : "--think-tokens: shapes do not think; count a thought in --text-tokens.");
   }
 }
 
 void note_unused(const Model& model, const CommonOptions& options, std::vector<std::string>* notes) {
-  if (options.image_tiles > 0 && model.facts.max_views <= 1)
+  if (options.limits.max_tiles > 0 && model.facts.max_views <= 1)
     notes->push_back("--image-tiles has no effect: this model has no tiles.");
-  if (options.image_rows > 0 && model.facts.any_image_size == 0)
+  if (options.limits.max_image_rows > 0 && model.facts.any_image_size == 0)
     notes->push_back("--image-rows has no effect: this model's views have one size.");
-  if (options.gpu_memory != OCELLUS_GPU_MEMORY_AUTO && !runs_on_gpu(options))
+  if (options.limits.gpu_memory != OCELLUS_GPU_MEMORY_AUTO && !runs_on_gpu(options))
     notes->push_back("--gpu-memory has no effect: this runs on the CPU.");
-  if (options.cpu_math != OCELLUS_CPU_MATH_F16 && runs_on_gpu(options))
+  if (options.limits.cpu_math != OCELLUS_CPU_MATH_F16 && runs_on_gpu(options))
     notes->push_back("--cpu-math has no effect: this runs on a GPU.");
 }
 
@@ -188,14 +168,7 @@ void note_unused(const Model& model, const CommonOptions& options, std::vector<s
 
 ocellus_limits make_limits(const Model& model, const CommonOptions& options, const Needs& needs) {
   check_needs(model, options, needs);
-  ocellus_limits limits;
-  ocellus_limits_init(&limits);
-  limits.device = options.device;
-  limits.device_index = options.device_index;
-  limits.gpu_memory = options.gpu_memory;
-  limits.thread_count = options.threads;
-  limits.cpu_math = options.cpu_math;
-  limits.max_tiles = options.image_tiles;
+  ocellus_limits limits = options.limits;
   limits.max_sessions = options.sessions.value_or(1);
   limits.max_images = options.images.value_or(static_cast<int32_t>(needs.images));
   limits.max_clip_frames = needs.clip_frames;
@@ -203,31 +176,31 @@ ocellus_limits make_limits(const Model& model, const CommonOptions& options, con
       options.text_tokens.value_or(static_cast<int32_t>(planned_text_tokens(model.facts, options, needs)));
   const PictureSize& largest = needs.largest;
   limits.max_image_pixels =
-      options.image_pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);
+      options.pictures.pixels.value_or(largest.pixels > 0 ? largest.pixels : limits.max_image_pixels);
   if (needs.are_frames) limits.max_gpu_pixels = limits.max_image_pixels;
-  limits.max_image_side = options.image_side.value_or(largest.side > kUsualSide ? largest.side : 0);
+  limits.max_image_side = options.pictures.side.value_or(largest.side > kUsualSide ? largest.side : 0);
   // 0 would be the library's default.
   limits.max_whole_pixels =
-      options.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
-  limits.max_prompt_rows = options.prompt_rows;
-  limits.lean = options.lean ? 1 : 0;
-  limits.batch_invariant = options.batch_invariant ? 1 : 0;
-  limits.synthetic_tokens = options.synthetic_tokens;
+      options.pictures.whole_pixels.value_or(largest.whole_pixels ? std::max<int64_t>(*largest.whole_pixels, 1) : 0);
   // 0 means no budget to the library, but no bytes to a user.
   limits.budget_bytes = options.budget_bytes ? std::max<int64_t>(*options.budget_bytes, 1) : 0;
-  if (model.facts.any_image_size != 0) limits.max_image_rows = options.image_rows;
+  if (model.facts.any_image_size == 0) limits.max_image_rows = 0;
   limits.planned_image_rows = planned_image_rows(model, options, needs, limits);
   std::vector<std::string> notes;
-  limits.cache = cache_policy(options.cache, model.path, &notes);
-  set_reuse(options.cache, &limits);
-  set_reduction(options.cache, &limits, &notes);
-  set_depth(options.depth, largest, &limits, &notes);
+  set_eviction(options.evict, &limits, &notes);
+  set_packing(options.pack, model.path, &limits, &notes);
+  set_library(options.library, &limits);
+  set_reuse(options.reuse, &limits);
+  set_reduction(options.reduce, &limits, &notes);
+  set_depth(options.pictures.depth, largest, &limits, &notes);
   note_unused(model, options, &notes);
   for (const std::string& note : notes) {
     if (!options.quiet) print_note(note);
   }
   if (options.top_logprobs) limits.max_top_logprobs = std::max(*options.top_logprobs, 1);
-  set_repeat_limits(model, options, &limits);
+  set_constraints(options.constrain, &limits);
+  set_drafts(model, options, &limits);
+  set_kept_views(model, options.reuse, &limits);
   return limits;
 }
 
@@ -245,54 +218,25 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
 }
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options) {
-  ocellus_plan plan;
-  check(ocellus_plan_memory(model.get(), &limits, &plan));
+  ocellus_plan plan = take(Plan::make(model, limits));
   if (options.budget_bytes) plan.budget_bytes = *options.budget_bytes;
   return plan;
 }
 
+bool fits_budget(const Model& model, const ocellus_limits& limits) {
+  const Result<Plan> plan = Plan::make(model, limits);
+  return plan && plan->fits;
+}
+
 ocellus_engine_stats Running::engine_stats() const { return take(engine.stats()); }
-
-Library open_library(const std::string& path) {
-  (void)holds_library(path);
-  return take(Library::open(path.c_str()));
-}
-
-Library open_existing_library(const std::string& path) {
-  if (!holds_library(path)) {
-    throw Failure(kExitBadInput, path + ": there is no library here; 'ocellus library add' makes one.");
-  }
-  return open_library(path);
-}
-
-std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner) {
-  std::vector<ocellus_library_item> items;
-  const auto add = [](void* user, const ocellus_library_item* item) {
-    static_cast<std::vector<ocellus_library_item>*>(user)->push_back(*item);
-    return 0;
-  };
-  check(ocellus_library_list(library, owner.c_str(), add, &items));
-  return items;
-}
-
-std::string make_caption(const std::string& text) {
-  constexpr size_t kMaxCaptionBytes = sizeof(ocellus_library_item::caption) - 1;
-  std::string caption = make_printable(text, Lines::kMany);
-  for (char& c : caption)
-    if (c == '\n' || c == '\t') c = ' ';
-  if (caption.size() <= kMaxCaptionBytes) return caption;
-  size_t end = kMaxCaptionBytes;
-  while (end > 0 && (static_cast<unsigned char>(caption[end]) & 0xC0) == 0x80) --end;
-  return caption.substr(0, end);
-}
 
 namespace {
 
 // A bound of thoughts also tells a model to think whose chat template has words for that.
 Session open_session(const Running& running, const CommonOptions& options) {
   Session session = take(Session::open(running.engine));
-  if (running.library) check(session.set_library(running.library, options.cache.owner.c_str()).code());
-  check(session.let_think(options.thought_tokens > 0).code());
+  if (running.library) check(session.set_library(running.library, options.library.owner.c_str()));
+  check(session.let_think(options.params.max_thought_tokens > 0));
   return session;
 }
 
@@ -302,6 +246,12 @@ Sessions open_more_sessions(const Running& running, const CommonOptions& options
   Sessions sessions(static_cast<size_t>(count));
   for (Session& session : sessions) session = open_session(running, options);
   return sessions;
+}
+
+std::vector<ocellus_session*> handles_of(const std::vector<Session*>& sessions) {
+  std::vector<ocellus_session*> handles;
+  for (const Session* session : sessions) handles.push_back(session->get());
+  return handles;
 }
 
 Needs with_photos(const Model& model, const CommonOptions& options, Needs needs) {
@@ -322,7 +272,7 @@ std::string describe_pictures(const ocellus_limits& limits) {
 
 Running start(const Model& model, const CommonOptions& options, const Needs& needs) {
   check_context(model.facts, needs);
-  const std::string& library_path = options.cache.library_path;
+  const std::string& library_path = options.library.path;
   const bool is_new_library = !library_path.empty() && !holds_library(library_path);
   choose_cpus(options.real_time);
   const ocellus_limits limits = make_limits(model, options, needs);
@@ -341,8 +291,7 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
     progress.set(done_bytes, total_bytes);
     return true;
   };
-  ocellus_engine_config config;
-  ocellus_engine_config_init(&config);
+  ocellus_engine_config config = engine_config();
   config.limits = limits;
   if (!options.quiet) config.log = print_warning;
   set_progress(config, tell);
@@ -352,12 +301,12 @@ Running start(const Model& model, const CommonOptions& options, const Needs& nee
     config.trace = TraceFile::receive;
     config.trace_user = options.trace.get();
   }
-  running.engine = take(Engine::create(model.handle, config));
-  running.constraint = compile_constraint(running.engine, options);
+  running.engine = take(Engine::create(model, config));
+  running.constraint = compile_constraint(running.engine, options.constrain, options.quiet);
   raise_priority(options.real_time);
   if (limits.library != 0) running.library = open_library(library_path);
   running.session = open_session(running, options);
-  if (limits.library != 0 && is_new_library && options.cache.notes_new_library && !options.quiet)
+  if (limits.library != 0 && is_new_library && options.library.notes_new && !options.quiet)
     print_note("ocellus: " + library_path + " is a new library.");
   return running;
 }

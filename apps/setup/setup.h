@@ -11,11 +11,9 @@
 
 namespace ocellus::app {
 
-struct Model {
-  ocellus::Model handle;
+struct Model : ocellus::Model {
   ocellus_model_facts facts;
   std::string path;  // text model; empty for shapes
-  ocellus_model* get() const { return handle.get(); }
 };
 
 // Maximum tokens of a thought; 0: none.
@@ -68,15 +66,8 @@ std::string describe_shortfall(const ocellus_plan& plan, const CommonOptions& op
 
 ocellus_plan plan_memory(const Model& model, const ocellus_limits& limits, const CommonOptions& options);
 
-// Opens a library; makes one of a folder that is missing or empty. Throws a Failure for a file or another folder.
-Library open_library(const std::string& path);
-// Opens a library but creates none: a command that only reads one was given a wrong name if it is missing.
-Library open_existing_library(const std::string& path);
-
-// Lists the entries that the owner sees, in the order of addition.
-std::vector<ocellus_library_item> list_items(ocellus_library* library, const std::string& owner);
-// A model's text as a library's caption: one line without control characters, cut at a character's end.
-std::string make_caption(const std::string& text);
+// True if there is a plan, and it fits the budget of the limits.
+bool fits_budget(const Model& model, const ocellus_limits& limits);
 
 // An engine with one session; members are destroyed in reverse order.
 struct Running {
@@ -92,6 +83,8 @@ struct Running {
 // Opens as many more of its sessions, which use its library, if it has one.
 using Sessions = std::vector<Session>;
 Sessions open_more_sessions(const Running& running, const CommonOptions& options, int32_t count);
+// The handles that batch_generate() takes.
+std::vector<ocellus_session*> handles_of(const std::vector<Session*>& sessions);
 
 // Refuses a plan over the budget before anything is allocated. The model must outlive the result.
 Running start(const Model& model, const CommonOptions& options, const Needs& needs);

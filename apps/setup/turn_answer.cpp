@@ -45,40 +45,39 @@ ocellus_generate_params receive_with(const CommonOptions& options, Receiver* rec
 
 }  // namespace
 
-ocellus_status check_turn(ocellus_status status) {
-  if (status != OCELLUS_CANCELLED && status != OCELLUS_DEADLINE) check(status);
-  return status;
+ocellus_status check_turn(Status status) {
+  if (status.code() != OCELLUS_CANCELLED && status.code() != OCELLUS_DEADLINE) check(status);
+  return status.code();
 }
 
-TurnAnswer end_turn(ocellus_session* session, const CommonOptions& options, const TextSink& sink) {
+TurnAnswer end_turn(Session* session, const CommonOptions& options, const TextSink& sink) {
   TurnAnswer answer;
-  answer.status = stop_requested() ? OCELLUS_CANCELLED : check_turn(ocellus_session_end_turn(session));
+  answer.status = stop_requested() ? OCELLUS_CANCELLED : check_turn(session->end_turn());
   if (answer.status != OCELLUS_OK) return answer;
-  Receiver receiver = {.text = TrimmedText(options.constraint == nullptr), .thought = TrimmedText(), .sink = &sink};
+  Receiver receiver = {
+      .text = TrimmedText(options.constrain.given == nullptr), .thought = TrimmedText(), .sink = &sink};
   const ocellus_generate_params params = receive_with(options, &receiver);
-  answer.status = check_turn(ocellus_session_generate(session, &params, &answer.stats));
+  answer.status = check_turn(session->generate(params, nullptr, &answer.stats));
   answer.text = receiver.text.text();
   answer.thought = receiver.thought.text();
   return answer;
 }
 
-std::vector<TurnAnswer> end_turns(const std::vector<ocellus_session*>& sessions, const CommonOptions& options) {
+std::vector<TurnAnswer> end_turns(const std::vector<Session*>& sessions, const CommonOptions& options) {
   std::vector<TurnAnswer> answers(sessions.size());
   if (sessions.empty()) return answers;
   const TextSink none;
   std::vector<Receiver> receivers(
-      sessions.size(), {.text = TrimmedText(options.constraint == nullptr), .thought = TrimmedText(), .sink = &none});
+      sessions.size(),
+      {.text = TrimmedText(options.constrain.given == nullptr), .thought = TrimmedText(), .sink = &none});
   std::vector<ocellus_generate_params> params;
   std::vector<ocellus_generate_stats> stats(sessions.size());
   ocellus_status status = stop_requested() ? OCELLUS_CANCELLED : OCELLUS_OK;
   for (size_t i = 0; i < sessions.size(); ++i) {
-    if (status == OCELLUS_OK) status = check_turn(ocellus_session_end_turn(sessions[i]));
+    if (status == OCELLUS_OK) status = check_turn(sessions[i]->end_turn());
     params.push_back(receive_with(options, &receivers[i]));
   }
-  if (status == OCELLUS_OK) {
-    status = check_turn(
-        ocellus_batch_generate(sessions.data(), params.data(), stats.data(), static_cast<int32_t>(sessions.size())));
-  }
+  if (status == OCELLUS_OK) status = check_turn(batch_generate(handles_of(sessions), params, stats));
   for (size_t i = 0; i < sessions.size(); ++i) {
     answers[i] = {status, receivers[i].text.text(), receivers[i].thought.text(), stats[i]};
   }

@@ -21,12 +21,12 @@ struct TurnAnswer {
 };
 
 // Returns success, cancelling and deadlines; throws the rest as failures.
-ocellus_status check_turn(ocellus_status status);
+ocellus_status check_turn(Status status);
 
 // Ends the turn and answers.
-TurnAnswer end_turn(ocellus_session* session, const CommonOptions& options, const TextSink& sink);
+TurnAnswer end_turn(Session* session, const CommonOptions& options, const TextSink& sink);
 
 // Ends the turns of several sessions of one engine, which are answered together.
-std::vector<TurnAnswer> end_turns(const std::vector<ocellus_session*>& sessions, const CommonOptions& options);
+std::vector<TurnAnswer> end_turns(const std::vector<Session*>& sessions, const CommonOptions& options);
 
 }  // namespace ocellus::app

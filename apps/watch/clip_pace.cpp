@@ -12,10 +12,7 @@ double model_rate(const Model& model) {
   constexpr int32_t kVideoFrames = 300;
   constexpr double kVideoSeconds = 10;
   std::array<int32_t, kVideoFrames> indices = {};
-  int32_t count = 0;
-  check(ocellus_model_sample_clip(model.get(), OCELLUS_CLIP_AS_AUTHORS, kVideoFrames, kVideoSeconds, kMaxClipFrames,
-                                  indices.data(), &count));
-  return count / kVideoSeconds;
+  return take(model.sample_clip(kVideoFrames, kVideoSeconds, indices)) / kVideoSeconds;
 }
 
 }  // namespace

@@ -33,19 +33,16 @@ void DayMemory::follow_clock(int64_t at_ms) {
 }
 
 // Returns false if a stop was requested before the frame was stored.
-bool DayMemory::store(ocellus_session* session, const Frame& frame, DayFrame* out) {
-  const StoppableWork work(session);
-  check(ocellus_session_reset(session));
-  check(ocellus_session_begin_turn(session));
+bool DayMemory::store(Session* session, const Frame& frame, DayFrame* out) {
+  const StoppableWork work(session->get());
+  check(session->forget_all());
+  check(session->begin_turn());
   if (add_turn_parts(session, {{.frame = &frame}}) != OCELLUS_OK) return false;
-  ocellus_library_image image;
-  check(ocellus_session_get_library_image(session, &image));
-  out->key = image.key;
+  out->key = take(session->get_library_image()).key;
   return true;
 }
 
-void DayMemory::keep(ocellus_session* session, const Frame& frame, const Record& record,
-                     const std::vector<uint8_t>& preview) {
+void DayMemory::keep(Session* session, const Frame& frame, const Record& record, const std::vector<uint8_t>& preview) {
   if (!differs(frame, record.text)) return;
   follow_clock(record.at_ms);
   std::string sentence;

@@ -27,14 +27,14 @@ class DayMemory {
 
   // Keeps the frame of a record if it differs; `session`, one for questions, reads it for that. Notes on `events` when
   // that begins to fail, and when it succeeds again.
-  void keep(ocellus_session* session, const Frame& frame, const Record& record, const std::vector<uint8_t>& preview);
+  void keep(Session* session, const Frame& frame, const Record& record, const std::vector<uint8_t>& preview);
   DayFrames& frames() { return frames_; }
   nlohmann::ordered_json state() const;
 
  private:
   bool differs(const Frame& frame, const std::string& caption);
   void follow_clock(int64_t at_ms);
-  bool store(ocellus_session* session, const Frame& frame, DayFrame* out);
+  bool store(Session* session, const Frame& frame, DayFrame* out);
 
   DayFrames frames_;
   const double change_;

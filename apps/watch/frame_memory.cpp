@@ -42,9 +42,9 @@ void name_frames_at(const std::vector<double>& times, QuestionAnswer* answer) {
 
 }  // namespace
 
-FrameMemory::FrameMemory(ocellus_session* session, MemoryKind kind, int32_t frames)
+FrameMemory::FrameMemory(Session* session, MemoryKind kind, int32_t frames)
     : session_(session), kind_(kind), most_(frames) {
-  if (kind_ == MemoryKind::kRolling) check(ocellus_session_set_rolling(session_, most_, kSinkTokens));
+  if (kind_ == MemoryKind::kRolling) check(session_->set_rolling(most_, kSinkTokens));
 }
 
 int64_t FrameMemory::frame_bytes() const {
@@ -57,8 +57,8 @@ void FrameMemory::remember(int64_t id, int64_t captured_ns, const Frame& frame) 
   if (kind_ == MemoryKind::kLibrary) return;
   const int32_t label = static_cast<int32_t>(remembered_ % most_) + 1;
   if (kind_ == MemoryKind::kRolling) {
-    const StoppableWork work(session_);
-    if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
+    const StoppableWork work(session_->get());
+    if (!turn_is_open_) check(session_->begin_turn());
     turn_is_open_ = true;
     const ocellus_status status =
         add_turn_parts(session_, {{.text = "Image " + std::to_string(label) + ":"}, {.frame = &frame}, {.text = "\n"}});
@@ -114,12 +114,12 @@ void FrameMemory::show_parts(const std::vector<TurnPart>& parts) {
 
 void FrameMemory::show_frames() {
   if (kind_ == MemoryKind::kRolling) {
-    if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
+    if (!turn_is_open_) check(session_->begin_turn());
     turn_is_open_ = true;
     return;
   }
-  check(ocellus_session_reset(session_));
-  check(ocellus_session_begin_turn(session_));
+  check(session_->forget_all());
+  check(session_->begin_turn());
   turn_is_open_ = true;
   if (kind_ == MemoryKind::kClip) {
     show_parts({{.clip = clip()}});
@@ -142,9 +142,9 @@ void FrameMemory::list_frames(QuestionAnswer* answer) const {
 }
 
 TurnAnswer FrameMemory::say(const std::string& text, const CommonOptions& options, const TextSink& sink) {
-  if (!turn_is_open_) check(ocellus_session_begin_turn(session_));
+  if (!turn_is_open_) check(session_->begin_turn());
   turn_is_open_ = false;
-  check(ocellus_session_add_text(session_, text.data(), static_cast<int64_t>(text.size()), 0));
+  check(session_->add_text(text));
   TurnAnswer answer = end_turn(session_, options, sink);
   if (answer.status == OCELLUS_CANCELLED) throw Failure(kExitInterrupted, "the question was interrupted.");
   return answer;
@@ -159,7 +159,7 @@ void FrameMemory::ask(const std::string& question, const CommonOptions& options,
                       const std::vector<Record>& newest_records, QuestionAnswer* answer) {
   if (kept_.empty()) throw Failure(kExitUsage, "there is no frame in memory yet: ask again in a moment.");
   const int64_t start_ns = monotonic_ns();
-  const StoppableWork work(session_);
+  const StoppableWork work(session_->get());
   try {
     show_frames();
     list_frames(answer);
@@ -247,9 +247,9 @@ void FrameMemory::ask_what_changed(const CommonOptions& options, const std::vect
 void FrameMemory::forget() {
   // Drops what a failed question added. A replay begins with a reset anyway.
   turn_is_open_ = false;
-  check(ocellus_session_reset(session_));
+  check(session_->forget_all());
   if (kind_ != MemoryKind::kRolling) return;
-  check(ocellus_session_set_rolling(session_, most_, kSinkTokens));
+  check(session_->set_rolling(most_, kSinkTokens));
   kept_.clear();
   remembered_ = 0;
 }

@@ -23,7 +23,7 @@ enum class MemoryKind {
 class FrameMemory {
  public:
   // `session`: for kRolling, used by nothing else. `frames`: number of frames to keep.
-  FrameMemory(ocellus_session* session, MemoryKind kind, int32_t frames);
+  FrameMemory(Session* session, MemoryKind kind, int32_t frames);
 
   // Stores `frame`, answered as the record `id`. kRolling: throws a Failure if it cannot be read, and drops nothing.
   void remember(int64_t id, int64_t captured_ns, const Frame& frame);
@@ -65,7 +65,7 @@ class FrameMemory {
                        QuestionAnswer* answer);
   void forget();
 
-  ocellus_session* session_;
+  Session* session_;
   MemoryKind kind_;
   int32_t most_;
   std::deque<Kept> kept_;

@@ -8,18 +8,6 @@
 #include "apps/setup/prompt.h"
 
 namespace ocellus::app {
-namespace {
-
-ocellus_part text_part(const std::string& text) {
-  return {.kind = OCELLUS_PART_TEXT,
-          .flags = 0,
-          .bytes = text.data(),
-          .byte_count = std::ssize(text),
-          .frame = nullptr,
-          .clip = nullptr};
-}
-
-}  // namespace
 
 std::vector<TurnPart> place_in_prompt(const std::string& prompt, const TurnPart& shown) {
   const size_t mark = prompt.find(kImageMark);
@@ -32,7 +20,7 @@ std::vector<TurnPart> place_in_prompt(const std::string& prompt, const TurnPart&
   return parts;
 }
 
-ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts) {
+ocellus_status add_turn_parts(Session* session, const std::vector<TurnPart>& parts) {
   if (stop_requested()) return OCELLUS_CANCELLED;  // a stop before the turn was cleared when it began
   std::vector<ocellus_frame> views(parts.size());
   std::vector<std::unique_ptr<ClipPart>> clips;
@@ -45,10 +33,10 @@ ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPa
     } else if (part.frame != nullptr) {
       all.push_back(frame_part(*part.frame, &views[i]));
     } else {
-      all.push_back(text_part(part.text));
+      all.push_back(make_part(OCELLUS_PART_TEXT, part.text));
     }
   }
-  return check_turn(ocellus_session_add_parts(session, all.data(), static_cast<int32_t>(all.size()), nullptr));
+  return check_turn(session->add_parts(all));
 }
 
 }  // namespace ocellus::app

@@ -22,6 +22,6 @@ std::vector<TurnPart> place_in_prompt(const std::string& prompt, const TurnPart&
 
 // Adds all of them or none to an open turn. Returns OCELLUS_OK, OCELLUS_CANCELLED or OCELLUS_DEADLINE; throws a Failure
 // for everything else.
-ocellus_status add_turn_parts(ocellus_session* session, const std::vector<TurnPart>& parts);
+ocellus_status add_turn_parts(Session* session, const std::vector<TurnPart>& parts);
 
 }  // namespace ocellus::app

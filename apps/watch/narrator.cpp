@@ -19,10 +19,10 @@ CommonOptions apply(const NarratorOptions& options, const WatchSettings& setting
   const bool is_rolling = options.memory == MemoryKind::kRolling;
   common.sessions = count_sessions(options);
   common.images = options.clips.frames > 0 ? 0 : settings.frames;
-  if (common.cache.bits != settings.kv_bits) common.cache.set_bits(settings.kv_bits);
-  common.cache.keep = settings.keep;
-  if (settings.keep < 1 && common.cache.evict == "none") common.cache.evict = "value-window";
-  if (is_rolling && !common.cache.compress_at) common.cache.compress_at = "image-end";
+  if (common.pack.bits != settings.kv_bits) common.pack.set_bits(settings.kv_bits);
+  common.evict.keep = settings.keep;
+  if (settings.keep < 1 && common.evict.method == "none") common.evict.method = "value-window";
+  if (is_rolling && !common.evict.compress_at) common.evict.compress_at = "image-end";
   return common;
 }
 
@@ -31,7 +31,7 @@ Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
   Needs needs = {
       .images = settings.frames,
       .prompt_tokens = kMaxPromptTokens + kTokensPerFrame * settings.frames,
-      .answer_tokens = options.common.answer_tokens,
+      .answer_tokens = options.common.params.max_tokens,
       .largest = {.pixels = options.image_pixels, .side = options.image_side, .whole_pixels = options.whole_pixels},
       .are_frames = true};
   if (options.clips.frames == 0) return needs;
@@ -44,7 +44,7 @@ Needs needs_of(const NarratorOptions& options, const WatchSettings& settings) {
 // A refusal with what --memory rolling has to do with it, if it chose the time of compression.
 Failure explain_rolling(const Failure& refusal, const NarratorOptions& options) {
   const std::string sentence = refusal.what();
-  const bool is_chosen = options.memory == MemoryKind::kRolling && !options.common.cache.compress_at;
+  const bool is_chosen = options.memory == MemoryKind::kRolling && !options.common.evict.compress_at;
   if (!is_chosen || sentence.find("--compress-at") == std::string::npos) return refusal;
   return Failure(refusal.exit_code(),
                  sentence + "; --memory rolling compresses frame by frame, --memory replay does not.");
@@ -71,37 +71,36 @@ Narrator::Narrator(const Model& model, const NarratorOptions& options, const Wat
     : common_(apply(options, settings)),
       question_options_(common_),
       running_(start(model, common_, needs_of(options, settings))) {
-  question_options_.constraint = nullptr;
+  question_options_.constrain.given = nullptr;
   others_ = open_more_sessions(running_, common_, *common_.sessions - 1);
   if (options.memory == MemoryKind::kLibrary) {
     // Captions are those of frames that are read where they stand; what is linked loses a little.
-    check(ocellus_session_set_library(running_.session.get(), nullptr, nullptr));
-    check(ocellus_session_set_linking(running_.session.get(), 0));
+    check(running_.session.clear_library());
+    check(running_.session.set_linking(false));
   }
   memory_ = std::make_unique<FrameMemory>(questions().front(), options.memory, settings.frames);
 }
 
-std::vector<ocellus_session*> Narrator::questions() const {
-  if (others_.empty()) return {running_.session.get()};
-  std::vector<ocellus_session*> sessions;
-  for (const auto& other : others_) sessions.push_back(other.get());
+std::vector<Session*> Narrator::questions() {
+  if (others_.empty()) return {&running_.session};
+  std::vector<Session*> sessions;
+  for (Session& other : others_) sessions.push_back(&other);
   return sessions;
 }
 
 // Begins a turn with the text before the picture, which is read once while it stays the same; takes it out of `parts`.
 // Returns OCELLUS_OK or OCELLUS_CANCELLED.
 ocellus_status Narrator::begin_turn(std::vector<TurnPart>* parts) {
-  ocellus_session* session = running_.session.get();
+  Session* session = &running_.session;
   const bool has_text = !parts->front().text.empty();
   const std::string beginning = has_text ? parts->front().text : "";
-  int32_t found = 0;
-  if (beginning == beginning_) check(ocellus_session_rewind(session, &found));
-  if (found == 0) {
+  const bool is_known = beginning == beginning_ && take(session->rewind());
+  if (!is_known) {
     beginning_ = beginning;
-    check(ocellus_session_reset(session));
-    check(ocellus_session_begin_turn(session));
-    if (has_text) check(ocellus_session_add_text(session, beginning.data(), std::ssize(beginning), 0));
-    const ocellus_status status = ocellus_session_mark(session);
+    check(session->forget_all());
+    check(session->begin_turn());
+    if (has_text) check(session->add_text(beginning));
+    const ocellus_status status = session->mark().code();
     if (status == OCELLUS_CANCELLED) return status;
     if (status != OCELLUS_UNSUPPORTED) check(status);
   }
@@ -111,20 +110,20 @@ ocellus_status Narrator::begin_turn(std::vector<TurnPart>* parts) {
 
 TurnAnswer Narrator::caption(const TurnPart& shown, const std::string& prompt, int64_t deadline_ns,
                              const TextSink& sink) {
-  ocellus_session* session = running_.session.get();
-  const StoppableWork work(session);
+  Session* session = &running_.session;
+  const StoppableWork work(session->get());
   std::vector<TurnPart> parts = place_in_prompt(prompt, shown);
   TurnAnswer answer;
   try {
     answer.status = begin_turn(&parts);
-    ocellus_session_set_deadline(session, deadline_ns);
+    ocellus_session_set_deadline(session->get(), deadline_ns);
     if (answer.status == OCELLUS_OK) answer.status = add_turn_parts(session, parts);
     if (answer.status == OCELLUS_OK) answer = end_turn(session, common_, sink);
   } catch (const Failure&) {
-    ocellus_session_set_deadline(session, 0);
+    session->clear_deadline();
     throw;
   }
-  ocellus_session_set_deadline(session, 0);
+  session->clear_deadline();
   return answer;
 }
 

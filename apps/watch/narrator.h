@@ -34,7 +34,7 @@ class Narrator {
   TurnAnswer caption(const TurnPart& shown, const std::string& prompt, int64_t deadline_ns, const TextSink& sink);
   FrameMemory& memory() { return *memory_; }
   // The sessions for questions: that of captions, unless frames are read while others are answered.
-  std::vector<ocellus_session*> questions() const;
+  std::vector<Session*> questions();
   const Running& running() const { return running_; }
   const CommonOptions& options() const { return common_; }
   // The form of captions, as --schema gives it, is not that of answers to questions.

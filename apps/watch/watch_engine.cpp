@@ -44,8 +44,8 @@ void WatchEngine::fit(const Frame& frame) {
   larger.image_pixels = std::max(options_.image_pixels, int64_t{frame.width} * frame.height);
   const int32_t side = std::max(frame.width, frame.height);
   const int64_t whole = frame.kind == FrameKind::kEncoded ? frame.whole_pixels : 0;
-  const bool is_longer = !options_.common.image_side && side > std::max(options_.image_side, kUsualSide);
-  const bool is_whole = !options_.common.whole_pixels && whole > options_.whole_pixels.value_or(kScreenPixels);
+  const bool is_longer = !options_.common.pictures.side && side > std::max(options_.image_side, kUsualSide);
+  const bool is_whole = !options_.common.pictures.whole_pixels && whole > options_.whole_pixels.value_or(kScreenPixels);
   if (larger.image_pixels == options_.image_pixels && !is_longer && !is_whole) return;
   if (is_longer) larger.image_side = side;
   if (is_whole) larger.whole_pixels = whole;
@@ -65,7 +65,7 @@ bool WatchEngine::serves(const WatchSettings& settings) const {
 int32_t WatchEngine::max_frames() const {
   const ocellus_model_facts& facts = model_.facts;
   if (facts.context_length <= 0 || facts.tokens_per_view <= 0) return kMaxFrames;
-  const int64_t rows = facts.context_length - kMaxPromptTokens - options_.common.answer_tokens -
+  const int64_t rows = facts.context_length - kMaxPromptTokens - options_.common.params.max_tokens -
                        most_thought_tokens(facts, options_.common);
   const int32_t image_positions = facts.any_image_size != 0 ? 1 : facts.tokens_per_view;
   const int64_t frames = rows / (image_positions + 40) * std::max(options_.clips.group, 1);
@@ -89,8 +89,7 @@ void WatchEngine::check_text(const std::string& text) const {
     throw Failure(kExitUsage, "the text has " + std::to_string(text.size()) + " bytes, more than the " +
                                   std::to_string(kMaxPromptBytes) + " that are taken.");
   }
-  int32_t tokens = 0;
-  check(ocellus_model_count_tokens(model_.get(), text.data(), static_cast<int64_t>(text.size()), 0, &tokens));
+  const int32_t tokens = take(model_.count_tokens(text));
   if (tokens > kMaxPromptTokens - 32) {
     throw Failure(kExitUsage, "the text has " + std::to_string(tokens) + " tokens, more than the " +
                                   std::to_string(kMaxPromptTokens - 32) + " that are planned.");

@@ -147,7 +147,7 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
       answer_from_day(question.text, tell, &answer);
     } else {
       // Captions of a form are no descriptions.
-      const bool describes = options_.narrator.common.constraint == nullptr;
+      const bool describes = options_.narrator.common.constrain.given == nullptr;
       narrator.memory().ask(question.text, narrator.question_options(), tell,
                             log_.records(0, describes ? WatchLog::kMaxRecords : 0), &answer);
     }
@@ -160,7 +160,7 @@ QuestionAnswer Watcher::answer(const WatchQuestion& question) {
 
 void Watcher::answer_from_day(const std::string& question, const TextSink& sink, QuestionAnswer* answer) {
   const int64_t start_ns = monotonic_ns();
-  const Narrator& narrator = engine_.narrator();
+  Narrator& narrator = engine_.narrator();
   DayAnswerer answerer(narrator.questions(), day_->frames(), narrator.question_options(), engine_.settings().frames);
   DayAnswer found;
   answerer.ask(question, now_ms(), sink, &found);
@@ -258,7 +258,7 @@ bool Watcher::caption(Record* record) {
   const TurnAnswer answer = describe(shown, record->id);
   if (answer.status == OCELLUS_CANCELLED && stop_requested()) return false;
   record->text = answer.text;
-  if (answers_in_json(options_.narrator.common)) {
+  if (options_.narrator.common.constrain.answers_in_json()) {
     record->answer = parse_answer(answer.text, answer.stats.stop == OCELLUS_STOP_END_TOKEN);
   }
   record->thought = answer.thought;
@@ -267,7 +267,7 @@ bool Watcher::caption(Record* record) {
   if (record->deadline_missed) record->stats.stop = OCELLUS_STOP_DEADLINE;
   record->width = frame.width;
   record->height = frame.height;
-  const ocellus_engine* const engine = engine_.narrator().running().engine.get();
+  const Engine& engine = engine_.narrator().running().engine;
   // An answer about a clip does not say which frame its places are in.
   if (shown.clip.empty()) record->places = read_places(answer.text, model_, engine, frame.width, frame.height);
   engine_.narrator().memory().remember(record->id, record->captured_ns, frame);

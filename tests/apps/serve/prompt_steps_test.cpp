@@ -17,48 +17,40 @@ namespace {
 struct Gemma4 {
   Gemma4() {
     const test::ModelPair pair = test::family_pair("gemma4");
-    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
-    ocellus_engine_config config;
-    ocellus_engine_config_init(&config);
+    model = *Model::open(pair.model.c_str(), pair.mmproj.c_str());
+    ocellus_engine_config config = engine_config();
     config.limits.device = OCELLUS_DEVICE_CPU;
-    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
-    ocellus_generate_params_init(&options.params);
+    engine = *Engine::create(model, config);
+    REQUIRE((session = *Session::open(engine)));
+    options.params = generate_params();
     options.params.max_thought_tokens = -1;
     options.thinking = OCELLUS_THINKS_IF_TOLD;
   }
-  ~Gemma4() {
-    ocellus_engine_destroy(engine);
-    ocellus_model_close(model);
-  }
-  Gemma4(const Gemma4&) = delete;
-  Gemma4& operator=(const Gemma4&) = delete;
 
   ChatRequest read(const std::string& fields) const {
     std::string body = R"({"messages": [{"role": "user", "content": "x"}])" + fields + "}";
     ChatRequest request = parse_chat_request(&body, options.params, PromptForm(kGemma4Tools));
     UnknownFields unknown(options);
     const KeptFiles files(nullptr);
-    bound_answer({model, options, files, unknown}, &request);
+    bound_answer({model.get(), options, files, unknown}, &request);
     return request;
   }
 
   // The prompt's length in tokens, in a session that has read others before.
-  int64_t count(const ChatRequest& request) const {
-    REQUIRE(ocellus_session_reset(session) == OCELLUS_OK);
+  int64_t count(const ChatRequest& request) {
+    REQUIRE(session.forget_all());
     bool was_cancelled = false;
-    add_steps(session, model, list_steps(request, 0), &was_cancelled);
-    ocellus_generate_params params;
-    ocellus_generate_params_init(&params);
+    add_steps(&session, model.get(), list_steps(request, 0), &was_cancelled);
+    ocellus_generate_params params = generate_params();
     params.max_tokens = 1;
     ocellus_generate_stats stats = {};
-    REQUIRE(ocellus_session_generate(session, &params, &stats) == OCELLUS_OK);
+    REQUIRE(session.generate(params, nullptr, &stats));
     return stats.prompt_tokens;
   }
 
-  ocellus_model* model = nullptr;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
+  Model model;
+  Engine engine;
+  Session session;
   ServeOptions options;
 };
 

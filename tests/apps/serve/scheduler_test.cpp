@@ -51,42 +51,42 @@ class FakeExchange : public HttpExchange {
 
 constexpr Endpoint kChat = {"POST", "/v1/chat/completions", read_chat, true};
 
-struct Engine {
-  explicit Engine(int32_t sessions = 1, int32_t forms = 0) {
+struct Served {
+  explicit Served(int32_t sessions = 1, int32_t forms = 0) {
     const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/apps/models/";
-    REQUIRE(ocellus_model_open((folder + "shapeboard-34m-q8_0.gguf").c_str(),
-                               (folder + "mmproj-shapeboard-34m-q8_0.gguf").c_str(), &model) == OCELLUS_OK);
-    ocellus_engine_config config;
-    ocellus_engine_config_init(&config);
+    model = *Model::open((folder + "shapeboard-34m-q8_0.gguf").c_str(),
+                         (folder + "mmproj-shapeboard-34m-q8_0.gguf").c_str());
+    ocellus_engine_config config = engine_config();
     config.limits.device = OCELLUS_DEVICE_CPU;
     config.limits.max_sessions = sessions;
     config.limits.max_constraints = forms;
-    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
-    ocellus_generate_params_init(&options.params);
+    engine = *Engine::create(model, config);
+    options.params = generate_params();
     options.names.listed = {"model"};
   }
-  ~Engine() {
-    ocellus_engine_destroy(engine);
-    ocellus_model_close(model);
+  // A scheduler with this many sessions.
+  ChatScheduler start(int32_t count = 1) {
+    std::vector<Session> sessions;
+    for (int32_t i = 0; i < count; ++i) REQUIRE(sessions.emplace_back(*Session::open(engine)));
+    handle = sessions.front().get();
+    return ChatScheduler(model.get(), std::move(sessions), engine, nullptr, options, &metrics, open);
   }
-  ocellus_model* model = nullptr;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
+  Model model;
+  Engine engine;
   ServeOptions options;
+  ChatScheduler::OpenSession open = Session::open;
+  ServeMetrics metrics{0};
+  ocellus_session* handle = nullptr;  // of the first session
 };
 
 }  // namespace
 
 TEST_SUITE("http scheduler") {
   TEST_CASE("a session that cannot be opened again is tried until it can, and requests wait for it") {
-    Engine engine;
+    Served served;
     std::atomic<int> tries = 0;
-    engine.options.open = [&tries](ocellus_engine* on, ocellus_session** out) {
-      return ++tries <= 5 ? OCELLUS_IO : ocellus_session_open(on, out);
-    };
-    ServeMetrics metrics(0);
-    ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
+    served.open = [&tries](const Engine& on) { return ++tries <= 5 ? Result<Session>(OCELLUS_IO) : Session::open(on); };
+    ChatScheduler scheduler = served.start();
     for (int i = 0; i < 3; ++i) {
       const auto exchange = std::make_shared<FakeExchange>("Hello " + std::to_string(i));
       scheduler.submit(exchange, kChat);
@@ -97,12 +97,11 @@ TEST_SUITE("http scheduler") {
   }
 
   TEST_CASE("a client that leaves as its answer ends does not cancel the next one's form") {
-    Engine engine(1, 1);
-    engine.options.forms = 1;
-    ServeMetrics metrics(0);
-    ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
+    Served served(1, 1);
+    served.options.forms = 1;
+    ChatScheduler scheduler = served.start();
     for (int i = 0; i < 3; ++i) {
-      ocellus_session_cancel(engine.session);  // no answer has it now
+      ocellus_session_cancel(served.handle);  // no answer has it now
       const nlohmann::json form = {{"ignore_eos", false},
                                    {"structured_outputs", {{"regex", "a{" + std::to_string(i + 1) + "}"}}}};
       const auto exchange = std::make_shared<FakeExchange>("Hello", 8, nullptr, form);
@@ -123,10 +122,9 @@ TEST_SUITE("http scheduler") {
                                          throw RequestError(400, "It was read.");
                                        },
                                        false};
-    Engine engine;
-    engine.options.deadline_s = 1;
-    ServeMetrics metrics(0);
-    ChatScheduler scheduler(engine.model, {engine.session}, engine.engine, engine.options, &metrics);
+    Served served;
+    served.options.deadline_s = 1;
+    ChatScheduler scheduler = served.start();
     const auto first = std::make_shared<FakeExchange>("A"), second = std::make_shared<FakeExchange>("B");
     scheduler.submit(first, kSlow);
     CHECK(wait_for([] { return begun == 1; }, 5000));
@@ -139,13 +137,10 @@ TEST_SUITE("http scheduler") {
   }
 
   TEST_CASE("a request joins the answers under way instead of waiting for their end") {
-    Engine engine(2);
-    ocellus_session* second = nullptr;
-    REQUIRE(ocellus_session_open(engine.engine, &second) == OCELLUS_OK);
+    Served served(2);
     std::atomic<bool> are_there = false;
-    engine.options.enter = [&] { are_there.wait(false); };
-    ServeMetrics metrics(0);
-    ChatScheduler scheduler(engine.model, {engine.session, second}, engine.engine, engine.options, &metrics);
+    served.options.enter = [&] { are_there.wait(false); };
+    ChatScheduler scheduler = served.start(2);
     std::string pieces;
     const auto first = std::make_shared<FakeExchange>("A question", 12, &pieces);
     const auto next = std::make_shared<FakeExchange>("B question", 12, &pieces);

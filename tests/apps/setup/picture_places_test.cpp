@@ -46,10 +46,10 @@ TEST_CASE("a model without places is told which families have some") {
   CHECK(contains(describe_missing_places("--boxes", {"A", "B", "C"}), "points: one of the families A, B and C; "));
   Model model = {};
   CHECK_THROWS_AS(require_places(model, "--boxes"), Failure);
-  CHECK(read_places(R"({"bbox_2d": [1, 2, 3, 4]})", model, nullptr, 640, 480).empty());
+  CHECK(read_places(R"({"bbox_2d": [1, 2, 3, 4]})", model, Engine(), 640, 480).empty());
   model.facts.place_units = OCELLUS_PLACES_THOUSANDTHS;
   CHECK_NOTHROW(require_places(model, "--boxes"));
-  const std::vector<Place> places = read_places(R"({"bbox_2d": [0, 500, 1000, 1000]})", model, nullptr, 640, 480);
+  const std::vector<Place> places = read_places(R"({"bbox_2d": [0, 500, 1000, 1000]})", model, Engine(), 640, 480);
   REQUIRE(places.size() == 1);
   CHECK((places[0].top == 240 && places[0].right == 640));
 }
@@ -115,7 +115,7 @@ TEST_CASE("places are in the picture as it is seen, turned by its EXIF") {
   Model model = {};
   model.facts.place_units = OCELLUS_PLACES_THOUSANDTHS;
   const std::vector<Place> places =
-      read_places(R"({"bbox_2d": [0, 500, 1000, 1000]})", model, nullptr, image.width, image.height);
+      read_places(R"({"bbox_2d": [0, 500, 1000, 1000]})", model, Engine(), image.width, image.height);
   REQUIRE(places.size() == 1);
   CHECK((places[0].right == 48 && places[0].top == 32 && places[0].bottom == 64));
   write_drawing(folder / "out.png", image, {}, places);

@@ -175,7 +175,7 @@ Size draw_size(test::Random* random) {
 ocellus_limits limits_for(const Model& model, int32_t bound, const std::vector<Size>& known) {
   CommonOptions options;
   options.quiet = true;
-  options.image_rows = bound;
+  options.limits.max_image_rows = bound;
   Needs needs = {.images = std::max<int64_t>(std::ssize(known), 1),
                  .largest = {.pixels = kPhotoPixels, .whole_pixels = {}}};
   for (const Size size : known) needs.largest.include({.path = "", .width = size.width, .height = size.height});
@@ -193,8 +193,7 @@ EngineRows rows_of(const Model& model, const ocellus_limits& limits) {
 
 int32_t counted_rows(const Model& model, const ocellus_limits& limits, Size picture) {
   int32_t rows = -1;
-  CHECK(ocellus_model_count_image_rows(model.handle.get(), &limits, picture.width, picture.height, &rows) ==
-        OCELLUS_OK);
+  CHECK(ocellus_model_count_image_rows(model.get(), &limits, picture.width, picture.height, &rows) == OCELLUS_OK);
   return rows;
 }
 
@@ -251,7 +250,7 @@ TEST_CASE("a picture with more rows than memory is planned for is refused, and n
         "the picture takes 315 rows, and memory is planned for 300 (planned_image_rows): plan more, or a lower bound "
         "of a picture's rows (max_image_rows)");
   int32_t rows = 0;
-  CHECK(ocellus_model_count_image_rows(model.handle.get(), &limits, 672, 480, &rows) == OCELLUS_FULL);
+  CHECK(ocellus_model_count_image_rows(model.get(), &limits, 672, 480, &rows) == OCELLUS_FULL);
   limits.max_image_rows = 200;
   CHECK(session_rows(rows_of(model, limits), {672, 480}) <= 200);
   CHECK(counted_rows(model, limits, {672, 480}) <= 200);

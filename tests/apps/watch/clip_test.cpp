@@ -14,10 +14,10 @@ constexpr int64_t kSecond = 1'000'000'000;
 CommonOptions tiny_pair(const std::string& family) {
   const std::string folder = OCELLUS_SOURCE_DIR "/tests/data/families/" + family;
   CommonOptions options;
-  options.model_path = folder + "/model.gguf";
-  options.mmproj_path = folder + "/mmproj.gguf";
-  options.device = OCELLUS_DEVICE_CPU;
-  options.answer_tokens = 8;
+  options.model.path = folder + "/model.gguf";
+  options.model.mmproj_path = folder + "/mmproj.gguf";
+  options.limits.device = OCELLUS_DEVICE_CPU;
+  options.params.max_tokens = 8;
   options.quiet = true;
   return options;
 }

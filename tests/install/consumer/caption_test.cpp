@@ -44,8 +44,10 @@ static void check_failures(const ocellus::Model& model) {
 static void ask(ocellus::Session& session, const std::vector<unsigned char>& picture) {
   CHECK(session.forget_all());
   CHECK(session.begin_turn());
-  CHECK(session.add_encoded_image(picture));
-  CHECK(session.add_text("Describe this image."));
+  const std::string_view question = "Describe this image.";
+  const std::array<ocellus_part, 2> parts = {ocellus::make_part(OCELLUS_PART_IMAGE, picture),
+                                             ocellus::make_part(OCELLUS_PART_TEXT, question)};
+  CHECK(session.add_parts(parts));
   CHECK(session.end_turn());
 }
 
@@ -112,6 +114,8 @@ int main(int argc, char** argv) {
   CHECK(session && !*opened);
   CHECK(ocellus::Session::open(*engine).status().code() == OCELLUS_FULL);
   check_stops(session, picture);
+  CHECK(session.clear_library("ann") && session.clear_library());
+  CHECK(session.clear_library(".ann").code() == OCELLUS_BAD_ARGUMENT);
   ask(session, picture);
   std::string answer;
   CHECK(session.generate([&answer](std::string_view text) { return answer.append(text).size() < 1000; }));

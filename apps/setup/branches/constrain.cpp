@@ -1,5 +1,3 @@
-#include "apps/setup/constraint_options.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -12,7 +10,8 @@
 #include "apps/base/failure.h"
 #include "apps/base/sizes.h"
 #include "apps/base/terminal.h"
-#include "apps/setup/options.h"
+#include "apps/base/value_flags.h"
+#include "apps/setup/branches.h"
 
 namespace ocellus::app {
 namespace {
@@ -80,43 +79,34 @@ void unwrap(AnswerConstraint* constraint) {
   constraint->text = schema->dump();
 }
 
-void constrain(CommonOptions* options, int32_t kind, const std::string& text, const std::string& place) {
-  if (options->constraint != nullptr)
+void constrain(ConstrainOptions* options, int32_t kind, const std::string& text, const std::string& place) {
+  if (options->given != nullptr)
     throw Failure(kExitUsage,
                   "an answer has one constraint: give one of --schema, --grammar, --regex and --json-answer.");
-  options->constraint = std::make_shared<AnswerConstraint>();
-  options->constraint->kind = kind;
-  options->constraint->text = text;
-  options->constraint->place = place;
-  if (kind == OCELLUS_CONSTRAINT_SCHEMA) unwrap(options->constraint.get());
+  options->given = std::make_shared<AnswerConstraint>(AnswerConstraint{.kind = kind, .text = text, .place = place});
+  if (kind == OCELLUS_CONSTRAINT_SCHEMA) unwrap(options->given.get());
 }
 
 }  // namespace
 
-void add_constraint_flags(CLI::App* command, CommonOptions* options) {
+void add_constraint_flags(CLI::App* command, ConstrainOptions* options) {
   const auto add_file = [&](const char* flag, int32_t kind, const char* form, const char* meaning) {
-    command
-        ->add_option_function<std::string>(
-            flag,
-            [options, kind, flag](const std::string& given) {
-              const bool is_text = is_inline(given, kind);
-              constrain(options, kind, is_text ? given : read_text(given, kind), is_text ? flag : given);
-            },
-            meaning)
-        ->option_text(form)
-        ->group("Answers");
+    add_parsed(
+        command, "Answers", flag, form,
+        [options, kind, flag](const std::string& given) {
+          const bool is_text = is_inline(given, kind);
+          constrain(options, kind, is_text ? given : read_text(given, kind), is_text ? flag : given);
+        },
+        meaning);
   };
   add_file("--schema", OCELLUS_CONSTRAINT_SCHEMA, "FILE|NAME|TEXT",
            "Answers are JSON that satisfies a JSON schema. It is in a file, a ready one (count, objects or yes_no), or "
            "the text itself, {...}");
   add_file("--grammar", OCELLUS_CONSTRAINT_GRAMMAR, "FILE", "Answers follow a GBNF grammar, as in llama.cpp");
-  command
-      ->add_option_function<std::string>(
-          "--regex",
-          [options](const std::string& text) { constrain(options, OCELLUS_CONSTRAINT_REGEX, text, "--regex"); },
-          "Answers match a regular expression as a whole")
-      ->option_text("TEXT")
-      ->group("Answers");
+  add_parsed(
+      command, "Answers", "--regex", "TEXT",
+      [options](const std::string& text) { constrain(options, OCELLUS_CONSTRAINT_REGEX, text, "--regex"); },
+      "Answers match a regular expression as a whole");
   command
       ->add_flag_callback(
           "--json-answer",
@@ -125,29 +115,27 @@ void add_constraint_flags(CLI::App* command, CommonOptions* options) {
       ->group("Answers");
 }
 
-void add_constraint_size_flag(CLI::App* command, CommonOptions* options) {
-  command
-      ->add_option_function<std::string>(
-          "--schema-size",
-          [options](const std::string& text) {
-            const auto bytes = parse_bytes(text);
-            if (!bytes || *bytes < kLeastTableBytes || *bytes > kMostTableBytes)
-              throw Failure(kExitUsage, "--schema-size " + text + ": write a size between 64K and 1G.");
-            options->constraint_bytes = *bytes;
-          },
-          "Memory planned for each compiled schema, grammar or expression (default: 8M)")
-      ->option_text("SIZE")
-      ->group("Answers");
+void add_constraint_size_flag(CLI::App* command, ConstrainOptions* options) {
+  add_parsed(
+      command, "Answers", "--schema-size", "SIZE",
+      [options](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes || *bytes < kLeastTableBytes || *bytes > kMostTableBytes)
+          throw Failure(kExitUsage, "--schema-size " + text + ": write a size between 64K and 1G.");
+        options->bytes = *bytes;
+      },
+      "Memory planned for each compiled schema, grammar or expression (default: 8M)");
 }
 
-bool answers_in_json(const CommonOptions& options) {
-  return options.constraint != nullptr && options.constraint->kind == OCELLUS_CONSTRAINT_SCHEMA;
+void set_constraints(const ConstrainOptions& options, ocellus_limits* limits) {
+  limits->max_constraints = options.given != nullptr ? 1 : options.planned;
+  limits->constraint_bytes = options.bytes;
 }
 
-Constraint compile_constraint(const Engine& engine, const CommonOptions& options) {
-  if (options.constraint == nullptr) return {};
-  AnswerConstraint& wanted = *options.constraint;
-  if (!options.quiet && !wanted.note.empty()) print_note(std::exchange(wanted.note, ""));
+Constraint compile_constraint(const Engine& engine, const ConstrainOptions& options, bool quiet) {
+  if (options.given == nullptr) return {};
+  AnswerConstraint& wanted = *options.given;
+  if (!quiet && !wanted.note.empty()) print_note(std::exchange(wanted.note, ""));
   ocellus_constraint_params params = constraint_params();
   params.kind = wanted.kind;
   params.text = wanted.text.data();
