@@ -52,7 +52,7 @@ inline ModelShape small_llava_shape() {
                   .mlp_width = 104,
                   .layer_count = 2,
                   .heads = 2,
-                  .has_class_row = true,
+                  .class_rows = 1,
                   .projector_width = 72,
                   .output_width = 256,
                   .epsilon = 1e-5f,
