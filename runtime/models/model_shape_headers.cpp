@@ -88,8 +88,9 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
   tensors->matrix(at, "attn_q", c.query_width(layer), c.width, biased);
   if (!c.shares(layer))
     for (const char* part : {"attn_k", "attn_v"}) tensors->matrix(at, part, c.kv_width(layer), c.width, biased);
-  if (c.architecture->has_head_norms) tensors->norm(at, "attn_q_norm", c.head_dim_of(layer));
-  if (c.architecture->has_head_norms && !c.shares(layer)) tensors->norm(at, "attn_k_norm", c.head_dim_of(layer));
+  const bool has_head_norms = c.architecture->normalise_heads != nullptr;
+  if (has_head_norms) tensors->norm(at, "attn_q_norm", c.head_dim_of(layer));
+  if (has_head_norms && !c.shares(layer)) tensors->norm(at, "attn_k_norm", c.head_dim_of(layer));
   tensors->matrix(at, "attn_output", c.width, c.query_width(layer));
   tensors->norm(at, "ffn_norm", c.width);
   if (c.architecture->has_branch_norms)
@@ -162,7 +163,7 @@ Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_
     file.add_string(ShapeText("%s.rope.scaling.type", c.architecture->name), "linear");
     number("rope.scaling.factor", 1 / c.rope.position_scale);
   }
-  if (c.architecture->has_sections) {
+  if (c.rope.sections.used()) {
     file.begin_array(ShapeText("%s.rope.dimension_sections", c.architecture->name), GgufType::kI32, 4);
     for (const int32_t pairs : c.rope.sections.counts) file.append_i32(pairs);
     file.append_i32(0);

@@ -128,7 +128,7 @@ TEST_CASE("The file pair says what the shape says" * doctest::test_suite("long")
     CHECK((model.text_file().find_tensor("output.weight") == nullptr) == shape.tied);
     CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) == shape.text.architecture->has_qkv_biases);
     CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
-          shape.text.architecture->has_head_norms);
+          (shape.text.architecture->normalise_heads != nullptr));
     CHECK(model.text().local.window == shape.text.local.window);
     CHECK(model.text().local.period == shape.text.local.period);
     CHECK(model.text().local.head_dim == shape.text.local.head_dim);
