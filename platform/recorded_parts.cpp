@@ -12,6 +12,13 @@ Status RecordedParts::allocate(int32_t shapes, int32_t parts) {
   return {};
 }
 
+Status RecordedParts::end_record(int32_t shape, int32_t part, Queue& queue) {
+  CudaGraph& graph = graphs_[shape * parts_ + part];
+  OCELLUS_TRY(queue.end_capture(&graph));
+  queue.launch(graph);
+  return queue.status();
+}
+
 Status RecordedParts::run(int32_t shape, const StopSignal* stop, Queue& queue) const {
   if (shape < 0 || shape >= shapes_) return OCELLUS_FAIL(Code::kInternal, "no work was recorded for this shape");
   for (int32_t part = 0; part < parts_; ++part) {

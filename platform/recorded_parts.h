@@ -27,11 +27,10 @@ class RecordedParts {
   Status record(int32_t shape, int32_t part, Queue& queue, Enqueue&& enqueue) {
     OCELLUS_TRY(queue.begin_capture());
     enqueue();
-    CudaGraph& graph = graphs_[shape * parts_ + part];
-    OCELLUS_TRY(queue.end_capture(&graph));
-    queue.launch(graph);
-    return queue.status();
+    return end_record(shape, part, queue);
   }
+  /// The second half of record(), after Queue::begin_capture().
+  Status end_record(int32_t shape, int32_t part, Queue& queue);
 
   /// Launches all parts of a shape, or fewer on `stop`.
   Status run(int32_t shape, const StopSignal* stop, Queue& queue) const;

@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "mm/tower/projector.h"
-#include "mm/tower/tower_pass.h"
+#include "mm/tower/vision_tower.h"
 #include "platform/recorded_parts.h"
 
 namespace ocellus {
@@ -18,10 +17,8 @@ class AnySizeGraphs {
   /// Runs and records every number of rows. Later calls use the same scratch, of which recordings hold the addresses.
   Status record(const VisionModel& model, const VisionScratch& scratch, Queue& queue);
 
-  /// As encode_views and project_views, for a batch of one view. Results are copied from scratch.projected to `out`.
-  Status encode(const VisionModel& model, DeviceView<const float> pixels, const ViewBatch& batch, DeviceView<float> out,
-                const StopSignal* stop, Queue& queue) const;
-  Status project(const VisionModel& model, const ViewBatch& batch, DeviceView<float> out, Queue& queue) const;
+  /// As encode_views, for a batch of one view. Results are copied from scratch.projected to args.out.
+  Status encode(const EncodeArgs& args, Queue& queue);
 
   /// The smallest recorded number of rows that holds `rows`: multiples of 128 or, from 1,024 on, four per octave; and
   /// `most`, the largest. Tiles of tensor cores have up to 128 rows, so that fewer would not be computed sooner.
@@ -32,16 +29,11 @@ class AnySizeGraphs {
   }
 
  private:
-  int64_t most_rows() const { return scratch_.hidden.rows; }
   int32_t shape_of(int64_t rows) const;
-  Status record_shape(const VisionModel& model, int32_t shape, int64_t rows, Queue& queue);
-  void embed(const TowerPass& pass, int32_t shape, DeviceView<const float> pixels, Queue& queue) const;
-  void project_part(const TowerPass& pass, int32_t shape, int32_t projector, DeviceView<float> out, Queue& queue) const;
+  Status record_shape(const EncodeArgs& args, int32_t shape, int64_t rows, Queue& queue);
 
-  VisionScratch scratch_;
-  RecordedParts embeddings_;  // [shapes, frames that have a kernel of their own]
-  RecordedParts layers_;      // [shapes, 2 * layers]: before a layer's attention, and after it
-  RecordedParts projectors_;  // [shapes, the projector, then those of DeepStack]
+  RecordedParts parts_;
+  int64_t most_rows_ = 0;
   int32_t shapes_ = 0;
 };
 

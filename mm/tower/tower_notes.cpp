@@ -7,7 +7,7 @@ namespace ocellus {
 namespace {
 
 /// Rows of a view that have queries: the class row alone, or all.
-int64_t asking_rows(const VisionConfig& c, int64_t rows_per_view) { return c.has_class_row ? 1 : rows_per_view; }
+int64_t asking_rows(const VisionConfig& c, int64_t rows_per_view) { return c.class_rows > 0 ? 1 : rows_per_view; }
 
 }  // namespace
 
@@ -16,11 +16,12 @@ int64_t note_scratch_bytes(const VisionConfig& c, int64_t rows_per_view, int64_t
                                   device);
 }
 
-void note_attention(const TowerPass& pass, int32_t layer, int64_t first, ActivationView query, const KvLayerRows& rows,
-                    Queue& q) {
-  const VisionConfig& c = pass.model.config;
-  const VisionScratch& s = pass.scratch;
-  const ViewBatch& batch = pass.batch;
+void note_attention(const PassMemory& pass, int32_t layer, int64_t first, ActivationView query,
+                    const KvLayerRows& rows) {
+  const VisionConfig& c = pass.config();
+  const VisionScratch& s = pass.scratch();
+  const ViewBatch& batch = pass.batch();
+  Queue& q = pass.queue();
   if (s.notes.rows == 0 || layer != c.noted_layer()) return;
   const int64_t each = batch.rows_per_view(), tokens = batch.tokens_per_view(), asking = asking_rows(c, each);
   const DeviceView<float> scores = {s.scores.data, c.heads, each};
@@ -37,7 +38,7 @@ void note_attention(const TowerPass& pass, int32_t layer, int64_t first, Activat
                   .scores = scores,
                   .scratch = s.op_scratch},
                  q);
-    if (first + query.rows < pass.hidden.rows) continue;
+    if (first + query.rows < pass.rows()) continue;
     pool_attention({.scores = scores,
                     .queries = asking,
                     .rows = of_view,

@@ -3,7 +3,7 @@
 // that of all rows; means over the heads, and over the patches that are joined to a row.
 #pragma once
 
-#include "mm/tower/tower_pass.h"
+#include "mm/tower/tower_rows.h"
 
 namespace ocellus {
 
@@ -13,7 +13,7 @@ int64_t note_scratch_bytes(const VisionConfig& config, int64_t rows_per_view, in
 
 /// Called with the queries of rows `first` and on of a pass, in order, and the keys of all. Writes scratch.notes of all
 /// views when the last queries have come, if notes are wanted and the layer is the one. Uses scratch.scores.
-void note_attention(const TowerPass& pass, int32_t layer, int64_t first, ActivationView query, const KvLayerRows& rows,
-                    Queue& queue);
+void note_attention(const PassMemory& pass, int32_t layer, int64_t first, ActivationView query,
+                    const KvLayerRows& rows);
 
 }  // namespace ocellus

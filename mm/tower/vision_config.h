@@ -1,21 +1,28 @@
 // VisionConfig: facts of the vision half of a file pair (the mmproj file), and the part of a family that reads it.
 #pragma once
 
-#include <algorithm>
 #include <span>
 
 #include "kernels/base/patch_grid.h"
 #include "kernels/linear/elementwise.h"
 #include "mm/views/view_plan.h"
-#include "platform/round_up.h"
 #include "platform/status.h"
 #include "quant/gguf.h"
 #include "quant/tensor_binder.h"
 
 namespace ocellus {
 
+class LayerBinder;
+class TowerPass;
 struct VisionConfig;
+struct VisionLayer;
 struct VisionModel;
+
+/// A tower and its projector: the tensors of a layer, and the forward pass.
+struct VisionTower {
+  Status (*bind_layer)(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out) = nullptr;
+  void (*encode)(TowerPass& pass) = nullptr;
+};
 
 /// Vision part of a family: reading of its mmproj file, and division of pictures. One constant per family, in
 /// runtime/models.
@@ -24,7 +31,8 @@ struct VisionFamily {
   const char* old_projector = "";  // older files have this one
   /// True if a file with one of these is of this family; null: always.
   bool (*claims)(const GgufFile& file) = nullptr;
-  /// Reads keys that not all families have. Errors as read_vision_config.
+  const VisionTower* tower = nullptr;
+  /// Reads keys that not all families have, and may choose another tower. Errors as read_vision_config.
   Status (*read)(const GgufFile& file, VisionConfig* config) = nullptr;
   /// Binds tensors other than patch embedding, positions and layers.
   Status (*bind)(const TensorBinder& binder, VisionModel* model) = nullptr;
@@ -41,6 +49,7 @@ inline constexpr int32_t kMaxDeepStack = 8;
 
 struct VisionConfig {
   const VisionFamily* family = nullptr;
+  const VisionTower* tower = nullptr;
   bool plain_prompts = false;  // trained here, with other texts around pictures than the published models
   Activation activation = Activation::kGeluTanh;
   int32_t image_size = 0;  // side of one view in pixels; nominal if views may have any size
@@ -49,20 +58,9 @@ struct VisionConfig {
   int32_t mlp_width = 0;
   int32_t layer_count = 0;  // layers that are run
   int32_t heads = 0;
-  bool has_class_row = false;         // before the patches of a view
-  bool rms_norms = false;             // layers use RMS norms
-  bool normalises_heads = false;      // queries and keys are normalised, all heads of a row together
-  bool normalises_each_head = false;  // queries, keys and, without weights, values are, and scores are not divided by
-                                      // sqrt(E)
-  bool normalises_branches = false;   // outputs of a layer's branches are normalised
-  bool scales_branches = false;       // outputs of a layer's branches are scaled by channel
-  bool gates_mlp = false;             // a layer's MLP has a gate, whose activation it is
-  bool any_size = false;              // views have any size
-  bool pairs_frames = false;          // a view is two frames, each with a kernel of its own; a still picture is both
-  bool has_grid_positions = false;    // a row's line and column are its position in the language model
-  bool rotates = false;               // queries and keys are rotated by their patch's line and column
-  bool rotates_quarters = false;  // either half of a head by itself, the first by the column: RopePairing::kQuarters
-  float rope_base = 10000.0f;
+  int32_t class_rows = 0;       // before the patches of a view: 1 or none
+  int32_t frame_kernels = 1;    // 2: a view is two frames, each with a kernel of its own; a still picture is both
+  bool any_size = false;        // views have any size
   int32_t position_side = 0;    // side of the table of positions; 0: views of any size have none
   int32_t axis_positions = 0;   // rows of a table for columns and of one for lines, which are added; 0: there is none
   int32_t window = 0;           // side of windows of joined patches, in which rows see each other; 0: none
@@ -74,8 +72,6 @@ struct VisionConfig {
   int32_t usual_rows = 0;                        // views of any size: bound of their rows if none is asked for
   int32_t scale_factor = 1;                      // scale x scale patches are joined
   bool averages_patches = false;                 // their mean is taken, else they stand side by side (pixel shuffle)
-  bool normalises_joined = false;                // joined rows are normalised before the projector's first map
-  bool ends_lines = false;                       // lines of a picture's rows end with row_end: see TileMap
   int32_t projector_width = 0;                   // width between the projector's two maps; 0: it has one
   int32_t output_width = 0;                      // D of the language model
   int32_t longest_edge = 0;                      // this and the next three as in PreprocessConfig
@@ -98,27 +94,17 @@ struct VisionConfig {
   }
   /// Size of all views, if they have one.
   Size view_size() const { return {image_size, image_size}; }
-  int32_t class_rows() const { return has_class_row ? 1 : 0; }
   int32_t patch_values() const { return 3 * patch_size * patch_size; }
   /// Rows of the table of positions.
   int64_t position_rows() const {
     if (axis_positions > 0) return 2 * int64_t{axis_positions};
-    return any_size ? int64_t{position_side} * position_side : class_rows() + int64_t{grid(view_size()).count()};
+    return any_size ? int64_t{position_side} * position_side : class_rows + int64_t{grid(view_size()).count()};
   }
   int32_t row_side() const { return patch_size * scale_factor; }  // pixels of joined patches
   bool has_windows(int32_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
-  /// True if a DeepStack projector takes the rows of this layer.
-  bool projects_inner_rows(int32_t layer) const {
-    return std::find(deepstack_layers, deepstack_layers + deepstack_count, layer) != deepstack_layers + deepstack_count;
-  }
   int32_t joined_width() const {  // input width of the projector
     return averages_patches ? width : width * scale_factor * scale_factor;
   }
-  bool has_joined_norm() const { return normalises_joined || deepstack_count > 0; }
-  /// Maximum width between a projector's two maps; 0: none has two.
-  int64_t middle_width() const { return std::max(projector_width, deepstack_count > 0 ? joined_width() : 0); }
-  /// Number of intermediate values per row in a projector.
-  int64_t projector_values() const { return middle_width() + (has_joined_norm() ? joined_width() : 0); }
   /// The layer whose attention is noted: the last one in which rows see their whole view.
   int32_t noted_layer() const {
     int32_t layer = layer_count - 1;
@@ -129,8 +115,6 @@ struct VisionConfig {
   int64_t note_width() const { return 1 + int64_t{head_dim()}; }
   /// Values of a view's row in the language model, those for its first layers included.
   int64_t row_width() const { return int64_t{output_width} * (1 + deepstack_count); }
-  /// Values of a layer's MLP per row; rows of f16 start on 16 bytes.
-  int64_t mlp_values() const { return gates_mlp ? 2 * round_up(int64_t{mlp_width}, int64_t{8}) : mlp_width; }
   int32_t tokens_per_view() const { return grid(view_size()).count() / (scale_factor * scale_factor); }
 };
 
@@ -142,7 +126,7 @@ struct ViewBatch {
         frames(frames_),
         size(size_),
         grid(config.grid(size_)),
-        lead(config.class_rows()),
+        lead(config.class_rows),
         scale(config.scale_factor) {}
 
   int64_t rows_per_view() const { return lead + grid.count(); }  // in the tower

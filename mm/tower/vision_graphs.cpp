@@ -14,14 +14,16 @@ Status VisionGraphs::record(const VisionModel& model, DeviceView<const float> pi
   for (int32_t shape = 0; shape < shapes_; ++shape) {
     const ViewBatch batch(c, views_of(shape), c.view_size());
     const DeviceView<const float> input = pixels.slice_rows(0, batch.views * 3 * c.image_size);
-    const DeviceView<float> output = scratch.projected.slice_rows(0, batch.tokens());
     const auto enqueue = [&](int32_t part) {
-      if (part == 0) embed_views(model, input, batch, scratch, queue);
-      const LayerRange range{part * kLayersPerPart, std::min((part + 1) * kLayersPerPart, c.layer_count)};
-      encode_layers(model, range, batch, scratch, output, nullptr, queue);
-      if (part + 1 < parts) return;
-      normalise_views(model, batch, scratch, queue);
-      (void)project_views(model, batch, scratch, output, queue);
+      LayerRange layers{.first = part * kLayersPerPart};
+      if (part + 1 < parts) layers.end = layers.first + kLayersPerPart;
+      (void)encode_views({.model = model,
+                          .pixels = input,
+                          .batch = batch,
+                          .scratch = scratch,
+                          .out = scratch.projected.slice_rows(0, batch.tokens()),
+                          .layers = layers},
+                         queue);
     };
     // Run once before recording: a library's choices and loads at a first call cannot be recorded.
     for (int32_t part = 0; part < parts; ++part) enqueue(part);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "mm/tower/projector.h"
+#include "mm/tower/vision_tower.h"
 #include "platform/recorded_parts.h"
 
 namespace ocellus {

@@ -88,17 +88,6 @@ bool mlp_names_are_swapped(const LayerBinder& layer, const VisionConfig& c) {
   return down != nullptr && c.width != c.mlp_width && down->cols() == c.width;
 }
 
-Status bind_norm(const LayerBinder& layer, const char* part, const VisionConfig& c, NormWeights* out) {
-  return layer.norm(part, c.width, &out->weight, c.rms_norms ? nullptr : &out->bias);
-}
-
-Status read_bounds(const LayerBinder& layer, const char* part, BoundedLinear* out) {
-  OCELLUS_TRY(layer.optional_scalar(part, "input_min", &out->input.low));
-  OCELLUS_TRY(layer.optional_scalar(part, "input_max", &out->input.high));
-  OCELLUS_TRY(layer.optional_scalar(part, "output_min", &out->output.low));
-  return layer.optional_scalar(part, "output_max", &out->output.high);
-}
-
 /// Some files hold the three maps as one matrix.
 Status bind_attention_maps(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
   BoundedLinear* const maps[] = {&out->query, &out->key, &out->value};
@@ -117,59 +106,43 @@ Status bind_attention_maps(const LayerBinder& layer, const VisionConfig& c, Visi
   return {};
 }
 
-Status bind_head_norms(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
-  if (!c.normalises_heads && !c.normalises_each_head) return {};
-  const int64_t width = c.normalises_heads ? c.width : c.head_dim();
-  OCELLUS_TRY(layer.norm("attn_q_norm", width, &out->query_norm));
-  return layer.norm("attn_k_norm", width, &out->key_norm);
-}
-
-/// Binds norms and scales of the outputs of a layer's branches.
-Status bind_branches(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
-  if (c.normalises_branches) {
-    OCELLUS_TRY(layer.norm("attn_post_norm", c.width, &out->attention_output_norm));
-    OCELLUS_TRY(layer.norm("ffn_post_norm", c.width, &out->mlp_output_norm));
-  }
-  if (!c.scales_branches) return {};
-  OCELLUS_TRY(layer.norm("ls1", c.width, &out->attention_scale));
-  return layer.norm("ls2", c.width, &out->mlp_scale);
-}
-
-/// Reads the bounds of all maps of a layer, which are small tensors of their own.
-Status bind_bounds(const LayerBinder& layer, VisionLayer* out) {
-  OCELLUS_TRY(read_bounds(layer, "attn_q", &out->query));
-  OCELLUS_TRY(read_bounds(layer, "attn_k", &out->key));
-  OCELLUS_TRY(read_bounds(layer, "attn_v", &out->value));
-  OCELLUS_TRY(read_bounds(layer, "attn_out", &out->attention_output));
-  OCELLUS_TRY(read_bounds(layer, "ffn_gate", &out->mlp_gate));
-  OCELLUS_TRY(read_bounds(layer, "ffn_up", &out->mlp_up));
-  return read_bounds(layer, "ffn_down", &out->mlp_down);
-}
-
-Status bind_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
-  OCELLUS_TRY(bind_norm(layer, "ln1", c, &out->attention_norm));
-  OCELLUS_TRY(bind_attention_maps(layer, c, out));
-  OCELLUS_TRY(bind_head_norms(layer, c, out));
-  OCELLUS_TRY(layer.linear("attn_out", c.width, c.width, &out->attention_output));
-  OCELLUS_TRY(bind_norm(layer, "ln2", c, &out->mlp_norm));
-  if (c.gates_mlp) OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
-  const bool swapped = mlp_names_are_swapped(layer, c);
-  OCELLUS_TRY(layer.linear(swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
-  OCELLUS_TRY(layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down));
-  OCELLUS_TRY(bind_branches(layer, c, out));
-  return bind_bounds(layer, out);
-}
-
 /// Without a class row of its own, positions are added as stored in the file.
 Status bind_positions(const TensorBinder& binder, const VisionConfig& c, VisionModel* out) {
   if (c.position_rows() == 0) return {};
   OCELLUS_TRY(binder.matrix("v.position_embd.weight", c.position_rows(), c.width, &out->positions));
-  if (c.has_class_row) return binder.vector("v.class_embd", c.width, &out->class_row);
+  if (c.class_rows > 0) return binder.vector("v.class_embd", c.width, &out->class_row);
   if (out->positions.format == WeightFormat::kF32) return {};
   return OCELLUS_FAIL(Code::kUnsupported, "tensor 'v.position_embd.weight' must be F32");
 }
 
 }  // namespace
+
+Status bind_layer_norms(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(layer.norm("ln1", c.width, &out->attention_norm.weight, &out->attention_norm.bias));
+  return layer.norm("ln2", c.width, &out->mlp_norm.weight, &out->mlp_norm.bias);
+}
+
+Status bind_rms_norms(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(layer.norm("ln1", c.width, &out->attention_norm.weight));
+  return layer.norm("ln2", c.width, &out->mlp_norm.weight);
+}
+
+Status bind_attention(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(bind_attention_maps(layer, c, out));
+  return layer.linear("attn_out", c.width, c.width, &out->attention_output);
+}
+
+Status bind_mlp(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  const bool swapped = mlp_names_are_swapped(layer, c);
+  OCELLUS_TRY(layer.linear(swapped ? "ffn_down" : "ffn_up", c.mlp_width, c.width, &out->mlp_up));
+  return layer.linear(swapped ? "ffn_up" : "ffn_down", c.width, c.mlp_width, &out->mlp_down);
+}
+
+Status bind_plain_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(bind_layer_norms(layer, c, out));
+  OCELLUS_TRY(bind_attention(layer, c, out));
+  return bind_mlp(layer, c, out);
+}
 
 Status read_vision_size(const GgufFile& file, const char* key, int64_t most, int32_t* out) {
   int64_t value = 0;
@@ -200,6 +173,7 @@ Status read_vision_config(const GgufFile& file, std::span<const VisionFamily* co
   OCELLUS_TRY(file.require_float("clip.vision.attention.layer_norm_epsilon", &c.epsilon));
   OCELLUS_TRY(file.require_floats("clip.vision.image_mean", 3, c.image_mean));
   OCELLUS_TRY(file.require_floats("clip.vision.image_std", 3, c.image_std));
+  c.tower = c.family->tower;
   OCELLUS_TRY(c.family->read(file, &c));
   if (c.mlp_width == 0)
     OCELLUS_TRY(read_vision_size(file, "clip.vision.feed_forward_length", kMaxVisionWidth * 4, &c.mlp_width));
@@ -214,11 +188,11 @@ Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const
   out->config = c;
   OCELLUS_TRY(binder.matrix("v.patch_embd.weight", c.width, c.patch_values(), &out->patch_embedding.weight));
   OCELLUS_TRY(binder.optional_vector("v.patch_embd.bias", c.width, &out->patch_embedding.bias));
-  if (c.pairs_frames)
+  if (c.frame_kernels > 1)
     OCELLUS_TRY(binder.matrix("v.patch_embd.weight.1", c.width, c.patch_values(), &out->next_frame_embedding));
   OCELLUS_TRY(bind_positions(binder, c, out));
   OCELLUS_TRY(out->layers.resize(c.layer_count));
-  for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "v.blk", i}, c, &out->layers[i]));
+  for (int i = 0; i < c.layer_count; ++i) OCELLUS_TRY(c.tower->bind_layer({binder, "v.blk", i}, c, &out->layers[i]));
   return c.family->bind(binder, out);
 }
 

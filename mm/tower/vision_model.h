@@ -9,13 +9,10 @@
 
 namespace ocellus {
 
-/// A norm over a row. No weight: no norm, unless it is a plain RMS norm; no bias: RMS norm.
+/// A norm over a row: RMS norm if there is no bias, a plain one if there is no weight.
 struct NormWeights {
   const float* weight = nullptr;
   const float* bias = nullptr;
-  bool is_plain = false;
-
-  bool used() const { return weight != nullptr || is_plain; }
 };
 
 /// A linear map of the tower, whose input and output may have bounds.
@@ -44,15 +41,13 @@ struct VisionLayer {
   const float* mlp_output_norm = nullptr;
 };
 
-/// Maps from joined patches to rows of the language model.
+/// Maps from joined patches to rows of the language model, as far as a family has them.
 struct Projector {
-  float joined_factor = 1.0f;          // joined rows [joined_width] become (factor * x - bias) * scale, if there are
-  const float* joined_bias = nullptr;  // such vectors
+  const float* joined_bias = nullptr;  // [joined_width]
   const float* joined_scale = nullptr;
-  NormWeights joined_norm;  // then normalises them; none: they stay as they are
-  float epsilon = 1e-5f;    // its own; PyTorch's default
-  Linear first;             // [projector_width or output_width, joined_width]
-  Linear second;            // [output_width, projector_width], or none; GELU (exact, as PyTorch's) before it
+  NormWeights joined_norm;
+  Linear first;   // [projector_width or output_width, joined_width]
+  Linear second;  // [output_width, projector_width]
 };
 
 struct VisionModel {
@@ -72,5 +67,13 @@ struct VisionModel {
 
 /// Checks every tensor against the config; with `base` (the loaded tensor section) also sets the views.
 Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const uint8_t* base, VisionModel* out);
+
+/// Helpers of a tower's bind_layer(), for what most have: two norms, by LayerNorm or RMS norm; the maps of attention;
+/// those of an MLP without a gate; all of these.
+Status bind_layer_norms(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
+Status bind_rms_norms(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
+Status bind_attention(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
+Status bind_mlp(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
+Status bind_plain_layer(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
 
 }  // namespace ocellus

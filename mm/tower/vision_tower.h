@@ -7,11 +7,27 @@
 #include "mm/tower/vision_model.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/trace.h"
 
 namespace ocellus {
 
 /// Encoding of one picture, and of the pictures or views that wait.
 inline constexpr Phase kPicturePhase{"picture"}, kImagePhase{"image"};
+
+/// Number of rows that go through a part of the tower together. A GPU takes all at once. So does the CPU except in the
+/// MLP, whose rows are the widest: fewer and larger products let its threads wait less for each other (4 % of the
+/// time). Lean devices take small blocks throughout.
+struct BlockRows {
+  BlockRows(int64_t rows, const DeviceTraits& device)
+      : mlp(device.block_rows(rows)), others(device.lean ? mlp : rows) {}
+  int64_t mlp, others;
+};
+
+/// Scratch that a tower needs, as a pass that plans notes it.
+struct TowerNeeds {
+  int64_t wide_values = 0, product_bytes = 0, branch_rows = 0;
+  bool angles = false, windows = false, joined_floats = false;
+};
 
 /// Buffers of the tower and the projectors, for batches of up to W views and T rows; W is 1 if the device takes rows in
 /// blocks. B rows go through a part of the tower together: all, or a block.
@@ -49,32 +65,36 @@ struct VisionScratch {
                         RowSink& sink);
 
  private:
-  int64_t cut_turns(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, std::byte* memory);
-  Status take_turns(const VisionConfig& config, const ViewBatch& most, const DeviceTraits& device, Phase phase,
-                    RowSink& sink);
+  int64_t cut_turns(const VisionConfig& config, const TowerNeeds& needs, const ViewBatch& most,
+                    const DeviceTraits& device, std::byte* memory);
+  Status take_turns(const VisionConfig& config, const TowerNeeds& needs, const ViewBatch& most,
+                    const DeviceTraits& device, Phase phase, RowSink& sink);
 };
 
-/// Layers [first, end).
-struct LayerRange {
-  int32_t first = 0;
-  int32_t end = 0;
-};
-
-/// The three steps of encode_views: patches to hidden rows, some layers (stopping between them on request), and the
-/// final norm, if there is one. Layers write what their projectors make of their rows, if they have any, to `out`.
-void embed_views(const VisionModel& model, DeviceView<const float> pixels, const ViewBatch& batch,
-                 const VisionScratch& scratch, Queue& queue);
-void encode_layers(const VisionModel& model, const LayerRange& range, const ViewBatch& batch,
-                   const VisionScratch& scratch, DeviceView<float> out, const StopSignal* stop, Queue& queue);
 /// Normalises rows, with the arithmetic that the norm's weights tell.
 void apply_norm(const NormWeights& norm, float epsilon, DeviceView<const float> rows, ActivationView output,
                 Queue& queue);
 
-void normalise_views(const VisionModel& model, const ViewBatch& batch, const VisionScratch& scratch, Queue& queue);
+/// Layers [first, end) of a pass. What comes before the layers belongs to the first of them; what comes after them is
+/// done if `end` is larger than their number.
+struct LayerRange {
+  int32_t first = 0;
+  int32_t end = std::numeric_limits<int32_t>::max();
+};
 
-/// Reads the pixels of a batch, writes the projector's input to scratch.hidden [views * R, D], and rows of inner layers
-/// to out [tokens, row_width]: see project_views. Stops between layers on request.
-Status encode_views(const VisionModel& model, DeviceView<const float> pixels, const ViewBatch& batch,
-                    const VisionScratch& scratch, DeviceView<float> out, const StopSignal* stop, Queue& queue);
+/// Reads the pixels of a batch, and writes its rows of the language model: the projector's, then those of DeepStack,
+/// output_width for each of its layers. Stops between layers on request. In between, scratch.hidden [views * R, D]
+/// holds the rows of the tower.
+struct EncodeArgs {
+  const VisionModel& model;
+  DeviceView<const float> pixels = {};
+  const ViewBatch& batch;
+  const VisionScratch& scratch;
+  DeviceView<float> out = {};  // [tokens, row_width]; scratch.projected if there is one part only
+  LayerRange layers = {};
+  const StopSignal* stop = nullptr;
+  TraceSink trace = {};
+};
+Status encode_views(const EncodeArgs& args, Queue& queue);
 
 }  // namespace ocellus

@@ -1,7 +1,5 @@
 #include "mm/tower/waiting_views.h"
 
-#include "mm/tower/projector.h"
-
 namespace ocellus {
 
 Status WaitingViews::lay_out(const VisionConfig& config, const ViewBatch& most, const KeptViewsShape& kept,
@@ -30,9 +28,12 @@ Status WaitingViews::record(const VisionModel& model, const VisionScratch& scrat
   const int64_t most = scratch.hidden.rows / (c.scale_factor * c.scale_factor);
   for (int64_t count = 1, last = 0; count > last; last = count, count = std::min(2 * count, most)) {
     const ViewBatch batch(c, 1, {static_cast<int32_t>(count) * c.row_side(), c.row_side()});
-    const DeviceView<float> out = rows.slice_rows(0, count);
-    OCELLUS_TRY(encode_views(model, batch.pixels_at(pixels), batch, scratch, out, nullptr, queue));
-    OCELLUS_TRY(project_views(model, batch, scratch, out, queue));
+    OCELLUS_TRY(encode_views({.model = model,
+                              .pixels = batch.pixels_at(pixels),
+                              .batch = batch,
+                              .scratch = scratch,
+                              .out = rows.slice_rows(0, count)},
+                             queue));
   }
   return queue.traits().lean ? queue.finish() : any_size_graphs_.record(model, scratch, queue);
 }
@@ -50,29 +51,25 @@ void copy_rows(DeviceView<const float> rows, const RowPlace& place, DeviceView<f
 }  // namespace
 
 /// Encodes the only view that waits. Its rows go to their places at once, unless they are not adjacent.
-Status WaitingViews::encode_in_place(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
-                                     const StopSignal* stop, Queue& queue) {
+Status WaitingViews::encode_alone(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
+                                  const StopSignal* stop, Queue& queue) {
   const WaitingView& view = views_.data[0];
   const ViewBatch batch(model.config, 1, view.size, view.frames);
   const int64_t tokens = batch.tokens();
   const bool in_place = view.place.is_whole(tokens);
-  const DeviceView<float> out = in_place ? hidden.slice_rows(view.place.first, tokens) : scratch.projected;
-  OCELLUS_TRY(encode_views(model, batch.pixels_at(first_pixels(scratch)), batch, scratch, out, stop, queue));
-  const TraceRange projecting(trace_, "project");
-  OCELLUS_TRY(project_views(model, batch, scratch, out, queue));
+  const EncodeArgs args = {.model = model,
+                           .pixels = batch.pixels_at(first_pixels(scratch)),
+                           .batch = batch,
+                           .scratch = scratch,
+                           .out = in_place ? hidden.slice_rows(view.place.first, tokens) : scratch.projected,
+                           .stop = stop,
+                           .trace = trace_};
+  if (queue.on_cuda() && !queue.traits().lean)
+    OCELLUS_TRY(any_size_graphs_.encode(args, queue));
+  else
+    OCELLUS_TRY(encode_views(args, queue));
   if (!in_place) copy_rows(scratch.projected, view.place, hidden, queue);
   return {};
-}
-
-/// The same by recordings. A view of any size has adjacent rows.
-Status WaitingViews::encode_recorded(const VisionModel& model, DeviceView<float> hidden, const StopSignal* stop,
-                                     Queue& queue) {
-  const WaitingView& view = views_.data[0];
-  const ViewBatch batch(model.config, 1, view.size, view.frames);
-  const DeviceView<float> out = hidden.slice_rows(view.place.first, batch.tokens());
-  OCELLUS_TRY(any_size_graphs_.encode(model, batch.pixels_at(pixels_.data), batch, out, stop, queue));
-  const TraceRange projecting(trace_, "project");
-  return any_size_graphs_.project(model, batch, out, queue);
 }
 
 Status WaitingViews::drop_known(const VisionConfig& config, const VisionScratch& scratch, DeviceView<float> hidden,
@@ -110,10 +107,8 @@ Status WaitingViews::encode(const VisionModel& model, const VisionScratch& scrat
     OCELLUS_TRY(graphs_.run(count_, stop, queue));
     for (int64_t i = 0; i < count_; ++i)
       copy_rows(scratch.projected.slice_rows(i * tokens, tokens), views_.data[i].place, hidden, queue);
-  } else if (queue.on_cuda() && !queue.traits().lean) {
-    OCELLUS_TRY(encode_recorded(model, hidden, stop, queue));
   } else {
-    OCELLUS_TRY(encode_in_place(model, scratch, hidden, stop, queue));
+    OCELLUS_TRY(encode_alone(model, scratch, hidden, stop, queue));
   }
   OCELLUS_TRY(queue.status());
   const int64_t noted = scratch.notes.rows > 0 ? ViewBatch(model.config, 1, views_.data[0].size).tokens() : 0;

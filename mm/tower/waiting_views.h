@@ -12,7 +12,6 @@
 #include "mm/tower/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
-#include "platform/trace.h"
 
 namespace ocellus {
 
@@ -68,9 +67,8 @@ class WaitingViews {
   float* first_pixels(const VisionScratch& scratch) const {
     return pixels_.data == nullptr ? scratch.pixels.data : pixels_.data;
   }
-  Status encode_in_place(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
-                         const StopSignal* stop, Queue& queue);
-  Status encode_recorded(const VisionModel& model, DeviceView<float> hidden, const StopSignal* stop, Queue& queue);
+  Status encode_alone(const VisionModel& model, const VisionScratch& scratch, DeviceView<float> hidden,
+                      const StopSignal* stop, Queue& queue);
 
   DeviceView<float> pixels_;           // [1, values of all views]; none if they lie in the tower's scratch
   DeviceView<float> notes_;            // [rows of the chunk, note_width]

@@ -148,7 +148,8 @@ struct ViewRules {
   const char* name = "";  // part of a picture's identity in the image library
   ImageMarks marks = {};
   bool overview_first = false;
-  bool has_map = false;  // pictures have a TileMap; the overview comes first
+  bool has_map = false;             // pictures have a TileMap; the overview comes first
+  bool has_grid_positions = false;  // a row's line and column are its position in the language model
   /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
   /// Views of any size have their own view_rows.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;
@@ -190,9 +191,8 @@ int64_t max_row_count(const PreprocessConfig& config);
 /// kBadImage if a side is not positive.
 Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height, ViewPlan* plan);
 
-/// Scratch bound for a family: a PillowResize of any picture with sides up to `source` to sides of which the longer one
-/// has `least` to `most` pixels, with the picture's aspect except for truncation (a side less than one pixel too short)
-/// or stretched.
+/// Scratch bound for a family: a PillowResize of any picture with sides up to `source` to sides of which the longer has
+/// `least` to `most` pixels, with the picture's aspect but for truncation (under one pixel too short), or stretched.
 int64_t resize_bound_bytes(int64_t source, int64_t least, int64_t most);
 /// Maximum pixels of a picture within the limits, resized horizontally only, to a longer side of `longest` at most.
 int64_t narrowed_pixels(const ImageLimits& limits, int64_t longest);

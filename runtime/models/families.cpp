@@ -38,6 +38,14 @@ void bound_resizes(int64_t row_side, int64_t reduced_rows, const ImageLimits& li
   bounds->stage_pixels = std::max(reduced, limits.max_side * row_side) + row_side;
 }
 
+void describe_plain_layer(const VisionConfig& c, std::string_view at, ShapeTensors* tensors) {
+  tensors->norm(at, "ln1", c.width, true);
+  for (const char* part : {"attn_q", "attn_k", "attn_v", "attn_out"}) tensors->matrix(at, part, c.width, c.width, true);
+  tensors->norm(at, "ln2", c.width, true);
+  tensors->matrix(at, "ffn_up", c.mlp_width, c.width, true);
+  tensors->matrix(at, "ffn_down", c.width, c.mlp_width, true);
+}
+
 std::span<const VisionFamily* const> vision_families() { return kVisionFamilies; }
 
 const Family& find_family(std::string_view name) {

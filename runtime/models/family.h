@@ -45,7 +45,8 @@ struct Family {
   VisionFamily vision;
   /// Adds keys and tensors of a random model's mmproj file that not all families have.
   void (*describe)(const VisionConfig& config, GgufHeaderWriter* file, ShapeTensors* tensors) = nullptr;
-  bool joins_attention_maps = false;  // a random tower's file holds queries, keys and values as one matrix
+  /// Adds the tensors of a layer, whose names begin with `at`.
+  void (*describe_layer)(const VisionConfig& config, std::string_view at, ShapeTensors* tensors) = nullptr;
   std::span<const std::string_view> picture_tokens = {};  // special tokens of a random model's vocabulary
   int32_t named_tiles = 0;                                // per side: "<row_1_col_1>" and so on, after picture_tokens
   std::string_view end_token = "<|im_end|>";              // end of an answer, in the vocabulary
@@ -54,6 +55,9 @@ struct Family {
   PlaceUnits places = PlaceUnits::kNone;
   std::span<const ModelShape> shapes;
 };
+
+/// A layer as bind_plain_layer() reads it, with all biases.
+void describe_plain_layer(const VisionConfig& config, std::string_view at, ShapeTensors* tensors);
 
 /// Returns all families.
 std::span<const Family* const> families();

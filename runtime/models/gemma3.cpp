@@ -2,6 +2,7 @@
 // other. A picture is stretched to one square view; transformers' pan and scan, which is off there, adds none.
 #include <algorithm>
 
+#include "mm/tower/tower_pass.h"
 #include "runtime/models/family.h"
 
 namespace ocellus {
@@ -38,7 +39,7 @@ Status read_gemma3(const GgufFile& file, VisionConfig* c) {
   OCELLUS_TRY(read_vision_size(file, "clip.vision.projection_dim", kMaxVisionWidth, &c->output_width));
   OCELLUS_TRY(file.read_int(kScaleKey, 1, 64, &scale));
   c->scale_factor = static_cast<int32_t>(scale);
-  c->averages_patches = c->normalises_joined = true;
+  c->averages_patches = true;
   return {};
 }
 
@@ -54,9 +55,29 @@ Status bind_gemma3(const TensorBinder& binder, VisionModel* m) {
     return OCELLUS_FAIL(Code::kUnsupported, "tensor '%s' must be F16, BF16 or F32, not %s", kMap,
                         format_info(map.format).name);
   std::swap(map.rows, map.cols);
-  m->projector.epsilon = c.epsilon;
   return {};
 }
+
+/// SigLIP; the mean of 4 x 4 patches is normalised and mapped.
+void encode_gemma3(TowerPass& t) {
+  const VisionModel& m = t.model();
+  t.embed_patches();
+  t.add_position_rows();
+  while (const VisionLayer* w = t.next_layer()) {
+    t.attend(*w, [&](HiddenRows rows) { rows.add(w->attention_output); });
+    t.run_mlp([&](HiddenRows rows) {
+      rows.map(w->mlp_norm, w->mlp_up, m.config.activation);
+      rows.add(w->mlp_down);
+    });
+  }
+  t.normalise(m.final_norm);
+  t.project_normed(average_patches, [&](JoinedRows rows) {
+    rows.normalise(m.projector.joined_norm, m.config.epsilon);
+    rows.write(m.projector.first);
+  });
+}
+
+constexpr VisionTower kTower = {.bind_layer = bind_plain_layer, .encode = encode_gemma3};
 
 void describe_gemma3(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
   if (c.scale_factor != kUsualScale) file->add_u32(kScaleKey, c.scale_factor);
@@ -77,7 +98,6 @@ constexpr VisionConfig siglip_so400m(int32_t text_width) {
           .heads = 16,
           .scale_factor = kUsualScale,
           .averages_patches = true,
-          .normalises_joined = true,
           .output_width = text_width,
           .image_mean = {0.5f, 0.5f, 0.5f},
           .image_std = {0.5f, 0.5f, 0.5f}};
@@ -125,12 +145,14 @@ constexpr std::string_view kTokens[] = {"<start_of_image>", "<end_of_image>"};
 
 const Family kGemma3Family = {.name = "Gemma3",
                               .vision = {.projector = "gemma3",
+                                         .tower = &kTower,
                                          .read = read_gemma3,
                                          .bind = bind_gemma3,
                                          .views = &kViews,
                                          .turned_matrix = kMap,
                                          .output_width_from = "clip.vision.projection_dim"},
                               .describe = describe_gemma3,
+                              .describe_layer = describe_plain_layer,
                               .picture_tokens = kTokens,
                               .shapes = kShapes};
 

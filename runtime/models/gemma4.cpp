@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "mm/tower/tower_pass.h"
 #include "runtime/models/family.h"
 
 namespace ocellus {
@@ -99,13 +100,6 @@ void centre_pixels(VisionConfig* c) {
   }
 }
 
-void set_arithmetic(VisionConfig* c) {
-  c->activation = Activation::kGeluTanh;  // in no key
-  c->rms_norms = c->normalises_each_head = c->normalises_branches = c->gates_mlp = true;
-  c->any_size = c->rotates = c->rotates_quarters = c->averages_patches = c->normalises_joined = true;
-  c->rope_base = 100.0f;
-}
-
 Status read_gemma4(const GgufFile& file, VisionConfig* c) {
   int64_t scale = kUsualScale;
   OCELLUS_TRY(file.read_int(kScaleKey, 1, 16, &scale));
@@ -115,27 +109,99 @@ Status read_gemma4(const GgufFile& file, VisionConfig* c) {
   OCELLUS_TRY(read_positions(file, c));
   set_sizes(c);
   centre_pixels(c);
-  set_arithmetic(c);
+  c->activation = Activation::kGeluTanh;  // in no key
+  c->any_size = c->averages_patches = true;
   return read_vision_rows(file, kMap, &c->output_width);
 }
 
 Status bind_gemma4(const TensorBinder& binder, VisionModel* m) {
   const VisionConfig& c = m->config;
   Projector& p = m->projector;
-  p.joined_factor = std::sqrt(static_cast<float>(c.width));
   OCELLUS_TRY(binder.optional_vector("v.std_bias", c.width, &p.joined_bias));
   OCELLUS_TRY(binder.optional_vector("v.std_scale", c.width, &p.joined_scale));
   if (binder.has("v.std_bias") != binder.has("v.std_scale"))
     return OCELLUS_FAIL(Code::kBadFile, "one of the tensors 'v.std_bias' and 'v.std_scale' is missing");
-  p.joined_norm.is_plain = true;
-  // Rows that are not standardised are not multiplied by the root of their width: the epsilon is divided by its square.
-  p.epsilon = binder.has("v.std_scale") ? c.epsilon : c.epsilon / static_cast<float>(c.width);
   return binder.matrix(kMap, c.output_width, c.width, &p.first.weight);
 }
+
+Status read_bounds(const LayerBinder& layer, const char* part, BoundedLinear* out) {
+  OCELLUS_TRY(layer.optional_scalar(part, "input_min", &out->input.low));
+  OCELLUS_TRY(layer.optional_scalar(part, "input_max", &out->input.high));
+  OCELLUS_TRY(layer.optional_scalar(part, "output_min", &out->output.low));
+  return layer.optional_scalar(part, "output_max", &out->output.high);
+}
+
+/// The bounds of maps are small tensors of their own.
+Status bind_bounds(const LayerBinder& layer, VisionLayer* w) {
+  OCELLUS_TRY(read_bounds(layer, "attn_q", &w->query));
+  OCELLUS_TRY(read_bounds(layer, "attn_k", &w->key));
+  OCELLUS_TRY(read_bounds(layer, "attn_v", &w->value));
+  OCELLUS_TRY(read_bounds(layer, "attn_out", &w->attention_output));
+  OCELLUS_TRY(read_bounds(layer, "ffn_gate", &w->mlp_gate));
+  OCELLUS_TRY(read_bounds(layer, "ffn_up", &w->mlp_up));
+  return read_bounds(layer, "ffn_down", &w->mlp_down);
+}
+
+Status bind_gemma4_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* w) {
+  OCELLUS_TRY(bind_rms_norms(layer, c, w));
+  OCELLUS_TRY(bind_attention(layer, c, w));
+  OCELLUS_TRY(layer.norm("attn_q_norm", c.head_dim(), &w->query_norm));
+  OCELLUS_TRY(layer.norm("attn_k_norm", c.head_dim(), &w->key_norm));
+  OCELLUS_TRY(layer.norm("attn_post_norm", c.width, &w->attention_output_norm));
+  OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &w->mlp_gate));
+  OCELLUS_TRY(bind_mlp(layer, c, w));
+  OCELLUS_TRY(layer.norm("ffn_post_norm", c.width, &w->mlp_output_norm));
+  return bind_bounds(layer, w);
+}
+
+/// Each half of a head is rotated by itself, the first by the column. Branches have norms at both ends. The mean of
+/// 3 x 3 patches is standardised in some models, and normalised without weights.
+void encode_gemma4(TowerPass& t) {
+  const VisionModel& m = t.model();
+  const VisionConfig& c = m.config;
+  const Projector& p = m.projector;
+  t.embed_patches();
+  t.add_axis_positions();
+  t.find_angles(RopePairing::kQuarters, 100.0f, true);
+  while (const VisionLayer* w = t.next_layer()) {
+    t.attend(
+        *w,
+        [&](const HeadRows& heads) {
+          heads.normalise_each(w->query_norm, w->key_norm);
+          heads.rotate();
+        },
+        [&](HiddenRows rows) { rows.add_normalised(w->attention_output, w->attention_output_norm); });
+    t.run_mlp([&](HiddenRows rows) {
+      rows.map_gated(w->mlp_norm, w->mlp_gate, w->mlp_up, Activation::kGeluTanh);
+      rows.add_normalised(w->mlp_down, w->mlp_output_norm);
+    });
+  }
+  t.project_normed(average_patches, [&](JoinedRows rows) {
+    const auto width = static_cast<float>(c.width);
+    rows.standardise(std::sqrt(width), p.joined_bias, p.joined_scale);
+    // Rows that are not standardised are not multiplied by the root of their width: the epsilon is divided by its
+    // square.
+    rows.normalise({}, p.joined_scale != nullptr ? c.epsilon : c.epsilon / width);
+    rows.write(p.first);
+  });
+}
+
+constexpr VisionTower kTower = {.bind_layer = bind_gemma4_layer, .encode = encode_gemma4};
 
 void describe_gemma4(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
   if (c.scale_factor != kUsualScale) file->add_u32(kScaleKey, c.scale_factor);
   tensors->matrix("", "mm.input_projection", c.output_width, c.width);
+}
+
+void describe_gemma4_layer(const VisionConfig& c, std::string_view at, ShapeTensors* tensors) {
+  tensors->norm(at, "ln1", c.width);
+  for (const char* part : {"attn_q", "attn_k", "attn_v"}) tensors->matrix(at, part, c.width, c.width);
+  for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.head_dim());
+  for (const char* part : {"attn_post_norm", "ffn_post_norm"}) tensors->norm(at, part, c.width);
+  tensors->matrix(at, "attn_out", c.width, c.width);
+  tensors->norm(at, "ln2", c.width);
+  for (const char* part : {"ffn_gate", "ffn_up"}) tensors->matrix(at, part, c.mlp_width, c.width);
+  tensors->matrix(at, "ffn_down", c.width, c.mlp_width);
 }
 
 constexpr std::string_view kTokens[] = {"<|image>", "<image|>"};
@@ -148,20 +214,12 @@ constexpr VisionConfig tower(int32_t text_width) {
           .mlp_width = 3072,
           .layer_count = 16,
           .heads = 12,
-          .rms_norms = true,
-          .normalises_each_head = true,
-          .normalises_branches = true,
-          .gates_mlp = true,
           .any_size = true,
-          .rotates = true,
-          .rotates_quarters = true,
-          .rope_base = 100.0f,
           .axis_positions = 10240,
           .max_pixels = int64_t{kMostRows} * 48 * 48,
           .usual_rows = kUsualRows,
           .scale_factor = kUsualScale,
           .averages_patches = true,
-          .normalises_joined = true,
           .output_width = text_width,
           .image_std = {1, 1, 1}};
 }
@@ -217,11 +275,13 @@ constexpr ModelShape kShapes[] = {
 
 const Family kGemma4Family = {.name = "Gemma4",
                               .vision = {.projector = "gemma4v",
+                                         .tower = &kTower,
                                          .read = read_gemma4,
                                          .bind = bind_gemma4,
                                          .views = &kViews,
                                          .output_width_from = "the height of tensor 'mm.input_projection.weight'"},
                               .describe = describe_gemma4,
+                              .describe_layer = describe_gemma4_layer,
                               .picture_tokens = kTokens,
                               .clips = kClips,
                               .shapes = kShapes};

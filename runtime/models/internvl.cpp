@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "mm/tower/tower_pass.h"
 #include "runtime/models/family.h"
 
 namespace ocellus {
@@ -91,7 +92,61 @@ constexpr ViewRules kViews = {.name = "internvl",
                               .drop_tiles = [](PreprocessConfig* config) { config->max_tiles = 1; },
                               .bounds = internvl_bounds};
 
-/// The 6B tower's layers use RMS norms, and norms of queries and keys; the files do not say so.
+Status bind_scales(const LayerBinder& layer, const VisionConfig& c, VisionLayer* w) {
+  OCELLUS_TRY(layer.norm("ls1", c.width, &w->attention_scale));
+  return layer.norm("ls2", c.width, &w->mlp_scale);
+}
+
+Status bind_300m_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* w) {
+  OCELLUS_TRY(bind_plain_layer(layer, c, w));
+  return bind_scales(layer, c, w);
+}
+
+/// It has RMS norms, also of queries and keys.
+Status bind_6b_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* w) {
+  OCELLUS_TRY(bind_rms_norms(layer, c, w));
+  OCELLUS_TRY(bind_attention(layer, c, w));
+  OCELLUS_TRY(layer.norm("attn_q_norm", c.width, &w->query_norm));
+  OCELLUS_TRY(layer.norm("attn_k_norm", c.width, &w->key_norm));
+  OCELLUS_TRY(bind_mlp(layer, c, w));
+  return bind_scales(layer, c, w);
+}
+
+/// InternViT: branches are scaled by channel. 2 x 2 patches side by side are a row.
+template <class Prepare>
+void encode_intern_vit(TowerPass& t, Prepare prepare) {
+  const VisionModel& m = t.model();
+  t.embed_patches();
+  t.place_class_rows();
+  while (const VisionLayer* w = t.next_layer()) {
+    t.attend(
+        *w, [&](const HeadRows& heads) { prepare(*w, heads); },
+        [&](HiddenRows rows) { rows.add_scaled(w->attention_output, w->attention_scale); });
+    t.run_mlp([&](HiddenRows rows) {
+      rows.map(w->mlp_norm, w->mlp_up, m.config.activation);
+      rows.add_scaled(w->mlp_down, w->mlp_scale);
+    });
+  }
+  t.project_normed(shuffle_pixels, [&](JoinedRows rows) {
+    constexpr float kEpsilon = 1e-5f;  // PyTorch's default
+    rows.normalise(m.projector.joined_norm, kEpsilon);
+    rows.map(m.projector.first, m.config.projector_width, Activation::kGeluErf);
+    rows.write(m.projector.second);
+  });
+}
+
+void encode_300m(TowerPass& t) {
+  encode_intern_vit(t, [](const VisionLayer&, const HeadRows&) {});
+}
+
+void encode_6b(TowerPass& t) {
+  encode_intern_vit(t, [](const VisionLayer& w, const HeadRows& heads) { heads.normalise(w.query_norm, w.key_norm); });
+}
+
+constexpr VisionTower kTower300m = {.bind_layer = bind_300m_layer, .encode = encode_300m},
+                      kTower6b = {.bind_layer = bind_6b_layer, .encode = encode_6b};
+
+/// The files do not say which of the two towers they hold.
 Status read_internvl(const GgufFile& file, VisionConfig* c) {
   int64_t scale = 2, least = 1, most = 0;
   OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 64, &scale));
@@ -101,11 +156,8 @@ Status read_internvl(const GgufFile& file, VisionConfig* c) {
   c->min_tiles = static_cast<int32_t>(least);
   c->max_tiles = static_cast<int32_t>(most);
   c->activation = c->activation == Activation::kGeluTanh ? Activation::kGeluErf : c->activation;
-  c->has_class_row = true;
-  c->scales_branches = true;
-  c->normalises_joined = true;
-  c->rms_norms = file.find_tensor("v.blk.0.ln1.bias") == nullptr;
-  c->normalises_heads = file.find_tensor("v.blk.0.attn_q_norm.weight") != nullptr;
+  c->class_rows = 1;
+  if (file.find_tensor("v.blk.0.attn_q_norm.weight") != nullptr) c->tower = &kTower6b;
   OCELLUS_TRY(read_vision_rows(file, "mm.model.mlp.1.weight", &c->projector_width));
   return read_vision_rows(file, "mm.model.mlp.3.weight", &c->output_width);
 }
@@ -128,6 +180,19 @@ void describe_internvl(const VisionConfig& c, GgufHeaderWriter* file, ShapeTenso
   tensors->matrix("", "mm.model.mlp.3", c.output_width, c.projector_width, true);
 }
 
+void describe_internvl_layer(const VisionConfig& c, std::string_view at, ShapeTensors* tensors) {
+  const bool is_6b = c.tower == &kTower6b;
+  tensors->norm(at, "ln1", c.width, !is_6b);
+  for (const char* part : {"attn_q", "attn_k", "attn_v"}) tensors->matrix(at, part, c.width, c.width, !is_6b);
+  if (is_6b)
+    for (const char* part : {"attn_q_norm", "attn_k_norm"}) tensors->norm(at, part, c.width);
+  tensors->matrix(at, "attn_out", c.width, c.width, true);
+  tensors->norm(at, "ln2", c.width, !is_6b);
+  tensors->matrix(at, "ffn_up", c.mlp_width, c.width, true);
+  tensors->matrix(at, "ffn_down", c.width, c.mlp_width, true);
+  for (const char* part : {"ls1", "ls2"}) tensors->norm(at, part, c.width);
+}
+
 constexpr std::string_view kTokens[] = {"<img>", "</img>", "<IMG_CONTEXT>"};
 
 constexpr float kMean[3] = {0.485f, 0.456f, 0.406f}, kDeviation[3] = {0.229f, 0.224f, 0.225f};
@@ -142,10 +207,8 @@ constexpr VisionConfig intern_vit_300m(int32_t text_width) {
           .mlp_width = 4096,
           .layer_count = 24,
           .heads = 16,
-          .has_class_row = true,
-          .scales_branches = true,
+          .class_rows = 1,
           .scale_factor = 2,
-          .normalises_joined = true,
           .projector_width = text_width,
           .output_width = text_width,
           .image_mean = {kMean[0], kMean[1], kMean[2]},
@@ -159,8 +222,7 @@ constexpr VisionConfig intern_vit_6b(int32_t text_width) {
   config.mlp_width = 12800;
   config.layer_count = 45;
   config.heads = 25;
-  config.rms_norms = true;
-  config.normalises_heads = true;
+  config.tower = &kTower6b;
   return config;
 }
 
@@ -231,11 +293,13 @@ constexpr ModelShape kShapes[] = {
 
 const Family kInternVlFamily = {.name = "InternVL",
                                 .vision = {.projector = "internvl",
+                                           .tower = &kTower300m,
                                            .read = read_internvl,
                                            .bind = bind_internvl,
                                            .views = &kViews,
                                            .output_width_from = "the height of tensor 'mm.model.mlp.3.weight'"},
                                 .describe = describe_internvl,
+                                .describe_layer = describe_internvl_layer,
                                 .picture_tokens = kTokens,
                                 .shapes = kShapes};
 

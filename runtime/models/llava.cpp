@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "mm/tower/tower_pass.h"
 #include "quant/gguf_names.h"
 #include "runtime/models/family.h"
 
@@ -154,7 +155,7 @@ Status read_feature_layer(const GgufFile& file, VisionConfig* c) {
 /// The projector's widths are those of its tensors: clip.vision.projection_dim is the width that CLIP itself projects
 /// to.
 Status read_clip(const GgufFile& file, VisionConfig* c) {
-  c->has_class_row = true;
+  c->class_rows = 1;
   OCELLUS_TRY(read_feature_layer(file, c));
   OCELLUS_TRY(read_vision_rows(file, "mm.0.weight", &c->projector_width));
   return read_vision_rows(file, "mm.2.weight", &c->output_width);
@@ -194,12 +195,10 @@ Status read_tiled_sizes(const GgufFile& file, VisionConfig* c) {
 }
 
 Status read_llava_next(const GgufFile& file, VisionConfig* c) {
-  c->ends_lines = true;
   OCELLUS_TRY(read_tiled_sizes(file, c));
   return read_clip(file, c);
 }
 
-/// There is no final norm: the rows are those of an inner layer.
 Status bind_llava(const TensorBinder& binder, VisionModel* m) {
   const VisionConfig& c = m->config;
   OCELLUS_TRY(binder.vector("v.pre_ln.weight", c.width, &m->first_norm.weight));
@@ -216,6 +215,27 @@ Status bind_llava_next(const TensorBinder& binder, VisionModel* m) {
   const char* name = binder.has("v.image_newline") ? "v.image_newline" : "model.image_newline";
   return binder.vector(name, m->config.output_width, &m->row_end);
 }
+
+/// CLIP: a norm before the layers and none after them, as the rows are those of an inner layer. Each patch is a row.
+void encode_llava(TowerPass& t) {
+  const VisionModel& m = t.model();
+  t.embed_patches();
+  t.place_class_rows();
+  t.normalise(m.first_norm);
+  while (const VisionLayer* w = t.next_layer()) {
+    t.attend(*w, [&](HiddenRows rows) { rows.add(w->attention_output); });
+    t.run_mlp([&](HiddenRows rows) {
+      rows.map(w->mlp_norm, w->mlp_up, m.config.activation);
+      rows.add(w->mlp_down);
+    });
+  }
+  t.project(shuffle_pixels, [&](JoinedRows rows) {
+    rows.map(m.projector.first, m.config.projector_width, Activation::kGeluErf);
+    rows.write(m.projector.second);
+  });
+}
+
+constexpr VisionTower kTower = {.bind_layer = bind_plain_layer, .encode = encode_llava};
 
 void describe_llava(const VisionConfig& c, GgufHeaderWriter*, ShapeTensors* tensors) {
   tensors->norm("", "v.pre_ln", c.width, true);
@@ -242,7 +262,7 @@ constexpr VisionConfig clip_vit_large(int32_t text_width) {
           .mlp_width = 4096,
           .layer_count = 23,
           .heads = 16,
-          .has_class_row = true,
+          .class_rows = 1,
           .projector_width = text_width,
           .output_width = text_width,
           .epsilon = 1e-5f,
@@ -284,7 +304,6 @@ constexpr ModelShape kShapes[] = {
 constexpr VisionConfig clip_with_tiles(int32_t text_width) {
   VisionConfig config = clip_vit_large(text_width);
   config.family = &kLlavaNextFamily.vision;
-  config.ends_lines = true;
   config.tiled_size_count = 5;
   const Size sizes[] = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   for (int i = 0; i < 5; ++i) config.tiled_sizes[i] = sizes[i];
@@ -316,22 +335,26 @@ constexpr ModelShape kNextShapes[] = {
 const Family kLlavaNextFamily = {.name = "LLaVA-1.6",
                                  .vision = {.projector = "mlp",
                                             .claims = is_llava_next,
+                                            .tower = &kTower,
                                             .read = read_llava_next,
                                             .bind = bind_llava_next,
                                             .views = &kNextViews,
                                             .output_width_from = "the height of tensor 'mm.2.weight'"},
                                  .describe = describe_llava_next,
+                                 .describe_layer = describe_plain_layer,
                                  .end_token = "</s>",
                                  .speaks_vicuna = true,
                                  .shapes = kNextShapes};
 
 const Family kLlavaFamily = {.name = "LLaVA-1.5",
                              .vision = {.projector = "mlp",
+                                        .tower = &kTower,
                                         .read = read_llava,
                                         .bind = bind_llava,
                                         .views = &kViews,
                                         .output_width_from = "the height of tensor 'mm.2.weight'"},
                              .describe = describe_llava,
+                             .describe_layer = describe_plain_layer,
                              .end_token = "</s>",
                              .speaks_vicuna = true,
                              .shapes = kShapes};

@@ -148,7 +148,7 @@ Status Model::read_vision() {
                         "%d layers have tensors 'v.deepstack.*', but the language model takes the rows of %d "
                         "(n_deepstack_layers): the two files are not a pair",
                         vision_.deepstack_count, text_.deepstack_layers);
-  if (vision_.has_grid_positions && !text_.rope.sections.used())
+  if (vision_.views()->has_grid_positions && !text_.rope.sections.used())
     return OCELLUS_FAIL(Code::kBadFile,
                         "clip.projector_type '%s' makes rows whose positions are lines and columns, which %s models do "
                         "not have: the two files are not a pair",

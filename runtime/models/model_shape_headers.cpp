@@ -88,8 +88,9 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
   tensors->matrix(at, "attn_q", c.query_width(layer), c.width, biased);
   if (!c.shares(layer))
     for (const char* part : {"attn_k", "attn_v"}) tensors->matrix(at, part, c.kv_width(layer), c.width, biased);
-  if (c.architecture->has_head_norms) tensors->norm(at, "attn_q_norm", c.head_dim_of(layer));
-  if (c.architecture->has_head_norms && !c.shares(layer)) tensors->norm(at, "attn_k_norm", c.head_dim_of(layer));
+  const bool has_head_norms = c.architecture->normalise_heads != nullptr;
+  if (has_head_norms) tensors->norm(at, "attn_q_norm", c.head_dim_of(layer));
+  if (has_head_norms && !c.shares(layer)) tensors->norm(at, "attn_k_norm", c.head_dim_of(layer));
   tensors->matrix(at, "attn_output", c.width, c.query_width(layer));
   tensors->norm(at, "ffn_norm", c.width);
   if (c.architecture->has_branch_norms)
@@ -102,30 +103,6 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
   tensors->matrix(at, "proj", c.width, c.layer_input_width);
   tensors->norm(at, "post_norm", c.width);
   tensors->norm(at, "layer_output_scale", 1);
-}
-
-void add_vision_layer(const VisionConfig& c, int32_t layer, ShapeTensors* tensors) {
-  const ShapeText at("v.blk.%d.", layer);
-  const bool biased = !c.rms_norms;
-  tensors->norm(at, "ln1", c.width, biased);
-  if (family_of(c)->joins_attention_maps)
-    tensors->matrix(at, "attn_qkv", 3 * int64_t{c.width}, c.width, true);
-  else
-    for (const char* part : {"attn_q", "attn_k", "attn_v"})
-      tensors->matrix(at, part, c.width, c.width, !c.normalises_heads && !c.normalises_each_head);
-  if (c.normalises_heads || c.normalises_each_head)
-    for (const char* part : {"attn_q_norm", "attn_k_norm"})
-      tensors->norm(at, part, c.normalises_heads ? c.width : c.head_dim());
-  if (c.normalises_branches)
-    for (const char* part : {"attn_post_norm", "ffn_post_norm"}) tensors->norm(at, part, c.width);
-  tensors->matrix(at, "attn_out", c.width, c.width, !c.normalises_each_head);
-  tensors->norm(at, "ln2", c.width, biased);
-  const bool has_biases = !c.normalises_each_head;
-  if (c.gates_mlp) tensors->matrix(at, "ffn_gate", c.mlp_width, c.width, has_biases);
-  tensors->matrix(at, "ffn_up", c.mlp_width, c.width, has_biases);
-  tensors->matrix(at, "ffn_down", c.width, c.mlp_width, has_biases);
-  if (c.scales_branches)
-    for (const char* part : {"ls1", "ls2"}) tensors->norm(at, part, c.width);
 }
 
 /// Keys of models whose layers have inputs and heads of their own.
@@ -186,7 +163,7 @@ Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_
     file.add_string(ShapeText("%s.rope.scaling.type", c.architecture->name), "linear");
     number("rope.scaling.factor", 1 / c.rope.position_scale);
   }
-  if (c.architecture->has_sections) {
+  if (c.rope.sections.used()) {
     file.begin_array(ShapeText("%s.rope.dimension_sections", c.architecture->name), GgufType::kI32, 4);
     for (const int32_t pairs : c.rope.sections.counts) file.append_i32(pairs);
     file.append_i32(0);
@@ -239,16 +216,18 @@ Status describe_vision_model(const ModelShape& shape, FileType type, Buffer<uint
     file.add_tensor(name, patch_format, {c.patch_size, c.patch_size, 3, c.width});
   };
   add_patches("v.patch_embd.weight");
-  if (c.pairs_frames) add_patches("v.patch_embd.weight.1");
+  if (c.frame_kernels > 1) add_patches("v.patch_embd.weight.1");
   const int64_t positions = c.position_rows();
   if (c.axis_positions > 0)
     file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, c.axis_positions, 2});
   else if (positions > 0)
     file.add_tensor("v.position_embd.weight", WeightFormat::kF32, {c.width, positions});
   ShapeTensors tensors(&file, {format, {}});
-  if (c.has_class_row) file.add_tensor("v.class_embd", WeightFormat::kF32, {c.width});
-  for (int32_t layer = 0; layer < c.layer_count; ++layer) add_vision_layer(c, layer, &tensors);
-  family_of(c)->describe(c, &file, &tensors);
+  if (c.class_rows > 0) file.add_tensor("v.class_embd", WeightFormat::kF32, {c.width});
+  const Family& family = *family_of(c);
+  for (int32_t layer = 0; layer < c.layer_count; ++layer)
+    family.describe_layer(c, ShapeText("v.blk.%d.", layer), &tensors);
+  family.describe(c, &file, &tensors);
   return file.finish(out);
 }
 

@@ -1,22 +1,17 @@
-// Qwen2-VL, Qwen2.5-VL and Qwen3-VL (Cosmos-Reason2 is one): a tower that takes pictures at any size, rotates queries
-// and keys by line and column, and joins 2 x 2 patches to a row of the language model, whose positions have three
-// coordinates. Qwen2.5-VL's layers look at windows, Qwen3-VL's inner rows join the first layers of the language model
-// (DeepStack).
+// Qwen2-VL, Qwen2.5-VL and Qwen3-VL (Cosmos-Reason2 is one): how they see pictures and clips, and their published
+// shapes.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "mm/views/smart_resize.h"
-#include "runtime/models/family.h"
+#include "runtime/models/qwen_tower.h"
 
 namespace ocellus {
 
 extern const Family kQwen2VlFamily, kQwen25VlFamily, kQwen3VlFamily;  // referenced by their shapes
 
 namespace {
-
-constexpr int64_t kLeastRows = 4, kMostRows = 16384;  // published bounds of a picture; Qwen3-VL: at least 64
-constexpr int32_t kUsualRows = 1280;                  // bound of transformers' processors of Qwen2-VL
 
 SmartResize sizes_of(const PreprocessConfig& config) {
   const int64_t area = int64_t{config.row_side} * config.row_side;
@@ -82,6 +77,7 @@ ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits
 constexpr ViewRules views_by(void (*plan)(const PreprocessConfig&, ViewPlan*)) {
   return {.name = "qwen-vl",
           .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
+          .has_grid_positions = true,
           .plan = plan,
           .bounds = qwen_bounds};
 }
@@ -177,132 +173,6 @@ constexpr ClipRules block_of_pairs(int32_t (*time_step)(const ClipTimes&)) {
           .time_step = time_step};
 }
 
-constexpr const char* kGate = "v.blk.0.ffn_gate.weight";
-
-bool has_gate(const GgufFile& file) { return file.find_tensor(kGate) != nullptr; }
-
-/// The width that files of Qwen2-VL give is the language model's, or 0. Old files name the MLP's maps the other way
-/// around.
-Status read_mlp_width(const GgufFile& file, VisionConfig* c) {
-  constexpr const char* kUp = "v.blk.0.ffn_up.weight";
-  OCELLUS_TRY(read_vision_rows(file, kUp, &c->mlp_width));
-  const GgufTensor& up = *file.find_tensor(kUp);
-  if (up.rows() == c->width && up.cols() <= kMaxVisionWidth * 4) c->mlp_width = static_cast<int32_t>(up.cols());
-  return {};
-}
-
-Status read_pixels(const GgufFile& file, VisionConfig* c) {
-  constexpr int64_t kMostPixels = int64_t{1} << 31;
-  const int64_t area = int64_t{c->row_side()} * c->row_side();
-  c->max_pixels = kMostRows * area;
-  OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
-  OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", 1, kMostPixels, &c->max_pixels));
-  if (c->max_pixels >= area) return {};
-  return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_max_pixels is %lld, less than the %lld of one row",
-                      static_cast<long long>(c->max_pixels), static_cast<long long>(area));
-}
-
-/// The side in pixels becomes one in joined patches.
-Status read_windows(const GgufFile& file, VisionConfig* c) {
-  int64_t period = 8, side = 112;
-  OCELLUS_TRY(file.read_int("clip.vision.n_wa_pattern", 1, 512, &period));
-  OCELLUS_TRY(file.read_int("clip.vision.window_size", 1, 1 << 16, &side));
-  c->window_period = static_cast<int32_t>(period);
-  c->window = static_cast<int32_t>(side / c->row_side());
-  if (c->window > 0) return {};
-  return OCELLUS_FAIL(Code::kBadFile, "clip.vision.window_size is %lld pixels, less than the %d of a row",
-                      static_cast<long long>(side), c->row_side());
-}
-
-/// Tensors tell which layers have a projector; clip.vision.is_deepstack_layers repeats it.
-Status read_deepstack(const GgufFile& file, VisionConfig* c) {
-  for (int32_t layer = 0; layer < c->layer_count; ++layer) {
-    if (file.find_tensor(ShapeText("v.deepstack.%d.fc1.weight", layer)) == nullptr) continue;
-    if (c->deepstack_count == kMaxDeepStack)
-      return OCELLUS_FAIL(Code::kUnsupported, "more than %d layers have tensors 'v.deepstack.*'", kMaxDeepStack);
-    c->deepstack_layers[c->deepstack_count++] = layer;
-  }
-  return {};
-}
-
-Status read_positions(const GgufFile& file, VisionConfig* c) {
-  const GgufTensor* const table = file.find_tensor("v.position_embd.weight");
-  if (table == nullptr) return {};
-  c->position_side = line_count(static_cast<int32_t>(std::min<int64_t>(table->rows(), 1 << 24)));
-  if (int64_t{c->position_side} * c->position_side == table->rows()) return {};
-  return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' has %lld rows, which form no square",
-                      static_cast<long long>(table->rows()));
-}
-
-/// Which of the three a tower is shows in its tensors; all are read alike.
-Status read_qwen(const GgufFile& file, VisionConfig* c) {
-  int64_t merge = 2;
-  OCELLUS_TRY(file.read_int("clip.vision.spatial_merge_size", 1, 8, &merge));
-  c->scale_factor = static_cast<int32_t>(merge);
-  c->any_size = c->pairs_frames = c->has_grid_positions = c->rotates = true;
-  c->usual_rows = kUsualRows;
-  c->rms_norms = file.find_tensor("v.blk.0.ln1.bias") == nullptr;
-  c->gates_mlp = has_gate(file);
-  if (c->gates_mlp) c->activation = Activation::kSilu;  // old files set neither use_silu nor use_gelu
-  OCELLUS_TRY(read_mlp_width(file, c));
-  OCELLUS_TRY(read_positions(file, c));
-  OCELLUS_TRY(read_deepstack(file, c));
-  c->min_pixels = (c->position_side > 0 ? 64 : kLeastRows) * c->row_side() * c->row_side();
-  OCELLUS_TRY(read_pixels(file, c));
-  if (c->gates_mlp) OCELLUS_TRY(read_windows(file, c));
-  OCELLUS_TRY(read_vision_rows(file, "mm.0.weight", &c->projector_width));
-  return read_vision_rows(file, "mm.2.weight", &c->output_width);
-}
-
-Status bind_maps(const TensorBinder& binder, const VisionConfig& c, const char* first, const char* second,
-                 int64_t middle, Projector* out) {
-  OCELLUS_TRY(binder.matrix(ShapeText("%s.weight", first).text(), middle, c.joined_width(), &out->first.weight));
-  OCELLUS_TRY(binder.optional_vector(ShapeText("%s.bias", first).text(), middle, &out->first.bias));
-  OCELLUS_TRY(binder.matrix(ShapeText("%s.weight", second).text(), c.output_width, middle, &out->second.weight));
-  return binder.optional_vector(ShapeText("%s.bias", second).text(), c.output_width, &out->second.bias);
-}
-
-/// The projectors of inner rows normalise them when they are joined, the last one before.
-Status bind_deepstack(const TensorBinder& binder, const VisionConfig& c, int32_t layer, Projector* out) {
-  const int64_t width = c.joined_width();
-  const ShapeText norm("v.deepstack.%d.norm.weight", layer), bias("v.deepstack.%d.norm.bias", layer);
-  const ShapeText first("v.deepstack.%d.fc1", layer), second("v.deepstack.%d.fc2", layer);
-  OCELLUS_TRY(binder.vector(norm.text(), width, &out->joined_norm.weight));
-  OCELLUS_TRY(binder.vector(bias.text(), width, &out->joined_norm.bias));
-  out->epsilon = c.epsilon;
-  return bind_maps(binder, c, first.text(), second.text(), width, out);
-}
-
-Status bind_qwen(const TensorBinder& binder, VisionModel* m) {
-  const VisionConfig& c = m->config;
-  OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &m->final_norm.weight));
-  OCELLUS_TRY(binder.optional_vector("v.post_ln.bias", c.width, &m->final_norm.bias));
-  OCELLUS_TRY(bind_maps(binder, c, "mm.0", "mm.2", c.projector_width, &m->projector));
-  for (int32_t i = 0; i < c.deepstack_count; ++i)
-    OCELLUS_TRY(bind_deepstack(binder, c, c.deepstack_layers[i], &m->deepstack[i]));
-  return {};
-}
-
-void describe_qwen(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
-  file->add_u32("clip.vision.spatial_merge_size", c.scale_factor);
-  file->add_u32("clip.vision.image_min_pixels", c.min_pixels);
-  file->add_u32("clip.vision.image_max_pixels", c.max_pixels);
-  if (c.window > 0) {
-    file->add_u32("clip.vision.n_wa_pattern", c.window_period);
-    file->add_u32("clip.vision.window_size", c.window * c.row_side());
-  }
-  if (c.position_side > 0) file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
-  tensors->norm("", "v.post_ln", c.width, !c.rms_norms);
-  tensors->matrix("", "mm.0", c.projector_width, c.joined_width(), true);
-  tensors->matrix("", "mm.2", c.output_width, c.projector_width, true);
-  for (int32_t i = 0; i < c.deepstack_count; ++i) {
-    const ShapeText at("v.deepstack.%d.", c.deepstack_layers[i]);
-    tensors->norm(at, "norm", c.joined_width(), true);
-    tensors->matrix(at, "fc1", c.joined_width(), c.joined_width(), true);
-    tensors->matrix(at, "fc2", c.output_width, c.joined_width(), true);
-  }
-}
-
 constexpr std::string_view kTokens[] = {"<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"};
 
 constexpr float kClipMean[3] = {0.48145466f, 0.4578275f, 0.40821073f},
@@ -317,13 +187,11 @@ constexpr VisionConfig qwen2_tower(int32_t text_width) {
           .mlp_width = 5120,
           .layer_count = 32,
           .heads = 16,
+          .frame_kernels = 2,
           .any_size = true,
-          .pairs_frames = true,
-          .has_grid_positions = true,
-          .rotates = true,
-          .min_pixels = kLeastRows * 28 * 28,
-          .max_pixels = kMostRows * 28 * 28,
-          .usual_rows = kUsualRows,
+          .min_pixels = kLeastQwenRows * 28 * 28,
+          .max_pixels = kMostQwenRows * 28 * 28,
+          .usual_rows = kUsualQwenRows,
           .scale_factor = 2,
           .projector_width = 5120,
           .output_width = text_width,
@@ -336,8 +204,6 @@ constexpr VisionConfig qwen25_tower(int32_t text_width) {
   config.family = &kQwen25VlFamily.vision;
   config.activation = Activation::kSilu;
   config.mlp_width = 3420;
-  config.rms_norms = true;
-  config.gates_mlp = true;
   config.window = 4;
   config.window_period = 8;
   return config;
@@ -358,7 +224,7 @@ constexpr VisionConfig qwen3_tower(int32_t width, int32_t text_width) {
   config.deepstack_count = 3;
   for (int32_t i = 0; i < 3; ++i) config.deepstack_layers[i] = large ? 8 * (i + 1) : 6 * i + 5;
   config.min_pixels = 64 * 32 * 32;
-  config.max_pixels = kMostRows * 32 * 32;
+  config.max_pixels = kMostQwenRows * 32 * 32;
   config.projector_width = 4 * width;
   for (int32_t i = 0; i < 3; ++i) config.image_mean[i] = config.image_std[i] = 0.5f;
   return config;
@@ -445,15 +311,17 @@ constexpr ModelShape kQwen3Shapes[] = {
      .vision = qwen3_tower(1152, 4096)},
 };
 
-constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits places, const ClipRules& clips,
-                             std::span<const ModelShape> shapes) {
+constexpr Family qwen_family(const char* name, const char* projector, const VisionTower* tower, PlaceUnits places,
+                             const ClipRules& clips, std::span<const ModelShape> shapes) {
   return {.name = name,
           .vision = {.projector = projector,
+                     .tower = tower,
                      .read = read_qwen,
                      .bind = bind_qwen,
                      .views = &kViews,
                      .output_width_from = "the height of tensor 'mm.2.weight'"},
           .describe = describe_qwen,
+          .describe_layer = describe_plain_layer,
           .picture_tokens = kTokens,
           .clips = clips,
           .places = places,
@@ -461,25 +329,27 @@ constexpr Family qwen_family(const char* name, const char* projector, PlaceUnits
 }
 
 constexpr Family qwen3_family() {
-  Family family = qwen_family("Qwen3-VL", "qwen3vl_merger", PlaceUnits::kThousandths, kTimedPairs, kQwen3Shapes);
-  family.joins_attention_maps = true;
+  Family family =
+      qwen_family("Qwen3-VL", "qwen3vl_merger", &kQwen3Tower, PlaceUnits::kThousandths, kTimedPairs, kQwen3Shapes);
+  family.describe_layer = describe_qwen3_layer;
   return family;
 }
 
 /// Its towers' files had Qwen2-VL's projector type at first.
 constexpr Family qwen25_family() {
-  Family family = qwen_family("Qwen2.5-VL", "qwen2.5vl_merger", PlaceUnits::kResizedPixels,
+  Family family = qwen_family("Qwen2.5-VL", "qwen2.5vl_merger", &kQwen25Tower, PlaceUnits::kResizedPixels,
                               block_of_pairs(time_step_25), kQwen25Shapes);
   family.vision.old_projector = "qwen2vl_merger";
-  family.vision.claims = has_gate;
+  family.vision.claims = has_qwen_gate;
+  family.describe_layer = describe_qwen25_layer;
   return family;
 }
 
 }  // namespace
 
 const Family kQwen25VlFamily = qwen25_family();
-const Family kQwen2VlFamily =
-    qwen_family("Qwen2-VL", "qwen2vl_merger", PlaceUnits::kThousandths, block_of_pairs(time_step_2), kQwen2Shapes);
+const Family kQwen2VlFamily = qwen_family("Qwen2-VL", "qwen2vl_merger", &kQwen2Tower, PlaceUnits::kThousandths,
+                                          block_of_pairs(time_step_2), kQwen2Shapes);
 const Family kQwen3VlFamily = qwen3_family();
 
 }  // namespace ocellus

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "mm/tower/tower_pass.h"
 #include "platform/round_up.h"
 #include "runtime/models/family.h"
 
@@ -148,6 +149,24 @@ Status bind_smolvlm(const TensorBinder& binder, VisionModel* m) {
   OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &m->final_norm.bias));
   return binder.matrix("mm.model.fc.weight", c.output_width, c.joined_width(), &m->projector.first.weight);
 }
+
+/// SigLIP; 4 x 4 or 3 x 3 patches side by side are a row.
+void encode_smolvlm(TowerPass& t) {
+  const VisionModel& m = t.model();
+  t.embed_patches();
+  t.add_position_rows();
+  while (const VisionLayer* w = t.next_layer()) {
+    t.attend(*w, [&](HiddenRows rows) { rows.add(w->attention_output); });
+    t.run_mlp([&](HiddenRows rows) {
+      rows.map(w->mlp_norm, w->mlp_up, m.config.activation);
+      rows.add(w->mlp_down);
+    });
+  }
+  t.normalise(m.final_norm);
+  t.project(shuffle_pixels, [&](JoinedRows rows) { rows.write(m.projector.first); });
+}
+
+constexpr VisionTower kTower = {.bind_layer = bind_plain_layer, .encode = encode_smolvlm};
 
 void describe_smolvlm(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
   file->add_u32("clip.vision.projector.scale_factor", c.scale_factor);
@@ -297,12 +316,14 @@ constexpr ModelShape kShapes[] = {
 
 const Family kSmolVlmFamily = {.name = "SmolVLM",
                                .vision = {.projector = "idefics3",
+                                          .tower = &kTower,
                                           .read = read_smolvlm,
                                           .bind = bind_smolvlm,
                                           .views = &kViews,
                                           .plain_views = &kPlainViews,
                                           .output_width_from = "clip.vision.projection_dim"},
                                .describe = describe_smolvlm,
+                               .describe_layer = describe_plain_layer,
                                .picture_tokens = kTokens,
                                .named_tiles = 6,
                                .end_token = "<end_of_utterance>",

@@ -9,10 +9,32 @@
 
 namespace ocellus {
 
+class TextKeys;
+struct LayerRows;
+struct TextConfig;
+struct TextLayer;
+
+/// Normalises heads of queries and keys.
+void normalise_queries_and_keys(const TextConfig& config, int32_t layer, const TextLayer& weights,
+                                const LayerRows& rows, Queue& queue);
+/// Normalises those of values, too, without weights. Attention does not divide scores by sqrt(E).
+void normalise_all_heads(const TextConfig& config, int32_t layer, const TextLayer& weights, const LayerRows& rows,
+                         Queue& queue);
+
+/// Positions have three coordinates, in consecutive or interleaved pairs of a head: rope.dimension_sections.
+Status read_sections(TextKeys& keys, TextConfig* config);
+Status read_interleaved_sections(TextKeys& keys, TextConfig* config);
+/// See LayerInputs.
+Status read_layer_inputs(TextKeys& keys, TextConfig* config);
+
 struct TextArchitecture {
   const char* name = "";  // general.architecture, and the prefix of keys
   RopePairing pairing = RopePairing::kAdjacent;
-  bool has_head_norms = false;          // heads of queries and keys are normalised before rotation
+  /// Normalises heads before rotation; null: they stay as they are.
+  void (*normalise_heads)(const TextConfig& config, int32_t layer, const TextLayer& weights, const LayerRows& rows,
+                          Queue& queue) = nullptr;
+  /// Reads keys of its own; null: it has none. Errors as read_text_config.
+  Status (*read)(TextKeys& keys, TextConfig* config) = nullptr;
   bool has_own_output = false;          // output.weight is required; otherwise the embedding is used if it is missing
   bool has_branch_norms = false;        // outputs of attention and MLP are normalised before they are added to the rows
   bool scales_embedding = false;        // embeddings of tokens are multiplied by sqrt(D)
@@ -22,12 +44,7 @@ struct TextArchitecture {
   int32_t window_period = 0;
   float local_rope_base = 0;         // base of layers with a window; their positions are not scaled
   bool has_mutual_pictures = false;  // rows of a picture see each other
-  bool normalises_values = false;    // heads of values are normalised, too, without weights
-  bool has_plain_scores = false;     // scores of attention are not divided by sqrt(E)
-  bool has_layer_inputs = false;     // see LayerInputs
   int32_t unlike_scale_layers = 0;   // a model of this size scales scores by another number than 1 / sqrt(E)
-  bool has_sections = false;         // positions have three coordinates: rope.dimension_sections is required
-  bool interleaves_sections = false;
   // Random models only. A file's biases are used if present.
   bool has_qkv_biases = false;
   const char* pre_tokenizer = "smollm";
@@ -37,10 +54,13 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
     {.name = "llama"},
     {.name = "internlm2", .has_own_output = true},
     {.name = "qwen2", .pairing = RopePairing::kHalves, .has_qkv_biases = true, .pre_tokenizer = "qwen2"},
-    {.name = "qwen3", .pairing = RopePairing::kHalves, .has_head_norms = true, .pre_tokenizer = "qwen2"},
+    {.name = "qwen3",
+     .pairing = RopePairing::kHalves,
+     .normalise_heads = normalise_queries_and_keys,
+     .pre_tokenizer = "qwen2"},
     {.name = "gemma3",
      .pairing = RopePairing::kHalves,
-     .has_head_norms = true,
+     .normalise_heads = normalise_queries_and_keys,
      .has_branch_norms = true,
      .scales_embedding = true,
      .gate = Activation::kGeluTanh,
@@ -50,25 +70,22 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .unlike_scale_layers = 62},
     {.name = "gemma4",
      .pairing = RopePairing::kHalves,
-     .has_head_norms = true,
+     .normalise_heads = normalise_all_heads,
+     .read = read_layer_inputs,
      .has_branch_norms = true,
      .scales_embedding = true,
      .gate = Activation::kGeluTanh,
      .window_period = 6,
-     .local_rope_base = 10000.0f,
-     .normalises_values = true,
-     .has_plain_scores = true,
-     .has_layer_inputs = true},
+     .local_rope_base = 10000.0f},
     {.name = "qwen2vl",
      .pairing = RopePairing::kHalves,
-     .has_sections = true,
+     .read = read_sections,
      .has_qkv_biases = true,
      .pre_tokenizer = "qwen2"},
     {.name = "qwen3vl",
      .pairing = RopePairing::kHalves,
-     .has_head_norms = true,
-     .has_sections = true,
-     .interleaves_sections = true,
+     .normalise_heads = normalise_queries_and_keys,
+     .read = read_interleaved_sections,
      .pre_tokenizer = "qwen2"},
 };
 

@@ -76,15 +76,33 @@ void project_qkv(const TextConfig& c, int32_t layer, const TextLayer& w, DeviceV
                .outputs = {rows.query, rows.key, rows.value},
                .scratch = rows.matmul_scratch},
               q);
-  if (w.query_norm == nullptr) return;
+  if (c.architecture->normalise_heads != nullptr) c.architecture->normalise_heads(c, layer, w, rows, q);
+}
+
+void normalise_queries_and_keys(const TextConfig& c, int32_t layer, const TextLayer& w, const LayerRows& rows,
+                                Queue& q) {
+  normalise_heads({.query = rows.query,
+                   .key = c.shares(layer) ? ActivationView() : rows.key,
+                   .query_weight = w.query_norm,
+                   .key_weight = w.key_norm,
+                   .head_dim = c.head_dim_of(layer),
+                   .epsilon = c.epsilon},
+                  q);
+}
+
+/// Attention divides the scores all the same: queries are longer by as much.
+void normalise_all_heads(const TextConfig& c, int32_t layer, const TextLayer& w, const LayerRows& rows, Queue& q) {
+  const int32_t length = c.head_dim_of(layer);
   NormaliseHeadsArgs heads = {.query = rows.query,
                               .query_weight = w.query_norm,
                               .key_weight = w.key_norm,
-                              .query_scale = c.query_scale(layer),
-                              .head_dim = c.head_dim_of(layer),
+                              .query_scale = std::sqrt(static_cast<float>(length)),
+                              .head_dim = length,
                               .epsilon = c.epsilon};
-  if (!shares) heads.key = rows.key;
-  if (!shares && c.architecture->normalises_values) heads.value = rows.value;
+  if (!c.shares(layer)) {
+    heads.key = rows.key;
+    heads.value = rows.value;
+  }
   normalise_heads(heads, q);
 }
 

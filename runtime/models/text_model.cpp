@@ -10,19 +10,11 @@
 #include "quant/gguf_names.h"
 
 namespace ocellus {
-namespace {
-
-// Bounds far above any real model and far below an overflow of products.
-constexpr int64_t kMaxWidth = 1 << 17;
-constexpr int64_t kMaxLayers = 512;
-constexpr int64_t kMaxHeads = 1024;
-constexpr int64_t kMaxVocabulary = 1 << 22;
-constexpr int64_t kMaxContext = 1 << 24;
 
 /// Reads "{architecture}.{name}" keys.
-class Keys {
+class TextKeys {
  public:
-  Keys(const GgufFile& file, const char* architecture) : file_(file), architecture_(architecture) {}
+  TextKeys(const GgufFile& file, const char* architecture) : file_(file), architecture_(architecture) {}
 
   const char* key(const char* name) {
     std::snprintf(text_, sizeof text_, "%s.%s", architecture_, name);
@@ -84,6 +76,15 @@ class Keys {
   char text_[128];
 };
 
+namespace {
+
+// Bounds far above any real model and far below an overflow of products.
+constexpr int64_t kMaxWidth = 1 << 17;
+constexpr int64_t kMaxLayers = 512;
+constexpr int64_t kMaxHeads = 1024;
+constexpr int64_t kMaxVocabulary = 1 << 22;
+constexpr int64_t kMaxContext = 1 << 24;
+
 Status read_architecture(const GgufFile& file, TextConfig* c) {
   std::string_view name;
   OCELLUS_TRY(file.require_string("general.architecture", &name));
@@ -101,7 +102,7 @@ Status read_architecture(const GgufFile& file, TextConfig* c) {
 }
 
 /// Reads a head's length from the keys of its keys and of its values.
-Status read_head_length(Keys& keys, const char* key_length, const char* value_length, int32_t* out) {
+Status read_head_length(TextKeys& keys, const char* key_length, const char* value_length, int32_t* out) {
   OCELLUS_TRY(keys.read(key_length, kMaxHeadDim, out));
   int32_t length = *out;
   OCELLUS_TRY(keys.read(value_length, kMaxHeadDim, &length));
@@ -113,8 +114,8 @@ Status read_head_length(Keys& keys, const char* key_length, const char* value_le
                       kMaxHeadDim);
 }
 
-Status read_heads(Keys& keys, TextConfig* c) {
-  const Keys::Layers all{0, c->layer_count, c->layer_count};
+Status read_heads(TextKeys& keys, TextConfig* c) {
+  const TextKeys::Layers all{0, c->layer_count, c->layer_count};
   OCELLUS_TRY(keys.read_count("attention.head_count", kMaxHeads, all, &c->query_heads));
   if (c->query_heads < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("attention.head_count"));
   c->kv_heads = c->query_heads;
@@ -146,18 +147,7 @@ Status check_sections(const RopeSections& sections, int32_t pairs) {
   return {};
 }
 
-Status read_sections(Keys& keys, TextConfig* c) {
-  int32_t counts[4] = {};
-  OCELLUS_TRY(keys.require_list("rope.dimension_sections", 3, 4, counts));
-  if (counts[3] != 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "rope.dimension_sections holds %d for a fourth coordinate: this build runs three", counts[3]);
-  c->rope.sections.interleaved = c->architecture->interleaves_sections;
-  std::copy_n(counts, 3, c->rope.sections.counts);
-  return check_sections(c->rope.sections, c->rope.rotated / 2);
-}
-
-Status read_rope(Keys& keys, TextConfig* c) {
+Status read_rope(TextKeys& keys, TextConfig* c) {
   c->rope.pairing = c->architecture->pairing;
   c->rope.rotated = c->head_dim;
   OCELLUS_TRY(keys.read("rope.dimension_count", c->head_dim, &c->rope.rotated));
@@ -165,7 +155,6 @@ Status read_rope(Keys& keys, TextConfig* c) {
     return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_count %d is not a positive even number", c->rope.rotated);
   OCELLUS_TRY(keys.read("rope.freq_base", &c->rope.base));
   if (!(c->rope.base > 0)) return OCELLUS_FAIL(Code::kBadFile, "rope.freq_base must be positive");
-  if (c->architecture->has_sections) OCELLUS_TRY(read_sections(keys, c));
   std::string_view scaling = "linear";  // a factor without a type is linear
   OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
   if (scaling == "none") return {};
@@ -184,7 +173,7 @@ Status read_rope(Keys& keys, TextConfig* c) {
 }
 
 /// Reads attention.sliding_window_pattern: one number, or for every layer whether it has a window.
-Status read_window_period(const GgufFile& file, Keys& keys, const TextConfig& c, int32_t* period) {
+Status read_window_period(const GgufFile& file, TextKeys& keys, const TextConfig& c, int32_t* period) {
   const GgufEntry* entry = file.find(keys.key("attention.sliding_window_pattern"));
   if (entry == nullptr || entry->type != GgufType::kArray) {
     OCELLUS_TRY(keys.read("attention.sliding_window_pattern", kMaxLayers, period));
@@ -204,7 +193,7 @@ Status read_window_period(const GgufFile& file, Keys& keys, const TextConfig& c,
   return {};
 }
 
-Status read_windows(const GgufFile& file, Keys& keys, TextConfig* c) {
+Status read_windows(const GgufFile& file, TextKeys& keys, TextConfig* c) {
   int32_t window = 0;
   OCELLUS_TRY(keys.read("attention.sliding_window", kMaxContext, &window));
   if (window == 0 && c->architecture->window_period > 0 && file.find(keys.key("attention.sliding_window")) != nullptr)
@@ -233,7 +222,7 @@ Status read_windows(const GgufFile& file, Keys& keys, TextConfig* c) {
 }
 
 /// Reads which layers share keys and values, and their width.
-Status read_sharing(Keys& keys, TextConfig* c) {
+Status read_sharing(TextKeys& keys, TextConfig* c) {
   OCELLUS_TRY(keys.read("attention.shared_kv_layers", c->layer_count, &c->sharing.count));
   const int32_t own = c->own_layers();
   OCELLUS_TRY(
@@ -255,22 +244,8 @@ Status check_sharing(const TextConfig& c) {
   return {};
 }
 
-/// Without inputs of their layers, models of this kind have other pictures, too.
-Status read_layer_inputs(Keys& keys, TextConfig* c) {
-  if (!c->architecture->has_layer_inputs) return {};
-  OCELLUS_TRY(keys.read("embedding_length_per_layer_input", kMaxWidth, &c->layer_input_width));
-  if (c->layer_input_width == 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s is 0 or missing: this build runs the small models of %s (E2B, E4B), whose layers have "
-                        "embeddings",
-                        keys.key("embedding_length_per_layer_input"), c->architecture->name);
-  if (c->layer_input_width <= c->mlp_width) return {};
-  return OCELLUS_FAIL(Code::kUnsupported, "%s is %d, wider than the layers' %d",
-                      keys.key("embedding_length_per_layer_input"), c->layer_input_width, c->mlp_width);
-}
-
 /// Refuses arithmetic of some models of a known architecture that this build does not have.
-Status check_variant(Keys& keys, TextConfig* c) {
+Status check_variant(TextKeys& keys, TextConfig* c) {
   float cap = 0;
   OCELLUS_TRY(keys.read("attn_logit_softcapping", &cap));
   if (cap != 0)
@@ -318,7 +293,7 @@ Status bind_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, Te
     if (!shares) OCELLUS_TRY(layer.linear("attn_k", c.kv_width(index), c.width, &out->key));
     if (!shares) OCELLUS_TRY(layer.linear("attn_v", c.kv_width(index), c.width, &out->value));
   }
-  if (!c.architecture->has_head_norms) return {};
+  if (c.architecture->normalise_heads == nullptr) return {};
   OCELLUS_TRY(layer.norm("attn_q_norm", c.head_dim_of(index), &out->query_norm));
   return shares ? Status() : layer.norm("attn_k_norm", c.head_dim_of(index), &out->key_norm);
 }
@@ -374,10 +349,38 @@ Status check_layer_count(const GgufFile& file, const TextConfig& c) {
 
 }  // namespace
 
+Status read_sections(TextKeys& keys, TextConfig* c) {
+  int32_t counts[4] = {};
+  OCELLUS_TRY(keys.require_list("rope.dimension_sections", 3, 4, counts));
+  if (counts[3] != 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "rope.dimension_sections holds %d for a fourth coordinate: this build runs three", counts[3]);
+  std::copy_n(counts, 3, c->rope.sections.counts);
+  return check_sections(c->rope.sections, c->rope.rotated / 2);
+}
+
+Status read_interleaved_sections(TextKeys& keys, TextConfig* c) {
+  c->rope.sections.interleaved = true;
+  return read_sections(keys, c);
+}
+
+/// Without inputs of their layers, models of this kind have other pictures, too.
+Status read_layer_inputs(TextKeys& keys, TextConfig* c) {
+  OCELLUS_TRY(keys.read("embedding_length_per_layer_input", kMaxWidth, &c->layer_input_width));
+  if (c->layer_input_width == 0)
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s is 0 or missing: this build runs the small models of %s (E2B, E4B), whose layers have "
+                        "embeddings",
+                        keys.key("embedding_length_per_layer_input"), c->architecture->name);
+  if (c->layer_input_width <= c->mlp_width) return {};
+  return OCELLUS_FAIL(Code::kUnsupported, "%s is %d, wider than the layers' %d",
+                      keys.key("embedding_length_per_layer_input"), c->layer_input_width, c->mlp_width);
+}
+
 Status read_text_config(const GgufFile& file, TextConfig* out) {
   TextConfig c;
   OCELLUS_TRY(read_architecture(file, &c));
-  Keys keys(file, c.architecture->name);
+  TextKeys keys(file, c.architecture->name);
   OCELLUS_TRY(keys.require("block_count", kMaxLayers, &c.layer_count));
   OCELLUS_TRY(keys.require("embedding_length", kMaxWidth, &c.width));
   OCELLUS_TRY(keys.require("context_length", kMaxContext, &c.context_length));
@@ -389,7 +392,7 @@ Status read_text_config(const GgufFile& file, TextConfig* out) {
   OCELLUS_TRY(keys.read("n_deepstack_layers", c.layer_count, &c.deepstack_layers));
   OCELLUS_TRY(read_windows(file, keys, &c));
   OCELLUS_TRY(check_sharing(c));
-  OCELLUS_TRY(read_layer_inputs(keys, &c));
+  if (c.architecture->read != nullptr) OCELLUS_TRY(c.architecture->read(keys, &c));
   OCELLUS_TRY(check_variant(keys, &c));
   const GgufTensor* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) return OCELLUS_FAIL(Code::kBadFile, "tensor 'token_embd.weight' is missing");

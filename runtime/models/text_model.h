@@ -77,10 +77,6 @@ struct TextConfig {
     return local.has(source) ? local.before(source) : source - local.before(source);
   }
   const RopeParams& rope_of(int32_t layer) const { return local.has(layer) ? local.rope : rope; }
-  /// Attention divides scores by sqrt(E): queries are multiplied by this first.
-  float query_scale(int32_t layer) const {
-    return architecture->has_plain_scores ? std::sqrt(static_cast<float>(head_dim_of(layer))) : 1.0f;
-  }
   float embedding_scale() const { return architecture->scales_embedding ? std::sqrt(static_cast<float>(width)) : 1.0f; }
 };
 

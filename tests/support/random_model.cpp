@@ -155,7 +155,7 @@ void add_text_facts(GgufBuilder& file, const TextRecipe& r) {
   if (r.local_rope_base > 0) file.add_f32(key("rope.freq_base_swa"), r.local_rope_base);
   if (r.rotated > 0) count("rope.dimension_count", r.rotated);
   if (r.rope_base > 0) file.add_f32(key("rope.freq_base"), r.rope_base);
-  if (find_text_architecture(r.architecture)->has_sections) {
+  if (std::string_view(r.architecture).ends_with("vl")) {
     // As Qwen3-VL's 24, 20, 20 of 64 pairs, so in smaller heads: the last pairs belong to time.
     const int pairs = (r.rotated > 0 ? r.rotated : r.head_dim) / 2, third = (pairs - 1) / 3;
     file.add_i32_array(key("rope.dimension_sections"), {pairs - 2 * third, third, third, 0});
@@ -181,7 +181,7 @@ void add_text_layer(Drawer& draw, const TextRecipe& r, int layer) {
     linear("attn_k", r.format, kv_width, r.width, r.biases, 1.4);
     linear("attn_v", second, kv_width, r.width, r.biases, 1.4);
   }
-  if (find_text_architecture(r.architecture)->has_head_norms)
+  if (find_text_architecture(r.architecture)->normalise_heads != nullptr)
     for (const char* part : {"attn_q_norm.weight", "attn_k_norm.weight"}) draw.norm(at + part, r.head_dim);
   linear("attn_output", r.format, r.width, query_width, r.more_biases, 1.2);
   draw.norm(at + "ffn_norm.weight", r.width);

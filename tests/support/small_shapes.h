@@ -25,7 +25,8 @@ inline ModelShape small_shape(const char* architecture = "llama") {
                                .context_length = 1024,
                                .rope = {.base = 10000.0f}},
                       .tied = architecture == std::string_view("qwen2")};
-  if (shape.text.architecture->has_sections) shape.text.rope.sections = {.counts = {12, 10, 10}, .interleaved = true};
+  if (std::string_view(architecture).ends_with("vl"))
+    shape.text.rope.sections = {.counts = {12, 10, 10}, .interleaved = true};
   shape.vision = {.family = &find_family("SmolVLM").vision,
                   .image_size = 32,
                   .patch_size = 8,
@@ -52,7 +53,7 @@ inline ModelShape small_llava_shape() {
                   .mlp_width = 104,
                   .layer_count = 2,
                   .heads = 2,
-                  .has_class_row = true,
+                  .class_rows = 1,
                   .projector_width = 72,
                   .output_width = 256,
                   .epsilon = 1e-5f,

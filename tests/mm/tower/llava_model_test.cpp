@@ -53,7 +53,7 @@ VisionConfig read_good(const GgufBuilder& builder) {
 TEST_CASE("LLaVA's mmproj file that is changed below is good") {
   const VisionConfig config = read_good(small_llava_projector());
   CHECK(config.family == &find_family("LLaVA-1.5").vision);
-  CHECK(config.has_class_row);
+  CHECK(config.class_rows == 1);
   CHECK(config.activation == Activation::kQuickGelu);
   CHECK(config.tokens_per_view() == 16);
   CHECK(config.position_rows() == 17);

@@ -128,12 +128,18 @@ std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes, 
   const DeviceView<float> pixels = engine.memory().waiting_views.next_pixels(batch, scratch);
   const test::Vector<float> source = test::visible(planes);
   engine.queue().copy(pixels.data, source.data(), std::ssize(source) * static_cast<int64_t>(sizeof(float)));
-  embed_views(vision, pixels, batch, scratch, engine.queue());
-  const LayerRange layers{0, vision.config.layer_count};
-  encode_layers(vision, layers, batch, scratch, engine.memory().chunk.inputs, nullptr, engine.queue());
+  const Status status = encode_views({.model = vision,
+                                      .pixels = pixels,
+                                      .batch = batch,
+                                      .scratch = scratch,
+                                      .out = engine.memory().chunk.inputs,
+                                      .layers = {.end = vision.config.layer_count}},
+                                     engine.queue());
+  const DeviceView<float> hidden = scratch.hidden.slice_rows(0, batch.rows());
   // The last norm of a tower with views of any size is its projector's in transformers.
-  if (!vision.config.any_size) normalise_views(vision, batch, scratch, engine.queue());
-  REQUIRE_MESSAGE(engine.queue().status().ok(), last_failure().sentence);
+  if (!vision.config.any_size && vision.final_norm.weight != nullptr)
+    apply_norm(vision.final_norm, vision.config.epsilon, hidden, hidden, engine.queue());
+  REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
   PatchGrid joined = batch.grid;
   joined.window = 0;
   std::vector<float> rows;

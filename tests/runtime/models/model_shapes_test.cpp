@@ -128,7 +128,7 @@ TEST_CASE("The file pair says what the shape says" * doctest::test_suite("long")
     CHECK((model.text_file().find_tensor("output.weight") == nullptr) == shape.tied);
     CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) == shape.text.architecture->has_qkv_biases);
     CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
-          shape.text.architecture->has_head_norms);
+          (shape.text.architecture->normalise_heads != nullptr));
     CHECK(model.text().local.window == shape.text.local.window);
     CHECK(model.text().local.period == shape.text.local.period);
     CHECK(model.text().local.head_dim == shape.text.local.head_dim);
@@ -150,7 +150,8 @@ TEST_CASE("The file pair says what the shape says" * doctest::test_suite("long")
     CHECK(model.vision().any_size == shape.vision.any_size);
     CHECK(model.vision().usual_rows == shape.vision.usual_rows);
     CHECK(model.vision().max_pixels == shape.vision.max_pixels);
-    CHECK(model.vision().rope_base == shape.vision.rope_base);
+    const VisionTower* const tower = shape.vision.tower;  // null: the family's
+    CHECK(model.vision().tower == (tower == nullptr ? shape.vision.family->tower : tower));
     CHECK(model.vision().window == shape.vision.window);
     CHECK(model.vision().deepstack_count == shape.text.deepstack_layers);
     CHECK(model.vision().deepstack_layers[2] == shape.vision.deepstack_layers[2]);

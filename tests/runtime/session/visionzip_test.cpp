@@ -43,13 +43,20 @@ void check_notes(const Model& model, double cpu_bound) {
   test::Vector<float> noise(static_cast<size_t>(batch.pixel_values()));
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = std::sin(0.37f * static_cast<float>(i % 8191));
   const DeviceView<float> pixels = engine->memory().waiting_views.next_pixels(batch, scratch);
-  const DeviceView<float> unused = engine->memory().chunk.inputs;
   Queue& queue = engine->queue();
   queue.copy(pixels.data, noise.data(), batch.pixel_values() * int64_t{sizeof(float)});
-  embed_views(engine->vision(), pixels, batch, scratch, queue);
-  encode_layers(engine->vision(), {0, layer}, batch, scratch, unused, nullptr, queue);
+  const auto encode = [&](const LayerRange& layers) {
+    const EncodeArgs args = {.model = engine->vision(),
+                             .pixels = pixels,
+                             .batch = batch,
+                             .scratch = scratch,
+                             .out = engine->memory().chunk.inputs,
+                             .layers = layers};
+    REQUIRE_MESSAGE(encode_views(args, queue).ok(), last_failure().sentence);
+  };
+  encode({0, layer});
   const std::vector<float> entering = rows_of(scratch.hidden.slice_rows(0, batch.rows()), *engine);
-  encode_layers(engine->vision(), {layer, layer + 1}, batch, scratch, unused, nullptr, queue);
+  encode({layer, layer + 1});
   const std::vector<float> notes = rows_of(scratch.notes.slice_rows(0, batch.tokens()), *engine);
 
   Matrix x(batch.rows(), c.width);
