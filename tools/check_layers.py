@@ -18,9 +18,9 @@ from pathlib import Path
 
 LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
 FLOORS = {
-    "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search"],
+    "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search", "choice"],
     "mm": ["pictures", "views", "tower"],
-    "runtime": ["vocabulary", "grammar", "models", "cache", "policy", "forward", "library", "engine", "session", "api"],
+    "runtime": ["vocabulary", "models", "cache", "policy", "forward", "library", "engine", "session", "api", "branches"],
     "apps": ["base", "plot", "help", "hub", "camera", "setup", "day", "http", "serve", "watch", "commands"],
 }
 ABOVE_ALL = ["tools", "tests"]
@@ -32,6 +32,13 @@ EXCEPTIONS = {
                                                                  "for the library's sentences and the program's output",
     ("apps/camera/huffman_tables.cpp", "mm/pictures/huffman_tables.h"): "a camera's JPEG is passed on with the tables that "
                                                                         "the library decodes it by",
+    ("runtime/api/c_api.cpp", "runtime/branches/measure/embed.h"): "its functions are the trunk's so far",
+    ("runtime/engine/check_limits.cpp", "runtime/branches/draft/step_times.h"): "its limits are the trunk's so far",
+    ("runtime/engine/engine_memory.h", "runtime/branches/constrain/constraint_memory.h"): "its rows are the trunk's so far",
+    ("runtime/engine/engine_memory.h", "runtime/branches/draft/step_times.h"): "its rows are the trunk's so far",
+    ("runtime/session/conversation.h", "runtime/branches/draft/draft.h"): "sessions hold it so far",
+    ("runtime/session/generation.h", "runtime/branches/constrain/answer_constraint.h"): "answers hold it so far",
+    ("runtime/session/session.cpp", "runtime/branches/measure/synthetic_image.h"): "sessions add them so far",
 }
 BUILT_WITH_CUDA = "OCELLUS_HAS_CUDA"
 SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh"}

@@ -7,10 +7,10 @@
 #include "mm/pictures/gif_decoder.h"
 #include "mm/pictures/image_decode.h"
 #include "runtime/api/handles.h"
+#include "runtime/branches/measure/embed.h"
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/session/api_frame.h"
-#include "runtime/session/embed.h"
 #include "runtime/session/picture_rows.h"
 
 namespace {

@@ -1,7 +1,7 @@
 #include "runtime/engine/check_limits.h"
 
+#include "runtime/branches/draft/step_times.h"
 #include "runtime/engine/engine_shape.h"
-#include "runtime/forward/step_times.h"
 #include "runtime/models/family.h"
 
 namespace ocellus {

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "kernels/cache/select_slots.h"
+#include "runtime/branches/draft/draft.h"
 #include "runtime/cache/kv_cache.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/library/library_entry.h"
 #include "runtime/models/message_writer.h"
-#include "runtime/session/draft.h"
 #include "runtime/session/prompt_stats.h"
 #include "runtime/session/waiting_text.h"
 #include "runtime/vocabulary/thought.h"

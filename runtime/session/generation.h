@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "kernels/sampling/guess_rows.h"
+#include "runtime/branches/constrain/answer_constraint.h"
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
-#include "runtime/session/answer_constraint.h"
 #include "runtime/session/answer_thought.h"
 #include "runtime/session/generate_params.h"
 #include "runtime/session/session.h"

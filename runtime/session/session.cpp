@@ -1,8 +1,8 @@
 #include "runtime/session/session.h"
 
+#include "runtime/branches/measure/synthetic_image.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
-#include "runtime/session/synthetic_image.h"
 
 namespace ocellus {
 

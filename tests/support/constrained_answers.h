@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "runtime/engine/constraint_memory.h"
+#include "runtime/branches/constrain/constraint_memory.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus::test {

@@ -1,0 +1,75 @@
+// Draft: what an answer may go on with, guessed from what was said before, and how much of it is worth trying.
+//
+// The guess is read in one step with the token before it. Every row of that step samples as it would alone, with the
+// random number of its place, so the answer is the same with and without: a row whose token was guessed wrong, and
+// those after it, are dropped. (With one guessed token at each place, accepting it if the sampled one equals it has the
+// same probability as speculative sampling's ratio: Leviathan et al. 2023, "Fast inference from transformers via
+// speculative decoding", algorithm 1.)
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/branches/draft/step_times.h"
+#include "runtime/ocellus.h"
+#include "runtime/vocabulary/tokenizer.h"
+
+namespace ocellus {
+
+/// Memory of drafts of one session.
+struct DraftMemory {
+  TokenId* said = nullptr;     // the last answer; null: no drafts are planned
+  TokenId* history = nullptr;  // ring of the tokens of the conversation
+  int64_t capacity = 0;        // maximum number of tokens in either
+};
+
+/// The draft of one session. What was said last stays through resets; the chances of guesses, too.
+class Draft {
+ public:
+  void attach(const DraftMemory& memory) { memory_ = memory; }
+  bool is_planned() const { return memory_.said != nullptr; }
+  /// True if the present answer may have guesses.
+  bool is_on() const { return uses_said_ || uses_history_; }
+
+  /// Remembers token number `count` of the conversation.
+  void remember(int64_t count, TokenId token) {
+    if (is_planned()) memory_.history[count % memory_.capacity] = token;
+  }
+  /// An answer begins after `prompt`, a hash of its text.
+  void begin(ocellus_draft kind, uint64_t prompt);
+  /// The answer so far is tokens begin .. count - 1 of the conversation and then `last`, unless that is kNoToken.
+  void keep_answer(int64_t begin, int64_t count, TokenId last);
+  /// Notes the newest token of the answer, which follows token number count - 1 of the conversation.
+  void note(int64_t count, TokenId token);
+  /// Writes what may follow the newest token, at most `most` tokens; returns their number.
+  int32_t guess(int32_t most, TokenId* out) const;
+  /// Returns how many of `most` guesses are worth trying in a step that has `rows` rows without them: all of them, if a
+  /// source was named, else those that promise 15 % more tokens in the same time.
+  int32_t worth_trying(int32_t most, int64_t rows, const StepTimes& times) const;
+
+ private:
+  enum class Source : uint8_t { kNone, kSaid, kHistory };
+  /// Chances that a guess is right: after a wrong one, after few and after many that were right.
+  static constexpr int kChances = 3;
+  struct Chance {
+    float right = 1, tried = 2;
+  };
+  static int chance_after(int32_t right) { return right == 0 ? 0 : right < 4 ? 1 : 2; }
+
+  TokenId at(int64_t number) const;
+  void align(int64_t count, TokenId token);
+  bool align_said(TokenId before, TokenId token);
+  bool align_history(int64_t count, TokenId before, TokenId token);
+
+  DraftMemory memory_;
+  uint64_t said_prompt_ = 0;
+  int64_t said_count_ = 0;
+  uint64_t prompt_ = 0;
+  bool uses_said_ = false, uses_history_ = false, weighs_ = false;
+  Source source_ = Source::kNone;
+  int64_t next_ = 0;         // number of the guessed token in its source
+  int64_t history_end_ = 0;  // tokens of the conversation
+  int32_t right_ = 0;        // guesses that were right since the last wrong one
+  Chance chances_[kChances];
+};
+
+}  // namespace ocellus
