@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/engine/engine.h"
+#include "runtime/session/conversation.h"
 
 namespace ocellus {
 namespace {
@@ -22,14 +23,8 @@ bool ends_as_a_question(Conversation& conversation) {
 
 }  // namespace
 
-Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constraint* constraint, int32_t session,
-                               bool goes_on, const StopSignal* stop) {
-  *this = {};
-  if (constraint == nullptr) return {};
-  auto* const slot = reinterpret_cast<ConstraintSlot*>(const_cast<ocellus_constraint*>(constraint));
-  if (!memory->has(slot))
-    return OCELLUS_FAIL(Code::kBadArgument, "the constraint belongs to another engine, or was destroyed");
-  state_ = &memory->state(session);
+Status AnswerConstraint::begin(ConstraintSlot* slot, ConstraintState* state, bool goes_on, const StopSignal* stop) {
+  state_ = state;
   state_->stop = stop;
   if (goes_on) {
     if (state_->slot == slot && state_->serial == slot->serial) return {};
@@ -42,14 +37,14 @@ Status AnswerConstraint::begin(ConstraintMemory* memory, const ocellus_constrain
   state_->is_begun = false;
   state_->is_complete = false;
   state_->mask_steps = 0;
-  memory->begin_steps(stop);
-  memory->matcher().begin(slot->constraint.automaton());
-  OCELLUS_TRY(memory->meter().status());
-  return memory->matcher().store(&state_->match);
+  memory().begin_steps(stop);
+  memory().matcher().begin(slot->constraint.automaton());
+  OCELLUS_TRY(memory().meter().status());
+  return memory().matcher().store(&state_->match);
 }
 
 Status AnswerConstraint::follow(Conversation& conversation) {
-  if (!is_on() || !state_->slot->allows_a_space || ends_as_a_question(conversation)) return {};
+  if (!state_->slot->allows_a_space || ends_as_a_question(conversation)) return {};
   state_->is_begun = true;
   Matcher& matcher = memory().matcher();
   memory().begin_steps(state_->stop);
@@ -81,6 +76,7 @@ bool AnswerConstraint::try_move(TokenId token) {
 }
 
 Status AnswerConstraint::check_guesses(TokenId* tokens, int32_t guessed, int32_t most, int32_t* kept, int32_t* forced) {
+  OCELLUS_TRY(load());
   *forced = 0;
   if (state_->mask_steps > kGuessedMaskSteps) guessed = 0;
   for (*kept = 0; *kept < most; ++*kept) {

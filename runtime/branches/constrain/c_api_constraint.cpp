@@ -1,14 +1,9 @@
 // The C API of constraints.
 #include "runtime/api/handles.h"
+#include "runtime/branches/constrain/constrain.h"
 
 using ocellus::ConstraintSlot;
 using ocellus::result;
-
-void ocellus_constraint_params_init(ocellus_constraint_params* params) {
-  if (params == nullptr) return;
-  *params = {};
-  params->struct_bytes = sizeof *params;
-}
 
 ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_constraint_params* params,
                                          ocellus_constraint** out) {
@@ -22,7 +17,7 @@ ocellus_status ocellus_constraint_create(ocellus_engine* engine, const ocellus_c
   auto* const session = reinterpret_cast<ocellus::Session*>(params->session);
   ocellus::StopSignal* const stop = session == nullptr ? nullptr : &session->stop_signal();
   ConstraintSlot* slot = nullptr;
-  ocellus::Status status = engine->engine->memory().constraints.open(*params, stop, &slot);
+  ocellus::Status status = constraints_of(*engine->engine).open(*params, stop, &slot);
   if (session != nullptr) status = session->acknowledge_cancel(status);
   *out = reinterpret_cast<ocellus_constraint*>(slot);
   return result(status);

@@ -5,7 +5,6 @@
 
 #include "platform/set_up_memory.h"
 #include "runtime/branches/constrain/grammar/constraint.h"
-#include "runtime/engine/engine_shape.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus {
@@ -26,6 +25,14 @@ struct ForcedTokens {
 };
 
 class ConstraintMemory;
+
+/// Constraints that are planned.
+struct ConstraintShape {
+  int32_t count = 0;
+  int64_t planned_bytes = 0;  // each one's memory, in which it is compiled, too; 0: 8 MiB
+
+  int64_t bytes() const { return planned_bytes > 0 ? planned_bytes : int64_t{8} << 20; }
+};
 
 /// A planned constraint. `serial` tells those apart that used the same memory.
 struct ConstraintSlot {

@@ -12,9 +12,8 @@ TokenId Draft::at(int64_t number) const {
 
 void Draft::begin(ocellus_draft kind, uint64_t prompt) {
   prompt_ = prompt;
-  uses_said_ = is_planned() && (kind == OCELLUS_DRAFT_AUTO || kind == OCELLUS_DRAFT_LAST) && said_count_ > 0 &&
-               said_prompt_ == prompt;
-  uses_history_ = is_planned() && (kind == OCELLUS_DRAFT_AUTO || kind == OCELLUS_DRAFT_LOOKUP);
+  uses_said_ = (kind == OCELLUS_DRAFT_AUTO || kind == OCELLUS_DRAFT_LAST) && said_count_ > 0 && said_prompt_ == prompt;
+  uses_history_ = kind == OCELLUS_DRAFT_AUTO || kind == OCELLUS_DRAFT_LOOKUP;
   weighs_ = kind == OCELLUS_DRAFT_AUTO;
   source_ = uses_said_ ? Source::kSaid : Source::kNone;
   next_ = 0;
@@ -22,7 +21,6 @@ void Draft::begin(ocellus_draft kind, uint64_t prompt) {
 }
 
 void Draft::keep_answer(int64_t begin, int64_t count, TokenId last) {
-  if (!is_planned()) return;
   said_prompt_ = prompt_;
   said_count_ = 0;
   const int64_t oldest = std::max(begin, count - memory_.capacity);
@@ -88,6 +86,13 @@ bool Draft::align_history(int64_t count, TokenId before, TokenId token) {
   return false;
 }
 
+Status Draft::propose(int32_t most, int64_t rows, AnswerForm* form, TokenId* tokens, int32_t* count) {
+  int32_t guessed = guess(most, tokens), forced = 0;
+  if (form != nullptr) OCELLUS_TRY(form->check_guesses(tokens, guessed, most, &guessed, &forced));
+  *count = std::max(forced, worth_trying(guessed, rows));
+  return {};
+}
+
 int32_t Draft::guess(int32_t most, TokenId* out) const {
   int32_t count = 0;
   while (count < most && at(next_ + count) != kNoToken) {
@@ -97,8 +102,8 @@ int32_t Draft::guess(int32_t most, TokenId* out) const {
   return count;
 }
 
-int32_t Draft::worth_trying(int32_t most, int64_t rows, const StepTimes& times) const {
-  const float alone = times.of(rows);
+int32_t Draft::worth_trying(int32_t most, int64_t rows) const {
+  const float alone = times_->of(rows);
   if (!weighs_ || alone == 0) return most;
   constexpr float kWorthIt = 1.15f;  // times and chances are estimates, and trying costs
   int32_t best = 0;
@@ -107,7 +112,7 @@ int32_t Draft::worth_trying(int32_t most, int64_t rows, const StepTimes& times) 
     const Chance& chance = chances_[chance_after(right_ + i - 1)];
     reached *= chance.right / chance.tried;
     expected += reached;
-    const float rate = expected / times.of(rows + i);
+    const float rate = expected / times_->of(rows + i);
     if (rate > best_rate) {
       best = i;
       best_rate = rate;

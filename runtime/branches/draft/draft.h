@@ -10,41 +10,29 @@
 #include <cstdint>
 
 #include "runtime/branches/draft/step_times.h"
-#include "runtime/ocellus.h"
-#include "runtime/vocabulary/tokenizer.h"
+#include "runtime/engine/branch.h"
 
 namespace ocellus {
 
 /// Memory of drafts of one session.
 struct DraftMemory {
-  TokenId* said = nullptr;     // the last answer; null: no drafts are planned
+  TokenId* said = nullptr;     // the last answer
   TokenId* history = nullptr;  // ring of the tokens of the conversation
   int64_t capacity = 0;        // maximum number of tokens in either
 };
 
 /// The draft of one session. What was said last stays through resets; the chances of guesses, too.
-class Draft {
+class Draft final : public Guesser, public SetUpObject {
  public:
-  void attach(const DraftMemory& memory) { memory_ = memory; }
-  bool is_planned() const { return memory_.said != nullptr; }
-  /// True if the present answer may have guesses.
-  bool is_on() const { return uses_said_ || uses_history_; }
+  Draft() = default;
+  Draft(const DraftMemory& memory, const StepTimes* times) : memory_(memory), times_(times) {}
 
-  /// Remembers token number `count` of the conversation.
-  void remember(int64_t count, TokenId token) {
-    if (is_planned()) memory_.history[count % memory_.capacity] = token;
-  }
-  /// An answer begins after `prompt`, a hash of its text.
-  void begin(ocellus_draft kind, uint64_t prompt);
-  /// The answer so far is tokens begin .. count - 1 of the conversation and then `last`, unless that is kNoToken.
-  void keep_answer(int64_t begin, int64_t count, TokenId last);
-  /// Notes the newest token of the answer, which follows token number count - 1 of the conversation.
-  void note(int64_t count, TokenId token);
-  /// Writes what may follow the newest token, at most `most` tokens; returns their number.
-  int32_t guess(int32_t most, TokenId* out) const;
-  /// Returns how many of `most` guesses are worth trying in a step that has `rows` rows without them: all of them, if a
-  /// source was named, else those that promise 15 % more tokens in the same time.
-  int32_t worth_trying(int32_t most, int64_t rows, const StepTimes& times) const;
+  void remember(int64_t count, TokenId token) override { memory_.history[count % memory_.capacity] = token; }
+  void begin(ocellus_draft kind, uint64_t prompt) override;
+  void keep_answer(int64_t begin, int64_t count, TokenId last) override;
+  void note(int64_t count, TokenId token) override;
+  bool is_on() const override { return uses_said_ || uses_history_; }
+  Status propose(int32_t most, int64_t rows, AnswerForm* form, TokenId* tokens, int32_t* count) override;
 
  private:
   enum class Source : uint8_t { kNone, kSaid, kHistory };
@@ -55,12 +43,18 @@ class Draft {
   };
   static int chance_after(int32_t right) { return right == 0 ? 0 : right < 4 ? 1 : 2; }
 
+  /// Writes what may follow the newest token, at most `most` tokens; returns their number.
+  int32_t guess(int32_t most, TokenId* out) const;
+  /// Returns how many of `most` guesses are worth trying in a step that has `rows` rows without them: all of them, if a
+  /// source was named, else those that promise 15 % more tokens in the same time.
+  int32_t worth_trying(int32_t most, int64_t rows) const;
   TokenId at(int64_t number) const;
   void align(int64_t count, TokenId token);
   bool align_said(TokenId before, TokenId token);
   bool align_history(int64_t count, TokenId before, TokenId token);
 
   DraftMemory memory_;
+  const StepTimes* times_ = nullptr;
   uint64_t said_prompt_ = 0;
   int64_t said_count_ = 0;
   uint64_t prompt_ = 0;

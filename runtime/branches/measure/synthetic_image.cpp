@@ -4,6 +4,7 @@
 #include <array>
 
 #include "quant/weight_format.h"
+#include "runtime/engine/engine.h"
 
 namespace ocellus {
 namespace {
@@ -72,11 +73,38 @@ Status fill_block(const KvShape& shape, const KvRun& run, Queue& queue) {
   return {};
 }
 
-}  // namespace
-
+/// Fills all blocks of a reserved image. Waits for the queue.
 Status fill_synthetic_image(const SessionCache& cache, int32_t ordinal, Queue& queue) {
   for (int32_t b = 0; b < cache.blocks_per_image(); ++b)
     OCELLUS_TRY(fill_block(cache.shape(), cache.image_block(ordinal, b), queue));
+  return {};
+}
+
+}  // namespace
+
+Status add_synthetic_image(Session& session) {
+  const TraceRange range(session.engine().trace(), "add image");
+  const EngineShape& shape = session.engine().shape();
+  const int32_t tokens = shape.session.synthetic_tokens;
+  if (tokens == 0) return OCELLUS_FAIL(Code::kFull, "no synthetic tokens were planned: plan some");
+  OCELLUS_TRY(session.prompt().start());
+  OCELLUS_TRY(session.prompt().read());
+  OCELLUS_TRY(session.room().check({.images = 1, .positions = tokens}, {}));
+  int32_t ordinal = 0;
+  OCELLUS_TRY(session.cache().reserve_image(&ordinal));
+  const Status status = fill_synthetic_image(session.cache(), ordinal, session.engine().queue());
+  if (!status.ok()) {
+    session.engine().queue().clear();
+    session.cache().drop_uncommitted();
+    return status;
+  }
+  ConversationState& state = session.conversation().state();
+  session.cache().note_image_position(ordinal, state.next_position);
+  session.cache().commit_image(ordinal, shape.kv.image_slots, tokens);
+  state.next_position += tokens;
+  state.row_count += tokens;
+  state.is_answerable = false;
+  session.engine().note_cache_use();
   return {};
 }
 

@@ -114,7 +114,7 @@ TEST_CASE("sessions of a batch are constrained each by its own, or not at all") 
 
 TEST_CASE("compiling ends with a cancellation or deadline, and the place is free again") {
   const auto engine = test::make_engine(constrained_limits(0, 1));
-  ConstraintMemory& constraints = engine->memory().constraints;
+  ConstraintMemory& constraints = constraints_of(*engine);
   const std::string text = "[a-z]{1,900}(?: [a-z]{1,800}){0,700}";
   ocellus_constraint_params params;
   ocellus_constraint_params_init(&params);

@@ -2,6 +2,7 @@
 // allocation_test.cpp.
 #include <doctest/doctest.h>
 
+#include "runtime/branches/measure/score.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/loaded_engine.h"

@@ -1,4 +1,6 @@
 // Given answers instead of generated ones: their probabilities, and the conversation after them.
+#include "runtime/branches/measure/score.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // Made-up images: the plan counts them, sessions decode over them, and nothing else changes.
+#include "runtime/branches/measure/synthetic_image.h"
+
 #include <doctest/doctest.h>
 
 #include "runtime/engine/memory_plan.h"
@@ -29,7 +31,7 @@ ocellus_limits synthetic_limits(int32_t bits, float keep) {
 uint64_t answer_over_image(Session& session, ocellus_generate_stats* stats) {
   const TokenId token = 300;
   session.reset();
-  REQUIRE_MESSAGE(session.add_synthetic_image().ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(add_synthetic_image(session).ok(), last_failure().sentence);
   REQUIRE(session.add_tokens(&token, 1).ok());
   ocellus_generate_params params = default_params(5);
   params.ignore_end = 1;
@@ -120,10 +122,10 @@ TEST_CASE("one bit takes 3,328 visual and 100 text tokens of an 8B model from 42
 TEST_CASE("made-up images that were not planned are refused") {
   const std::unique_ptr<Engine> engine = make_engine(synthetic_limits(2, 1));
   Session& session = open_session(*engine);
-  REQUIRE(session.add_synthetic_image().ok());
-  CHECK(session.add_synthetic_image().code() == Code::kFull);
+  REQUIRE(add_synthetic_image(session).ok());
+  CHECK(add_synthetic_image(session).code() == Code::kFull);
   const std::unique_ptr<Engine> plain = make_engine(test::board_limits(1, 64));
-  CHECK(open_session(*plain).add_synthetic_image().code() == Code::kFull);
+  CHECK(add_synthetic_image(open_session(*plain)).code() == Code::kFull);
   ocellus_limits both = synthetic_limits(2, 1);
   both.max_images = 1;
   std::unique_ptr<Engine> none;

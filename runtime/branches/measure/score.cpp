@@ -1,10 +1,10 @@
-// Scoring of given answers, each of which is taken back.
+#include "runtime/branches/measure/score.h"
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 
-#include "runtime/engine/engine.h"
-#include "runtime/session/session.h"
+#include "runtime/session/generation.h"
 
 namespace ocellus {
 
@@ -92,6 +92,24 @@ Status score_choice(Session& session, ocellus_choice* choice) {
 
 }  // namespace
 
+Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats) {
+  if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
+  OCELLUS_TRY(check_tokens(session.engine().text().config, answer.tokens, answer.count));
+  if (!session.conversation().text().empty()) OCELLUS_TRY(session.prompt().read_to_answer());
+  OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
+  session.conversation().state().thought = {};
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = answer.count;
+  Session* const one = &session;
+  const TraceRange range(session.engine().trace(), "score");
+  Generation generation(&one, &params, stats, 1, &answer);
+  const Status status = generation.run();
+  generation.settle(status);
+  return status;
+}
+
+/// Each choice is taken back.
 Status score_choices(Session& session, ocellus_choice* choices, int32_t count) {
   const CachePolicy& policy = session.engine().shape().policy;
   Conversation& conversation = session.conversation();
