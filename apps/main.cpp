@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "apps/base/branches.h"
 #include "apps/base/failure.h"
 #include "apps/base/neighbour_flags.h"
 #include "apps/base/terminal.h"
@@ -51,7 +52,7 @@ constexpr char kNotes[] =
 std::string version_text() {
   const std::string with = OCELLUS_BUILT_WITH, without = OCELLUS_BUILT_WITHOUT;
   return std::string("ocellus ") + ocellus_version() + "\nwith: " + (with.empty() ? "nothing optional" : with) +
-         (without.empty() ? "" : "\nwithout: " + without);
+         (without.empty() ? "" : "\nwithout: " + without) + "\n" + describe_branches();
 }
 
 void declare_commands(CLI::App* program, Action* action) {

@@ -88,6 +88,15 @@ extern "C" {
 /** Returns the library's version, "0.1.0". The text is never freed. */
 OCELLUS_API const char* ocellus_version(void);
 
+/** A part of the library that a build may leave out (OCELLUS_BRANCHES of CMake): its functions and limits then fail
+ * with OCELLUS_UNSUPPORTED and its name. */
+typedef struct ocellus_branch {
+  const char* name; /**< "constrain" */
+  int32_t is_built; /**< 1: this build has it; 0: it was left out */
+} ocellus_branch;
+/** Returns the index-th branch, from 0; NULL after the last. Its memory is never freed. */
+OCELLUS_API const ocellus_branch* ocellus_branch_get(int32_t index);
+
 /** Result of a call. */
 typedef enum ocellus_status {
   OCELLUS_OK = 0,           /**< success */

@@ -250,6 +250,8 @@ inline Result<ocellus_known_model> get_known_model(int32_t index) {
   const ocellus_status status = ocellus_known_model_get(index, &model);
   return {status, model};
 }
+/// Returns the index-th part that builds may leave out; null after the last.
+inline const ocellus_branch* get_branch(int32_t index) { return ocellus_branch_get(index); }
 /// Returns the index-th cache method; null after the last.
 inline const ocellus_method* get_method(ocellus_method_kind kind, int32_t index) {
   return ocellus_method_get(kind, index);

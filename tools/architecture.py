@@ -51,7 +51,7 @@ def draw():
         parts.append(arrow(left_of(i) + BOX_WIDTH / 2, top + BOX_HEIGHT + 3, left_of(i) + BOX_WIDTH / 2, below - 3, both=True))
     parts.append(arrow(left_of(2) + BOX_WIDTH + 23, below + BOX_HEIGHT / 2, left_of(4) - 3, below + BOX_HEIGHT / 2, both=True))
     parts.append(text((left_of(2) + BOX_WIDTH + 20 + left_of(4)) / 2, below + BOX_HEIGHT / 2 - 8, "link, keep", 12, colour="#5a6b7b"))
-    parts += box(left_of(0), below, wide, BOX_HEIGHT, "question, form of the answer", "runtime/vocabulary, runtime/grammar")
+    parts += box(left_of(0), below, wide, BOX_HEIGHT, "question, form of the answer", "vocabulary, branches/constrain")
     parts.append(f'<polyline points="{left_of(1):g},{below - 3} {left_of(1):g},{below - 20} {left_of(4) + 26:g},{below - 20} '
                  f'{left_of(4) + 26:g},{top + BOX_HEIGHT + 3}" fill="none" stroke="#5a6b7b" stroke-width="1.6" marker-end="url(#head)"/>')
     arena, x = below + BOX_HEIGHT + 46, LEFT

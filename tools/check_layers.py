@@ -3,7 +3,8 @@
 
 A file includes its own folder and the ones below it. A header that stands in a folder itself, beside its floors, is for
 all of them, and a source there may use all of them. A folder inside a floor of the library is a room: it holds the parts
-of one op, and only its floor includes it. The program in apps/ is built on the public C API alone. Tests and
+of one op, and only its floor includes it. A branch, a folder of runtime/branches/, is a room that no other branch includes:
+a build may leave each out. A folder with sources stands on a floor. The program in apps/ is built on the public C API alone. Tests and
 tools may include everything except that nothing outside tests/ includes tests/. Quoted paths start at the repository.
 Exceptions are Highway's headers, quoted by its own custom, and the public headers, which are installed together: they
 include each other by name alone, and nothing else.
@@ -18,11 +19,14 @@ from pathlib import Path
 
 LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
 FLOORS = {
-    "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search"],
+    "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search", "choice"],
     "mm": ["pictures", "views", "tower"],
-    "runtime": ["vocabulary", "grammar", "models", "cache", "policy", "forward", "library", "engine", "session", "api"],
+    "runtime": ["vocabulary", "models", "cache", "policy", "forward", "library", "engine", "session", "api", "branches"],
     "apps": ["base", "plot", "help", "hub", "camera", "setup", "day", "http", "serve", "watch", "commands"],
 }
+# folder: reason
+NO_FLOOR = {"apps/examples": "programs of their own, on the public headers alone",
+            "apps/python": "functions that Python calls, on the public headers alone"}
 ABOVE_ALL = ["tools", "tests"]
 QUOTED_LIBRARIES = ["hwy"]
 PUBLIC_HEADER = re.compile(r"runtime/ocellus\w*\.h(pp)?")  # installed, in one folder
@@ -52,10 +56,18 @@ def room(path):
     return "/".join(parts[:2]) if len(parts) > 3 and parts[0] in LAYERS[:-1] else None
 
 
+def branch(path):
+    """The branch that a file is a part of; None if it is of none."""
+    parts = path.split("/")
+    return parts[2] if len(parts) > 3 and parts[:2] == ["runtime", "branches"] else None
+
+
 def allowed(path, target):
     """Whether the file `path` may include the file `target`."""
     folder, target_folder = path.split("/")[0], target.split("/")[0]
     if room(target) is not None and folder not in ABOVE_ALL and not path.startswith(room(target) + "/"):
+        return False
+    if None not in (branch(path), branch(target)) and branch(path) != branch(target):
         return False
     if folder == target_folder and None not in (floor(path), floor(target)) and floor(path) < floor(target):
         return False
@@ -77,6 +89,9 @@ def find_problems(root):
                 continue
             text = path.read_text(encoding="utf-8")
             name = str(path.relative_to(root))
+            if folder in FLOORS and "/" in str(path.parent.relative_to(root)) and floor(name) is None \
+                    and "/".join(name.split("/")[:2]) not in NO_FLOOR:
+                problems.append(f"{name}: its folder is on no floor")
             if folder in LAYERS and BUILT_WITH_CUDA in text:
                 problems.append(f"{name}: asks for {BUILT_WITH_CUDA}, so that builds may plan differently for a GPU")
             for match in INCLUDE.finditer(text):
@@ -109,6 +124,9 @@ def self_test():
         "runtime/ocellus_plan.h": '#include "ocellus.h"\n#include <stdint.h>\n',
         "runtime/ocellus.hpp": '#include "ocellus.h"\n',
         "runtime/session/session.h": '#include "platform/status.h"\n#include "hwy/highway.h"\n',
+        "runtime/branches/all.h": "",
+        "runtime/branches/draft/draft.h": '#include "runtime/branches/all.h"\n#include "runtime/session/session.h"\n',
+        "runtime/branches/measure/score.h": '#include "runtime/branches/all.h"\n',
         "apps/main.cpp": '#include "runtime/ocellus.hpp"\n#include <vector>\n',
         "tests/support/guard.h": "",
         "tests/runtime/session/session_test.cpp": '#include "tests/support/guard.h"\n#include "runtime/session/session.h"\n',
@@ -124,6 +142,9 @@ def self_test():
         "apps/main.cpp": '  #  include "runtime/session/session.h"\n',
         "runtime/session/session.h": '#include "tests/support/guard.h"\n',
         "tools/bench/session_bench.cpp": '#include "tests/support/guard.h"\n',
+        "runtime/session/mark.h": '#include "runtime/branches/draft/draft.h"\n',
+        "runtime/branches/measure/score.h": '#include "runtime/branches/draft/draft.h"\n',
+        "kernels/elsewhere/pick.h": "",
         "runtime/ocellus.h": '#include "status.h"\n',
         "runtime/ocellus_plan.h": '#include "ocellus_gone.h"\n',
         "runtime/ocellus.hpp": '#include "runtime/session/session.h"\n',

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "apps/base/branches.h"
 #include "apps/base/failure.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/plain_text.h"
@@ -224,7 +225,7 @@ int run_serve(ServeCommand command) {
   (void)find_retrieval_form("", command.retrieve_pattern);  // refuses bad ones before anything is loaded
   const Model model = open_model(common);
   common.sessions = common.sessions.value_or(kDefaultSessions);
-  common.constrain.planned = command.schemas.value_or(*common.sessions);
+  common.constrain.planned = command.schemas.value_or(has_branch("constrain") ? *common.sessions : 0);
   if (common.constrain.planned > 0 && common.constrain.planned < *common.sessions)
     throw Failure(kExitUsage, "--schemas " + std::to_string(common.constrain.planned) +
                                   ": each session may need one: give " + std::to_string(*common.sessions) +

@@ -10,14 +10,16 @@
 #include "runtime/engine/gpu_probe.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/session/api_frame.h"
-#include "runtime/session/embed.h"
 #include "runtime/session/picture_rows.h"
 
 namespace {
 
+using ocellus::check_session;
 using ocellus::Code;
+using ocellus::on_session;
 using ocellus::Session;
 using ocellus::Status;
+using ocellus::unwrap;
 
 /// Probing a picture uses no planned limits.
 constexpr ocellus::ImageLimits kAnyPicture = {
@@ -25,28 +27,6 @@ constexpr ocellus::ImageLimits kAnyPicture = {
 /// Nor does converting a frame, of which nothing is planned by its shape.
 constexpr ocellus::ImageLimits kAnyFrame = {
     .max_pixels = int64_t{1} << 28, .max_side = ocellus::kMostImageSide, .max_aspect = ocellus::kMostImageSide};
-
-// A session handle is the session itself.
-Session* unwrap(ocellus_session* session) { return reinterpret_cast<Session*>(session); }
-ocellus_session* wrap(Session* session) { return reinterpret_cast<ocellus_session*>(session); }
-
-/// Checks made by every call on a session.
-Status check_session(const ocellus_session* session, const char* function) {
-  if (session == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is null", function);
-  if (!reinterpret_cast<const Session*>(session)->is_open())
-    return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is closed", function);
-  return {};
-}
-
-template <class Call>
-ocellus_status on_session(ocellus_session* session, const char* function, Call&& call) {
-  Status status = check_session(session, function);
-  if (status.ok()) {
-    unwrap(session)->engine().queue().enter();
-    status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
-  }
-  return result(status);
-}
 
 /// Shorter than 20 ms stands for "as fast as may be", which browsers take for 100.
 int32_t frame_ms(const ocellus::ImageFacts& facts) {
@@ -82,6 +62,12 @@ const ocellus_failure* ocellus_last_error(void) {
 }
 
 const char* ocellus_version(void) { return OCELLUS_VERSION; }
+
+const ocellus_branch* ocellus_branch_get(int32_t index) {
+  const auto branches = ocellus::all_branches();
+  return index >= 0 && static_cast<size_t>(index) < branches.size() ? &branches[static_cast<size_t>(index)]->facts
+                                                                    : nullptr;
+}
 
 ocellus_status ocellus_image_probe(const void* bytes, int64_t byte_count, ocellus_image_facts* out) {
   OCELLUS_REQUIRE(bytes);
@@ -202,7 +188,7 @@ ocellus_status ocellus_session_open(ocellus_engine* engine, ocellus_session** ou
   const Status status = engine->engine->take_slot(&slot);
   if (!status.ok()) return result(status);
   engine->sessions[slot].open(*engine->engine, slot);
-  *out = wrap(&engine->sessions[slot]);
+  *out = reinterpret_cast<ocellus_session*>(&engine->sessions[slot]);
   return OCELLUS_OK;
 }
 
@@ -331,30 +317,14 @@ ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus
   return status;
 }
 
-ocellus_status ocellus_session_add_synthetic_image(ocellus_session* session) {
-  return on_session(session, __func__, [](Session& s) { return s.add_synthetic_image(); });
-}
-
 ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens) {
   return on_session(session, __func__, [&](Session& s) { return s.set_rolling(images, sink_tokens); });
 }
 
-ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, int32_t capacity, int32_t* count,
-                                        int32_t* switch_layer) {
-  OCELLUS_REQUIRE(count);
-  OCELLUS_REQUIRE(switch_layer);
-  return on_session(session, __func__, [&](Session& s) -> Status {
-    if (!s.engine().shape().policy.watches_ncar())
-      return OCELLUS_FAIL(Code::kBadArgument,
-                          "NCAR is observed only by eviction method david among all rows of a prompt: plan that");
-    if (capacity < 0 || (capacity > 0 && theta == nullptr))
-      return OCELLUS_FAIL(Code::kBadArgument, "there is no room for %d values of NCAR", capacity);
-    const ocellus::NcarState* ncar = s.ncar();
-    *switch_layer = ncar == nullptr ? ocellus::NcarState::kNotYet : ncar->switch_layer;
-    *count = ncar == nullptr ? 0 : ncar->layers(s.engine().text().config.global_layers());
-    if (ncar != nullptr) std::copy_n(ncar->theta, std::min(*count, capacity), theta);
-    return {};
-  });
+void ocellus_constraint_params_init(ocellus_constraint_params* params) {
+  if (params == nullptr) return;
+  *params = {};
+  params->struct_bytes = sizeof *params;
 }
 
 void ocellus_generate_params_init(ocellus_generate_params* params) {
@@ -378,46 +348,6 @@ ocellus_status ocellus_session_generate(ocellus_session* session, const ocellus_
     Session* const one = &s;
     return ocellus::generate(&one, params, stats != nullptr ? stats : &unwanted, 1);
   });
-}
-
-ocellus_status ocellus_session_embed(ocellus_session* session, float* values, int32_t capacity, int32_t* width) {
-  OCELLUS_REQUIRE(width);
-  return on_session(session, __func__, [&](Session& s) {
-    ocellus::Embedding out{values, capacity};
-    const Status status = embed_prompt(s, &out);
-    *width = out.width;
-    return status;
-  });
-}
-
-ocellus_status ocellus_session_embed_image(ocellus_session* session, const void* bytes, int64_t byte_count,
-                                           float* values, int32_t capacity, int32_t* width) {
-  OCELLUS_REQUIRE(bytes);
-  OCELLUS_REQUIRE(width);
-  return on_session(session, __func__, [&](Session& s) -> Status {
-    ocellus::ImageFacts facts;
-    ocellus::Embedding out{values, capacity};
-    const auto* const data = static_cast<const uint8_t*>(bytes);
-    OCELLUS_TRY(ocellus::probe_image(data, byte_count, s.engine().shape().pictures.limits, &facts));
-    const Status status = embed_picture(s, ocellus::encoded_picture(data, byte_count, facts), &out);
-    *width = out.width;
-    return status;
-  });
-}
-
-ocellus_status ocellus_session_score(ocellus_session* session, const int32_t* tokens, int32_t count,
-                                     float* log_probabilities, ocellus_generate_stats* stats) {
-  OCELLUS_REQUIRE(tokens);
-  OCELLUS_REQUIRE(log_probabilities);
-  ocellus_generate_stats unwanted;
-  return on_session(session, __func__, [&](Session& s) {
-    return ocellus::score(s, {tokens, count, log_probabilities}, stats != nullptr ? stats : &unwanted);
-  });
-}
-
-ocellus_status ocellus_session_score_choices(ocellus_session* session, ocellus_choice* choices, int32_t count) {
-  OCELLUS_REQUIRE(choices);
-  return on_session(session, __func__, [&](Session& s) { return ocellus::score_choices(s, choices, count); });
 }
 
 ocellus_status ocellus_batch_generate(ocellus_session* const* sessions, const ocellus_generate_params* params,

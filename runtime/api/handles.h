@@ -27,6 +27,27 @@ inline ocellus_status null_argument(const char* function, const char* name) {
   return result(OCELLUS_FAIL(Code::kBadArgument, "%s: %s is null", function, name));
 }
 
+// A session handle is the session itself.
+inline Session* unwrap(ocellus_session* session) { return reinterpret_cast<Session*>(session); }
+
+/// Checks made by every call on a session.
+inline Status check_session(const ocellus_session* session, const char* function) {
+  if (session == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is null", function);
+  if (!reinterpret_cast<const Session*>(session)->is_open())
+    return OCELLUS_FAIL(Code::kBadArgument, "%s: the session is closed", function);
+  return {};
+}
+
+template <class Call>
+ocellus_status on_session(ocellus_session* session, const char* function, Call&& call) {
+  Status status = check_session(session, function);
+  if (status.ok()) {
+    unwrap(session)->engine().queue().enter();
+    status = unwrap(session)->acknowledge_cancel(call(*unwrap(session)));
+  }
+  return result(status);
+}
+
 /// Null: no hooks.
 inline Status read_allocator(const ocellus_allocator* allocator, Allocator* out) {
   if (allocator == nullptr) return {};

@@ -1,7 +1,7 @@
 #include "runtime/engine/check_limits.h"
 
+#include "runtime/engine/branch.h"
 #include "runtime/engine/engine_shape.h"
-#include "runtime/forward/step_times.h"
 #include "runtime/models/family.h"
 
 namespace ocellus {
@@ -12,12 +12,6 @@ constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
 constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
-
-Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %lld and %lld, not %lld", name,
-                      static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
-}
 
 Status check_clips(const Model& model, const ocellus_limits& limits) {
   if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
@@ -59,6 +53,12 @@ Status check_picture_sizes(const ocellus_limits& limits) {
 
 }  // namespace
 
+Status check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "%s must be between %lld and %lld, not %lld", name,
+                      static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(value));
+}
+
 /// As if all frames were those of one clip.
 int32_t planned_images(const Model& model, const ocellus_limits& limits) {
   const int32_t group = model.has_vision() ? clips_of(model.vision()).group : 1;
@@ -72,10 +72,8 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the GPU's memory", limits.gpu_memory, OCELLUS_GPU_MEMORY_AUTO, OCELLUS_GPU_MEMORY_MAPPED));
   OCELLUS_TRY(
       check_range("the CPU's arithmetic (cpu_math)", limits.cpu_math, OCELLUS_CPU_MATH_F16, OCELLUS_CPU_MATH_BF16));
-  OCELLUS_TRY(check_range("the rows of a draft", limits.draft_rows, 0, kMostDraftRows));
-  OCELLUS_TRY(check_range("the number of constraints", limits.max_constraints, 0, 256));
-  if (limits.constraint_bytes != 0)
-    OCELLUS_TRY(check_range("the bytes of a constraint", limits.constraint_bytes, 1 << 16, 1 << 30));
+  for (const Branch* branch : all_branches())
+    if (branch->check != nullptr) OCELLUS_TRY(branch->check(limits));
   OCELLUS_TRY(check_range("max_top_logprobs", limits.max_top_logprobs, 0, OCELLUS_MOST_TOP_LOGPROBS));
   OCELLUS_TRY(check_range("batch_invariant", limits.batch_invariant, 0, 1));
   OCELLUS_TRY(check_range("lean", limits.lean, 0, 1));

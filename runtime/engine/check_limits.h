@@ -5,6 +5,9 @@
 
 namespace ocellus {
 
+/// kBadArgument, `name` in its sentence, for a value that is not in [least, most].
+Status check_range(const char* name, int64_t value, int64_t least, int64_t most);
+
 /// kBadArgument names the limit that is out of range or does not go with another.
 Status check_limits(const Model& model, const ocellus_limits& limits);
 

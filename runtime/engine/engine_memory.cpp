@@ -53,10 +53,8 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     OCELLUS_TRY(take_weights("vision weights", vision, vision.data_bytes(), place, sink, &vision_weights));
   }
   OCELLUS_TRY(tokenizer.build(model.text_file(), model.vocabulary(), sink));
-  if (shape.constraints.planned()) {
-    const bool spaced = answers_with_space(model.layout());
-    OCELLUS_TRY(constraints.lay_out(tokenizer, shape.constraints, shape.sessions, sink, spaced));
-  }
+  for (const Branch* branch : all_branches())
+    if (branch->lay_out != nullptr) OCELLUS_TRY(branch->lay_out(model, shape, sink, this));
   OCELLUS_TRY(pools.lay_out(shape.kv, sink));
   OCELLUS_TRY(caches.resize(shape.sessions));
   for (SessionCache& cache : caches) {
@@ -64,11 +62,6 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
     cache.set_sinks(sink_slots(shape.policy));
   }
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, 2 * shape.sessions, kRecentTokens, &recent_tokens));
-  if (shape.draft_rows > 0) {
-    const int64_t tokens = shape.session.text_tokens;
-    OCELLUS_TRY(take_rows(sink, "last answers", kLife, Phase::kNone, shape.sessions, tokens, &said));
-    OCELLUS_TRY(take_rows(sink, "conversations", kLife, Phase::kNone, shape.sessions, tokens, &history));
-  }
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));

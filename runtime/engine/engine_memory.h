@@ -5,10 +5,9 @@
 #include "mm/pictures/image_decode.h"
 #include "mm/tower/waiting_views.h"
 #include "platform/arena.h"
-#include "runtime/engine/constraint_memory.h"
+#include "runtime/engine/branch.h"
 #include "runtime/engine/engine_shape.h"
 #include "runtime/forward/sampler.h"
-#include "runtime/forward/step_times.h"
 #include "runtime/library/library_traffic.h"
 #include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
@@ -50,7 +49,6 @@ struct EngineMemory {
   KvPools pools;
   Buffer<SessionCache> caches;      // one per session
   HostView<int32_t> recent_tokens;  // [2 sessions, kRecentTokens] rings, then those at the marks
-  HostView<TokenId> said, history;  // [sessions, text tokens] see DraftMemory; none without drafts
   DeviceView<float> last_hidden;    // [sessions, D] output of the last layer for the newest prompt row
   PromptChunk chunk;
   DeviceView<float> notes;  // [rows of the chunk, note_width] what the tower tells of them; only if it is needed
@@ -62,7 +60,7 @@ struct EngineMemory {
   SpreadMemory spread;
   ReductionMemory reduction;
   ThinMemory thinning;
-  ConstraintMemory constraints;
+  BranchMemory branches;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
   StagedImages staged;
@@ -78,7 +76,6 @@ struct EngineMemory {
   HostView<std::byte> picture_staging;
   HostView<std::byte> texts;    // [sessions, bytes] that wait to be tokenised: see WaitingText
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
-  StepTimes step_times;         // no row
   double prompt_row_ms = 0;     // no row: a prompt's row takes this, as a running mean; 0: none was read yet
   HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
   HostView<NcarState> ncar;     // [1, sessions] for the newest rows that competed; DAVID only

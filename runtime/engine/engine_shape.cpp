@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "kernels/linear/matmul.h"
-#include "kernels/sampling/guess_rows.h"
 #include "platform/round_up.h"
 #include "platform/threads.h"
+#include "runtime/engine/branch.h"
 #include "runtime/engine/check_limits.h"
 #include "runtime/forward/decode_step.h"
 #include "runtime/library/library_cache.h"
@@ -46,17 +45,6 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
   s->device.shares_memory = facts.integrated;
   s->device.maps_weights = limits.gpu_memory == OCELLUS_GPU_MEMORY_MAPPED;
   return {};
-}
-
-/// Guesses need rows with the bits that they would have alone, and the CPU's few ones have them.
-Status make_batch_invariant(const ocellus_limits& limits, EngineShape* s) {
-  const bool for_drafts = limits.draft_rows > 1 && s->device.is_cuda();
-  s->device.batch_invariant = limits.batch_invariant != 0 || for_drafts;
-  if (!s->device.batch_invariant || limits.max_sessions <= DeviceTraits::kInvariantRows) return {};
-  return OCELLUS_FAIL(
-      Code::kBadArgument, "the answers of at most %d sessions can be independent of each other%s: plan fewer than %d",
-      static_cast<int>(DeviceTraits::kInvariantRows),
-      for_drafts ? ", which drafts (draft_rows) need on a GPU" : " (batch_invariant)", limits.max_sessions);
 }
 
 /// One view at a time on devices that take rows in blocks: more would take memory and save nothing. A view of any size
@@ -344,7 +332,7 @@ void size_staged(EngineShape* s) {
 void size_rings(const TextConfig& text, EngineShape* s) {
   const bool links = s->reuse.links() && !s->reuse.staged;
   const int64_t rows =
-      std::max(s->stored_rows, s->draft_rows) + (links ? s->pictures.per_session * s->pictures.rows : 0);
+      std::max(s->stored_rows, s->answer_rows) + (links ? s->pictures.per_session * s->pictures.rows : 0);
   s->kv.local = {.layers = text.local_layers(),
                  .window = text.local.window,
                  .kv_heads = text.kv_heads,
@@ -395,22 +383,13 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
       bytes / 1e9);
 }
 
-/// Sizes a decode step. Rows of a draft must have the outputs that they have alone: on a GPU that takes batch
-/// invariance.
+/// Sizes a decode step, and what branches add.
 Status size_steps(const ocellus_limits& limits, EngineShape* s) {
   s->step_rows = most_step_rows(s->sessions, s->device);
   s->top_logprobs = limits.max_top_logprobs;
-  if (limits.draft_rows < 2) return {};
-  if (s->policy.evicts_answers() || s->policy.packs_oldest())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "guessed tokens are dropped if they are wrong, and %s changes the cache by every token: plan "
-                        "another method, or no drafts (draft_rows)",
-                        s->policy.evicts_answers() ? s->policy.evict->method().name : "kivi");
-  s->guessing_rows = s->device.is_cuda() ? kMostGuessingRows : kMostRowsAlike;
-  s->draft_rows = std::min<int64_t>(limits.draft_rows, s->guessing_rows);
-  const int64_t rows = std::min(s->sessions * s->draft_rows, s->guessing_rows);
-  s->step_rows = std::max(s->step_rows, recorded_rows(rows, s->guessing_rows, s->device));
-  return {};
+  for (const Branch* branch : all_branches())
+    if (branch->resolve != nullptr) OCELLUS_TRY(branch->resolve(limits, s));
+  return limits.batch_invariant != 0 ? make_batch_invariant(" (batch_invariant)", s) : Status();
 }
 
 /// Sizes an image in a library and on the way there, and the number that the memory tier holds, records included.
@@ -471,13 +450,22 @@ LinkLimits EngineShape::link_limits() const {
           .staged = reuse.staged};
 }
 
+Status make_batch_invariant(const char* reason, EngineShape* shape) {
+  shape->device.batch_invariant = true;
+  if (shape->sessions <= DeviceTraits::kInvariantRows) return {};
+  return OCELLUS_FAIL(Code::kBadArgument,
+                      "the answers of at most %d sessions can be independent of each other%s: plan fewer than %d",
+                      static_cast<int>(DeviceTraits::kInvariantRows), reason, shape->sessions);
+}
+
 Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineShape* out) {
   OCELLUS_TRY(check_limits(model, limits));
   EngineShape s;
+  s.limits = limits;
   s.sessions = limits.max_sessions;
   OCELLUS_TRY(resolve_device(limits, &s));
-  OCELLUS_TRY(make_batch_invariant(limits, &s));
   OCELLUS_TRY(resolve_cache_policy(limits.cache, &s.policy));
+  OCELLUS_TRY(size_steps(limits, &s));
   OCELLUS_TRY(resolve_pictures(model, limits, s.device, &s.pictures));
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
   if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
@@ -488,8 +476,6 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(check_thinning(s));
-  OCELLUS_TRY(size_steps(limits, &s));
-  s.constraints = {limits.max_constraints, round_up(limits.constraint_bytes, kRowAlignment)};
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)
     OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));

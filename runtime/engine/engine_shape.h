@@ -93,22 +93,15 @@ struct LibraryShape {
   bool planned() const { return entry_bytes > 0; }
 };
 
-/// Constraints of answers; count 0: none.
-struct ConstraintShape {
-  int32_t count = 0;
-  int64_t planned_bytes = 0;  // each one's memory, in which it is compiled, too; 0: 8 MiB
-
-  bool planned() const { return count > 0; }
-  int64_t bytes() const { return planned_bytes > 0 ? planned_bytes : int64_t{8} << 20; }
-};
-
 struct EngineShape {
+  ocellus_limits limits = {};  // as they were given: a branch reads its own
   DeviceTraits device;
   int32_t device_index = 0;
   int32_t sessions = 1;
   int64_t step_rows = 1;      // maximum rows of a decode step
-  int64_t draft_rows = 0;     // maximum rows of one session among them, guessed tokens included; 0: no drafts
-  int64_t guessing_rows = 0;  // maximum rows of a step that has guesses
+  int64_t answer_rows = 1;    // maximum rows of one session among them, guessed tokens included
+  int64_t guessing_rows = 0;  // maximum rows of a step that has guesses; 0: none has
+  bool has_masks = false;     // rows of a step may have masks of tokens
   int32_t top_logprobs = 0;   // maximum of most probable tokens that a step lists; 0: it computes no log-probabilities
   int64_t prompt_rows = 0;    // rows of the chunk: they wait to be read, and compete with each other
   int64_t stored_rows = 0;    // maximum of rows stored with a chunk: prompt_rows, or more with staged pictures
@@ -117,7 +110,6 @@ struct EngineShape {
   PictureShape pictures;
   ReuseShape reuse;
   LibraryShape library;
-  ConstraintShape constraints;
   CachePolicy policy;
   KvShape kv;
   KvShape staged_kv;  // staged pictures
@@ -151,6 +143,10 @@ struct EngineShape {
   int64_t input_rows_of(int64_t views, int64_t rows) const;
   LinkLimits link_limits() const;
 };
+
+/// Makes the bits of a row independent of the others of its step. kBadArgument, `reason` in its sentence, for more
+/// sessions than that is possible for.
+Status make_batch_invariant(const char* reason, EngineShape* shape);
 
 /// kBadArgument names the limit that is out of range; kUnsupported if the model's vision part cannot be planned, or a
 /// GPU whose memory the limits leave open does not exist.

@@ -85,13 +85,13 @@ Status PhaseScratch::take(PrefillScratch* out) const {
 
 Status PhaseScratch::take(StepScratch* out) const {
   out->ledger = memory_.pools.ledger;
-  out->guesses = shape_.draft_rows > 0;
+  out->guesses = shape_.guessing_rows > 0;
   out->batch_invariant = shape_.device.batch_invariant;
   return out->lay_out(model_.text(),
                       {.rows = shape_.step_rows,
                        .tiles_per_session = shape_.tiles_per_session(),
                        .slots_per_session = shape_.slots_per_session(),
-                       .has_masks = shape_.constraints.planned(),
+                       .has_masks = shape_.has_masks,
                        .kv = shape_.kv,
                        .calibration = shape_.policy.calibration,
                        .lists_tops = shape_.top_logprobs > 0},

@@ -56,7 +56,7 @@ struct StepLimits {
   bool lists_tops = false;  // rows may have SamplerParams::top_tokens
 };
 
-/// Buffers of a step: one row for each session of the batch, and then those of drafts.
+/// Buffers of a step: one row for each session of the batch, and then those of guessed tokens.
 struct StepScratch {
   StagedRows<StepRow> steps;        // [1, B]
   StagedRows<KvRun> tiles;          // [B, tiles per row]

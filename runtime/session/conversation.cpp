@@ -36,9 +36,8 @@ void Conversation::open(Engine& engine, int32_t slot) {
   slot_ = slot;
   stop_.set_deadline(0);
   state_.message.thinks = false;
-  const EngineMemory& memory = engine.memory();
-  draft_ = Draft();
-  if (memory.said.cols > 0) draft_.attach({memory.said.row(slot), memory.history.row(slot), memory.said.cols});
+  Guessing* const guessing = engine.memory().branches.guessing.get();
+  guesser_ = guessing == nullptr ? nullptr : guessing->open(slot);
 }
 
 void Conversation::reset() {
@@ -85,11 +84,12 @@ void Conversation::note_prompt(const TokenId* tokens, int64_t count) {
 
 void Conversation::note_token(TokenId token) {
   state_.prefix_hash = prefix_of(state_.prefix_hash, static_cast<uint64_t>(token));
-  draft_.remember(state_.token_count++, token);
+  if (guesser_ != nullptr) guesser_->remember(state_.token_count, token);
+  ++state_.token_count;
 }
 
-void Conversation::begin_draft(ocellus_draft kind) {
-  draft_.begin(kind, state_.prompt_hash);
+void Conversation::begin_guesses(ocellus_draft kind) {
+  if (guesser_ != nullptr) guesser_->begin(kind, state_.prompt_hash);
   state_.prompt_hash = kEmptyPrefix;
   state_.answer_begin = state_.token_count;
 }

@@ -6,9 +6,9 @@
 #include "kernels/cache/select_slots.h"
 #include "runtime/cache/kv_cache.h"
 #include "runtime/cache/prompt_chunk.h"
+#include "runtime/engine/branch.h"
 #include "runtime/library/library_entry.h"
 #include "runtime/models/message_writer.h"
-#include "runtime/session/draft.h"
 #include "runtime/session/prompt_stats.h"
 #include "runtime/session/waiting_text.h"
 #include "runtime/vocabulary/thought.h"
@@ -80,15 +80,16 @@ class Conversation {
   void note_prompt(const TokenId* tokens, int64_t count);
   /// Notes a token of text, of a prompt or of an answer.
   void note_token(TokenId token);
-  Draft& draft() { return draft_; }
+  /// Null: answers have no guesses.
+  Guesser* guesser() { return guesser_; }
 
   /// Drops a cancellation that came while there was no prompt and no answer: it was not meant for the next one.
   void forget_late_cancel();
   void begin_prompt();
   /// Marks an answer as begun. A continued answer is still the same answer, to which an earlier cancellation applies.
   void begin_answer() { has_prompt_ = true; }
-  /// Begins the draft of a new answer.
-  void begin_draft(ocellus_draft kind);
+  /// Begins a new answer after the prompt.
+  void begin_guesses(ocellus_draft kind);
 
   /// Called after an answer: sets the state to which a prompt that fails returns.
   void set_checkpoint();
@@ -117,7 +118,7 @@ class Conversation {
   uint64_t drawn_count_ = 0;
   PromptStats stats_;
   Utf8Stream characters_;
-  Draft draft_;
+  Guesser* guesser_ = nullptr;
 };
 
 }  // namespace ocellus

@@ -1,4 +1,4 @@
-// Answers: generation and scoring, one token at a time.
+// Answers, one token at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,6 @@ struct ForcedAnswer {
   double* total = nullptr;  // the sum is added here, without
   int32_t unscored = 0;     // the first ones: marks that the runtime writes
 };
-
-/// Continues as if the model had generated these tokens; see ocellus_session_score.
-Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats);
-
-/// See ocellus_session_score_choices.
-Status score_choices(Session& session, ocellus_choice* choices, int32_t count);
 
 /// Decodes for several sessions together; see ocellus_batch_generate.
 Status generate(Session* const* sessions, const ocellus_generate_params* params, ocellus_generate_stats* stats,

@@ -4,8 +4,8 @@
 // the tokens they chose. On CUDA the host launches one step more than it has read tokens of: the end of an answer is
 // detected while the device works on the next step, whose slot is then simply not committed.
 //
-// Scoring is the same with given tokens: the device reads each from host memory when its step is done. Where drafts are
-// planned, a step has several of them, as if they were guessed: all are right.
+// Scoring is the same with given tokens: the device reads each from host memory when its step is done. Where guesses
+// are planned, a step has several of them: all are right.
 #include "runtime/session/generation.h"
 
 #include <algorithm>
@@ -76,14 +76,15 @@ Status Generation::read_prompt(int32_t i) {
   conversation(i).begin_answer();
   parts_[i].thought = {engine_.model().thought_marks(), params_[i], &conversation(i).state().thought};
   parts_[i].goes_on = conversation(i).state().unread_token != kNoToken;
-  OCELLUS_TRY(parts_[i].constraint.begin(&engine_.memory().constraints, params_[i].constraint, conversation(i).slot(),
-                                         parts_[i].goes_on, &sessions_[i]->stop_signal()));
+  if (params_[i].constraint != nullptr)
+    OCELLUS_TRY(engine_.memory().branches.begin_form(params_[i].constraint, conversation(i).slot(), parts_[i].goes_on,
+                                                     &sessions_[i]->stop_signal(), &parts_[i].form));
   if (parts_[i].goes_on) return prompt.read_nothing();
   OCELLUS_TRY(prompt.read_to_answer());
   if (!conversation(i).state().is_answerable)
     return OCELLUS_FAIL(Code::kBadArgument, "there is nothing to answer: add text or an image first");
-  OCELLUS_TRY(parts_[i].constraint.follow(conversation(i)));
-  conversation(i).begin_draft(static_cast<ocellus_draft>(params_[i].draft));
+  if (parts_[i].form != nullptr) OCELLUS_TRY(parts_[i].form->follow(conversation(i)));
+  conversation(i).begin_guesses(static_cast<ocellus_draft>(params_[i].draft));
   return {};
 }
 
@@ -268,10 +269,10 @@ Status Generation::answer() {
         parts_, parts_ + count_, [](const Part& part) { return part.active && part.thought.may_write_after_next(); });
     // And a constrained answer's next mask needs the token before it, but not so the forward pass.
     const bool has_to_pack = has_text_to_pack(1);
-    const bool waits = has_to_pack || may_write || tries_drafts_ || is_constrained_;
+    const bool waits = has_to_pack || may_write || tries_guesses_ || has_forms_;
     while (active_count() > 0 && started_ - step < (queue.on_cuda() && !waits ? 2 : 1) && start_step()) {
     }
-    if (queue.on_cuda() && is_constrained_ && !has_to_pack && !tries_drafts_ && started_ > step) (void)begin_step();
+    if (queue.on_cuda() && has_forms_ && !has_to_pack && !tries_guesses_ && started_ > step) (void)begin_step();
     OCELLUS_TRY(queue.status());
     if (started_ <= step) break;
     queue.wait_for_result(step);
@@ -284,8 +285,8 @@ Status Generation::answer() {
     if (step > 0) {
       EngineMemory& memory = engine_.memory();
       note_times(static_cast<float>(elapsed_ms(before, now)), tokens, memory.token_times, &timed_tokens_);
-      if (engine_.shape().draft_rows > 0)
-        memory.step_times.note(shape_.rows + guessed_rows_, static_cast<float>(elapsed_ms(before, done)));
+      if (memory.branches.guessing != nullptr)
+        memory.branches.guessing->note_step(shape_.rows + guessed_rows_, static_cast<float>(elapsed_ms(before, done)));
     }
     if (step == 0) first_token_ns_ = now;
     before = last_token_ns_ = now;
@@ -365,17 +366,17 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
   Conversation& own = conversation(i);
   own.state().unread_token = token;
   own.remember(token);
-  own.draft().note(own.state().token_count, token);
+  if (own.guesser() != nullptr) own.guesser()->note(own.state().token_count, token);
   const ThoughtPart part = parts_[i].thought.accept(token);
   ocellus_generate_stats& stats = stats_[i];
   ++(part == ThoughtPart::kAnswer    ? stats.generated_tokens
      : part == ThoughtPart::kThought ? stats.thought_tokens
                                      : stats.thought_mark_tokens);
-  AnswerConstraint& constraint = parts_[i].constraint;
+  AnswerForm* const form = parts_[i].form;
   std::string_view piece = engine_.tokenizer().piece(token, false);
-  if (part == ThoughtPart::kAnswer && constraint.is_on()) {
-    piece = constraint.text_of(token);
-    const Status status = constraint.accept(token);
+  if (part == ThoughtPart::kAnswer && form != nullptr) {
+    piece = form->text_of(token);
+    const Status status = form->accept(token);
     if (!status.ok()) return finish(i, stop_for(status), status);
   }
   const int64_t at = step % kResultSteps;
@@ -389,7 +390,7 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
   if (parts_[i].active && !goes_on) finish(i, OCELLUS_STOP_CALLBACK);
   const int64_t tokens = int64_t{stats.generated_tokens} + stats.thought_tokens + stats.thought_mark_tokens;
   const bool ends_slice = p.slice_tokens > 0 && tokens >= p.slice_tokens;
-  if (parts_[i].active && constraint.is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
+  if (parts_[i].active && form != nullptr && form->is_complete()) finish(i, OCELLUS_STOP_END_TOKEN);
   if (parts_[i].active && (stats.generated_tokens >= p.max_tokens || ends_slice)) finish(i, OCELLUS_STOP_MAX_TOKENS);
 }
 
@@ -412,8 +413,8 @@ void Generation::finish(int32_t i, ocellus_stop stop, Status status) {
   parts_[i].active = false;
   stats_[i].stop = stop;
   const ConversationState& state = conversation(i).state();
-  if (forced_ == nullptr)
-    conversation(i).draft().keep_answer(state.answer_begin, state.token_count, state.unread_token);
+  if (Guesser* const guesser = conversation(i).guesser(); guesser != nullptr && forced_ == nullptr)
+    guesser->keep_answer(state.answer_begin, state.token_count, state.unread_token);
   // If the answer may go on, an incomplete character stays buffered.
   if (stop == OCELLUS_STOP_CALLBACK || stop == OCELLUS_STOP_MAX_TOKENS) return;
   AnswerThought& thought = parts_[i].thought;
@@ -477,23 +478,6 @@ Status generate(Session* const* sessions, const ocellus_generate_params* params,
   generation.settle(status);
   if (!status.ok() && last_failure().code != status.code())
     return OCELLUS_FAIL(status.code(), "one of the sessions was stopped: %s", code_name(status.code()));
-  return status;
-}
-
-Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stats* stats) {
-  if (answer.count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d tokens cannot be scored: give some", answer.count);
-  OCELLUS_TRY(check_tokens(session.engine().text().config, answer.tokens, answer.count));
-  if (!session.conversation().text().empty()) OCELLUS_TRY(session.prompt().read_to_answer());
-  OCELLUS_TRY(session.room().check_to_score(answer.count, session.prompt().waiting()));
-  session.conversation().state().thought = {};
-  ocellus_generate_params params;
-  ocellus_generate_params_init(&params);
-  params.max_tokens = answer.count;
-  Session* const one = &session;
-  const TraceRange range(session.engine().trace(), "score");
-  Generation generation(&one, &params, stats, 1, &answer);
-  const Status status = generation.run();
-  generation.settle(status);
   return status;
 }
 

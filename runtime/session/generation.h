@@ -7,7 +7,6 @@
 #include "kernels/sampling/guess_rows.h"
 #include "runtime/engine/engine.h"
 #include "runtime/policy/step_eviction.h"
-#include "runtime/session/answer_constraint.h"
 #include "runtime/session/answer_thought.h"
 #include "runtime/session/generate_params.h"
 #include "runtime/session/session.h"
@@ -52,14 +51,14 @@ class Generation {
     int32_t row = kNoRow;    // from step `moved_at` on; kNoRow: it was never placed, or its row was given up
     int32_t row_before = kNoRow;
     int64_t moved_at = 0;
-    int64_t most_steps = 0;  // tokens of the answer for which there is room
-    int64_t last_step = 0;   // newest step that the row took part in
-    StepEviction eviction;   // the device's counts, up to the accepted tokens
-    AnswerThought thought;   // its bound in this call
-    AnswerConstraint constraint;
-    StepPlace next;       // the row of the step that is started next
-    GuessedRows guesses;  // tried in the step that is under way
-    int32_t gained = 0;   // number of right ones: tokens besides one a step
+    int64_t most_steps = 0;      // tokens of the answer for which there is room
+    int64_t last_step = 0;       // newest step that the row took part in
+    StepEviction eviction;       // the device's counts, up to the accepted tokens
+    AnswerThought thought;       // its bound in this call
+    AnswerForm* form = nullptr;  // null: the answer is free
+    StepPlace next;              // the row of the step that is started next
+    GuessedRows guesses;         // tried in the step that is under way
+    int32_t gained = 0;          // number of right ones: tokens besides one a step
   };
 
   void read_prompts();
@@ -101,8 +100,8 @@ class Generation {
   Engine& engine_;
   StepScratch scratch_;
   StepShape shape_;                            // without guesses
-  bool tries_drafts_ = false;                  // every step must follow the token before it: others may come with it
-  bool is_constrained_ = false;                // likewise: its mask
+  bool tries_guesses_ = false;                 // every step must follow the token before it: others may come with it
+  bool has_forms_ = false;                     // likewise: its mask
   int32_t guessed_rows_ = 0;                   // rows of guesses, after those of the shape
   int32_t guessed_tokens_[kMostGuessingRows];  // a token a row of them
   Part parts_[kMaxSessions];

@@ -22,19 +22,6 @@ GuessRowsArgs guess_args(const StepScratch& s, int64_t begin) {
   return args;
 }
 
-/// Finds tokens that an answer may go on with: those of its draft that its constraint allows, if they are worth trying,
-/// and those that it forces, which cost nothing but their rows. `rows`: of the step without them.
-Status propose(const Draft& draft, const StepTimes& times, int32_t most, int64_t rows, AnswerConstraint* constraint,
-               TokenId* tokens, int32_t* count) {
-  int32_t guessed = draft.guess(most, tokens), forced = 0;
-  if (constraint->is_on()) {
-    OCELLUS_TRY(constraint->load());
-    OCELLUS_TRY(constraint->check_guesses(tokens, guessed, most, &guessed, &forced));
-  }
-  *count = std::max(forced, draft.worth_trying(guessed, rows, times));
-  return {};
-}
-
 /// KIVI: true if the text before the newest tokens fills a block when `more` tokens have been read. A rolling context's
 /// record of its pages does not cover blocks.
 bool packs_text(Session& session, int32_t more) {
@@ -77,7 +64,7 @@ Status Generation::place_row(int32_t i) {
   list_runs(i);
   row.active = 1;
   row.forced = forced_ != nullptr ? 1 : 0;
-  row.masked = part.constraint.is_on() ? 1 : 0;
+  row.masked = part.form != nullptr ? 1 : 0;
   if (part.goes_on) row.token = state.unread_token;
   row.position = part.next.position = static_cast<int32_t>(state.next_position);
   if (s.local_tiles.host.cols > 0) list_ring(cache.ring(), part.row, s);
@@ -141,10 +128,10 @@ Status Generation::place_rows() {
     if (!parts_[i].active) continue;
     parts_[i].row = rows++;
     OCELLUS_TRY(place_row(i));
-    const bool is_constrained = parts_[i].constraint.is_on();
-    is_constrained_ = is_constrained_ || is_constrained;
-    tries_drafts_ = tries_drafts_ || conversation(i).draft().is_on() ||
-                    ((is_constrained || forced_ != nullptr) && engine_.shape().draft_rows > 0);
+    const bool has_form = parts_[i].form != nullptr;
+    const Guesser* const guesser = conversation(i).guesser();
+    has_forms_ = has_forms_ || has_form;
+    tries_guesses_ = tries_guesses_ || (guesser != nullptr && (guesser->is_on() || has_form || forced_ != nullptr));
   }
   shape_.rows = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
@@ -187,17 +174,17 @@ void Generation::give_up_rows() {
 
 /// Writes the masks of the next step: of each session's own row, and of its guesses.
 void Generation::write_masks() {
-  for (int32_t i = 0; i < count_ && is_constrained_; ++i) {
+  for (int32_t i = 0; i < count_ && has_forms_; ++i) {
     Part& part = parts_[i];
-    if (!part.on_device || !part.active || !part.constraint.is_on()) continue;
+    if (!part.on_device || !part.active || part.form == nullptr) continue;
     if (part.thought.next() != kNoToken) continue;
     if (part.thought.is_open()) {
-      part.constraint.write_thought_mask(scratch_.masks.row(part.row), scratch_.masks.cols);
+      part.form->write_thought_mask(scratch_.masks.row(part.row), scratch_.masks.cols);
       continue;
     }
     const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
     const int64_t begin = now_ns();
-    const Status status = part.constraint.write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.masks);
+    const Status status = part.form->write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.masks);
     stats_[i].constraint_ms += elapsed_ms(begin, now_ns());
     if (status.ok()) continue;
     finish(i, stop_for(status), status);
@@ -206,14 +193,14 @@ void Generation::write_masks() {
   }
 }
 
-/// Places what drafts go on with, as much as there is room for in the session and in the step: more rows, of all
+/// Places guessed tokens, as much as there is room for in the session and in the step: more rows, of all
 /// sessions together, would round differently.
 void Generation::place_guesses() {
   guessed_rows_ = 0;
   for (int32_t i = 0; i < count_; ++i) parts_[i].guesses = {};
-  if (!tries_drafts_) return;
+  if (!tries_guesses_) return;
   const EngineShape& shape = engine_.shape();
-  const int64_t share = std::min((shape.guessing_rows - shape_.rows) / active_count(), shape.draft_rows - 1);
+  const int64_t share = std::min((shape.guessing_rows - shape_.rows) / active_count(), shape.answer_rows - 1);
   GuessRowsArgs args = guess_args(scratch_, shape_.rows);
   for (int32_t i = 0; i < count_; ++i) {
     Part& part = parts_[i];
@@ -233,8 +220,7 @@ void Generation::place_guesses() {
       std::copy_n(given + 1, most, scratch_.forced.row(started_ % kResultSteps) + rows);
       guesses.count = most;
     } else {
-      status = propose(conversation(i).draft(), engine_.memory().step_times, most, rows, &part.constraint,
-                       &args.tokens[rows], &guesses.count);
+      status = conversation(i).guesser()->propose(most, rows, part.form, &args.tokens[rows], &guesses.count);
     }
     if (!status.ok()) finish(i, stop_for(status), status);
     guessed_rows_ += guesses.count;

@@ -2,7 +2,6 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
-#include "runtime/session/synthetic_image.h"
 
 namespace ocellus {
 
@@ -64,32 +63,6 @@ Status Session::add_encoded_image(const uint8_t* bytes, int64_t byte_count) {
   ImageFacts facts;
   OCELLUS_TRY(probe_image(bytes, byte_count, engine().shape().pictures.limits, &facts));
   return prompt_.add_picture(encoded_picture(bytes, byte_count, facts));
-}
-
-Status Session::add_synthetic_image() {
-  const TraceRange range(engine().trace(), "add image");
-  const EngineShape& shape = engine().shape();
-  const int32_t tokens = shape.session.synthetic_tokens;
-  if (tokens == 0) return OCELLUS_FAIL(Code::kFull, "no synthetic tokens were planned: plan some");
-  OCELLUS_TRY(prompt_.start());
-  OCELLUS_TRY(prompt_.read());
-  OCELLUS_TRY(room_.check({.images = 1, .positions = tokens}, {}));
-  int32_t ordinal = 0;
-  OCELLUS_TRY(cache().reserve_image(&ordinal));
-  const Status status = fill_synthetic_image(cache(), ordinal, engine().queue());
-  if (!status.ok()) {
-    engine().queue().clear();
-    cache().drop_uncommitted();
-    return status;
-  }
-  ConversationState& state = conversation_.state();
-  cache().note_image_position(ordinal, state.next_position);
-  cache().commit_image(ordinal, shape.kv.image_slots, tokens);
-  state.next_position += tokens;
-  state.row_count += tokens;
-  state.is_answerable = false;
-  engine().note_cache_use();
-  return {};
 }
 
 }  // namespace ocellus

@@ -41,7 +41,6 @@ class Session : public SetUpObject {
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
   /// Adds all parts or none; see ocellus_session_add_parts. *failed: the part at fault, or -1.
   Status add_parts(const ocellus_part* parts, int32_t count, int32_t* failed);
-  Status add_synthetic_image();  // see ocellus_session_add_synthetic_image
   Status add_library_image(const LibraryKey& key) { return prompt_.add_library_image(key); }
   /// Null: none. See ocellus_session_set_library.
   Status set_library(ImageLibrary* library, std::string_view owner) { return reuse_.set_library(library, owner); }

@@ -1,5 +1,5 @@
 // Grammars in GBNF.
-#include "runtime/grammar/gbnf.h"
+#include "runtime/branches/constrain/grammar/gbnf.h"
 #include "tests/fuzz/grammar_inputs.h"
 #include "tests/fuzz/text_changes.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "platform/utf8.h"
-#include "runtime/grammar/grammar.h"
+#include "runtime/branches/constrain/grammar/grammar.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/grammar_sample.h"
 

@@ -1,5 +1,5 @@
 // Regular expressions, as they are and inside JSON strings.
-#include "runtime/grammar/regex.h"
+#include "runtime/branches/constrain/grammar/regex.h"
 #include "tests/fuzz/grammar_inputs.h"
 #include "tests/fuzz/text_changes.h"
 

@@ -2,8 +2,8 @@
 #include <memory>
 #include <string>
 
-#include "runtime/grammar/json_reader.h"
-#include "runtime/grammar/schema.h"
+#include "runtime/branches/constrain/grammar/json_reader.h"
+#include "runtime/branches/constrain/grammar/schema.h"
 #include "tests/fuzz/byte_changes.h"
 
 namespace ocellus::fuzz {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/grammar/constraint.h"
+#include "runtime/branches/constrain/grammar/constraint.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/random.h"
 #include "tests/support/tokenizer_loader.h"

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "runtime/engine/constraint_memory.h"
+#include "runtime/branches/constrain/constrain.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus::test {
@@ -18,7 +18,7 @@ inline Status open_constraint(Engine& engine, int32_t kind, std::string_view tex
                                             .free_space = 0,
                                             .session = nullptr};
   ConstraintSlot* slot = nullptr;
-  const Status status = engine.memory().constraints.open(params, &slot);
+  const Status status = constraints_of(engine).open(params, &slot);
   *out = reinterpret_cast<const ocellus_constraint*>(slot);
   return status;
 }

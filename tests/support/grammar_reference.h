@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/grammar/automaton.h"
+#include "runtime/branches/constrain/grammar/automaton.h"
 
 namespace ocellus::test {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/grammar/automaton.h"
+#include "runtime/branches/constrain/grammar/automaton.h"
 #include "tests/support/random.h"
 
 namespace ocellus::test {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/grammar/schema.h"
+#include "runtime/branches/constrain/grammar/schema.h"
 #include "tests/support/grammar_reference.h"
 
 namespace ocellus::test {

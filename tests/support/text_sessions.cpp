@@ -1,5 +1,7 @@
 #include "tests/support/text_sessions.h"
 
+#include "runtime/branches/measure/score.h"
+
 namespace ocellus::test {
 
 std::vector<TokenId> words(int64_t count, uint64_t seed) {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "quant/gguf.h"
-#include "runtime/session/answer_constraint.h"
+#include "runtime/branches/constrain/answer_constraint.h"
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/measure/score.h"
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/text_cases.h"

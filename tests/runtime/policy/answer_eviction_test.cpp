@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "platform/device.h"
+#include "runtime/branches/measure/score.h"
 #include "runtime/policy/eviction_rule.h"
 #include "runtime/policy/step_eviction.h"
 #include "tests/support/packed_sessions.h"

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/branches/measure/score.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/packed_sessions.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session/generate.h"
+#include "runtime/branches/measure/score.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {

@@ -1,0 +1,17 @@
+#include "runtime/branches/all.h"
+
+namespace ocellus {
+namespace {
+
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kMeasureBranch};
+
+}  // namespace
+
+std::span<const Branch* const> all_branches() { return kBranches; }
+
+Status left_out(const Branch& branch, const char* what) {
+  return OCELLUS_FAIL(Code::kUnsupported, "this build has no %s: it was made without the branch %s (OCELLUS_BRANCHES)",
+                      what, branch.facts.name);
+}
+
+}  // namespace ocellus

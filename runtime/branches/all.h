@@ -1,0 +1,10 @@
+// The branches, each in its folder. One that a build leaves out is what its absent.cpp says.
+#pragma once
+
+#include "runtime/engine/branch.h"
+
+namespace ocellus {
+
+extern const Branch kConstrainBranch, kDraftBranch, kMeasureBranch;
+
+}  // namespace ocellus

@@ -1,0 +1,31 @@
+"""The program in any build: what was left out is listed, and a command that needs it ends with a sentence."""
+
+import re
+import unittest
+
+from program import BAD_INPUT, GREEN_STAR, ProgramTest, board
+
+
+class Branches(ProgramTest):
+    def setUp(self):
+        listed = re.search(r"\nbranches: ([a-z, ]+)(?:; left out: ([a-z, ]+))?\n\Z", self.answer("--version"))
+        self.assertTrue(listed)
+        self.left_out = (listed[2] or "").split(", ")
+
+    def test_a_picture_is_described(self):
+        self.assertEqual(self.answer("caption", board("113"), "--quiet"), GREEN_STAR + "\n")
+
+    def check(self, branch, *arguments):
+        if branch in self.left_out:
+            self.assert_refused(arguments, BAD_INPUT, f"this build has no .* the branch {branch} ")
+        else:
+            self.answer(*arguments)
+
+    def test_commands_that_need_a_branch_are_answered_or_refused_by_its_name(self):
+        self.check("constrain", "caption", board("113"), "--quiet", "--regex", "A large (green|cyan) star")
+        self.check("draft", "caption", board("113"), "--quiet", "--draft", "last")
+        self.check("measure", "bench", "--quiet", "--visual", "64", "-n", "2", "-r", "1")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+// Branches: in every build each does its work, or is refused with its name.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/ocellus.h"
+#include "tests/support/bundled_model.h"
+#include "tests/support/failure.h"
+#include "tests/support/goldens.h"
+
+namespace ocellus {
+namespace {
+
+using test::last_error_says;
+
+/// An engine with what every branch that this build has can plan, or with nothing of any.
+struct Handles {
+  explicit Handles(bool plain) {
+    const test::ModelPair pair = test::bundled_pair();
+    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
+    ocellus_engine_config_init(&config);
+    config.limits.max_image_pixels = 65536;
+    config.limits.max_text_tokens = 128;
+    config.limits.max_constraints = !plain && has("constrain") ? 1 : 0;
+    config.limits.draft_rows = !plain && has("draft") ? 4 : 0;
+    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
+    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  }
+  ~Handles() {
+    ocellus_session_close(session);
+    ocellus_engine_destroy(engine);
+    ocellus_model_close(model);
+  }
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+
+  static bool has(std::string_view name) {
+    for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
+      if (branch->name == name) return branch->is_built != 0;
+    FAIL("no such branch");
+    return false;
+  }
+  /// Adds a text and generates; returns the number of tokens.
+  int32_t answer() const {
+    REQUIRE(ocellus_session_begin_turn(session) == OCELLUS_OK);
+    REQUIRE(ocellus_session_add_text(session, "Describe this.", 14, 0) == OCELLUS_OK);
+    REQUIRE(ocellus_session_end_turn(session) == OCELLUS_OK);
+    ocellus_generate_params params;
+    ocellus_generate_params_init(&params);
+    params.max_tokens = 8;
+    ocellus_generate_stats stats;
+    REQUIRE(ocellus_session_generate(session, &params, &stats) == OCELLUS_OK);
+    return stats.generated_tokens;
+  }
+
+  ocellus_model* model = nullptr;
+  ocellus_engine* engine = nullptr;
+  ocellus_session* session = nullptr;
+  ocellus_engine_config config;
+};
+
+/// A call does its work in builds with the branch; in others it is refused with the branch's name.
+void check_works_or_is_refused(ocellus_status status, const char* branch) {
+  CAPTURE(branch);
+  if (Handles::has(branch)) {
+    CHECK_MESSAGE(status == OCELLUS_OK, ocellus_last_error()->sentence);
+  } else {
+    CHECK(status == OCELLUS_UNSUPPORTED);
+    CHECK_MESSAGE(last_error_says(OCELLUS_UNSUPPORTED, branch), ocellus_last_error()->sentence);
+  }
+}
+
+TEST_CASE("branches have names, in order, and their list ends") {
+  std::string names;
+  for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
+    names += std::string(branch->name) + " ";
+  CHECK(names == "constrain draft measure ");
+  CHECK(ocellus_branch_get(-1) == nullptr);
+  CHECK(ocellus_branch_get(3) == nullptr);
+}
+
+TEST_CASE("a limit of a branch is planned, or refused with its name") {
+  const Handles handles(true);
+  const struct {
+    const char* branch;
+    int32_t ocellus_limits::*limit;
+    int32_t value;
+  } cases[] = {{"constrain", &ocellus_limits::max_constraints, 1},
+               {"draft", &ocellus_limits::draft_rows, 4},
+               {"measure", &ocellus_limits::synthetic_tokens, 64}};
+  for (const auto& [branch, limit, value] : cases) {
+    ocellus_limits limits = handles.config.limits;
+    limits.max_images = 0;
+    limits.*limit = value;
+    ocellus_plan plan;
+    check_works_or_is_refused(ocellus_plan_memory(handles.model, &limits, &plan), branch);
+  }
+}
+
+TEST_CASE("a function of a branch works, or is refused with its name") {
+  const Handles handles(false);
+  ocellus_constraint_params params;
+  ocellus_constraint_params_init(&params);
+  params.text = "{}";
+  params.text_bytes = 2;
+  ocellus_constraint* constraint = nullptr;
+  check_works_or_is_refused(ocellus_constraint_create(handles.engine, &params, &constraint), "constrain");
+  CHECK((constraint != nullptr) == Handles::has("constrain"));
+  ocellus_constraint_destroy(constraint);
+
+  CHECK(handles.answer() > 0);  // what was planned or not
+  REQUIRE(ocellus_session_reset(handles.session) == OCELLUS_OK);
+  REQUIRE(ocellus_session_begin_turn(handles.session) == OCELLUS_OK);
+  REQUIRE(ocellus_session_end_turn(handles.session) == OCELLUS_OK);
+  ocellus_choice choice = {};
+  choice.text = "a";
+  choice.text_bytes = 1;
+  check_works_or_is_refused(ocellus_session_score_choices(handles.session, &choice, 1), "measure");
+  const int32_t token = 65;
+  float value = 0;
+  check_works_or_is_refused(ocellus_session_score(handles.session, &token, 1, &value, nullptr), "measure");
+  REQUIRE(ocellus_session_reset(handles.session) == OCELLUS_OK);
+  std::vector<float> values(4096);
+  int32_t width = 0;
+  const std::vector<uint8_t> board = test::read_bytes(test::kShapeboardDir + "images/004.png");
+  check_works_or_is_refused(
+      ocellus_session_embed_image(handles.session, board.data(), std::ssize(board), values.data(), 4096, &width),
+      "measure");
+}
+
+}  // namespace
+}  // namespace ocellus
