@@ -98,7 +98,8 @@ Plane fit_plane(const Cells& cells, size_t count) {
 // asked for, knows them in a library as they are stored, and has a way of its own with depth.
 bool may_stay_decoded(const ImageFile& image, const CommonOptions& options) {
   const PictureOptions& pictures = options.pictures;
-  return !image.is_gray16 && !pictures.pixels && !pictures.side && !pictures.whole_pixels && options.library.path.empty();
+  return !image.is_gray16 && !pictures.pixels && !pictures.side && !pictures.whole_pixels &&
+         options.library.path.empty();
 }
 
 }  // namespace

@@ -423,9 +423,9 @@ PickRule ReuseShape::picks() const {
 
 int64_t EngineShape::tiles_per_session() const {
   const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
-  const TileLimits limits = TileLimits::of_steps(device, kv.scales);
-  return kv.tiles_of(session.pages, session.blocks, limits) + sinks + most_holes() +
-         again_tiles(limits.of(is_packed(kv.format)));
+  const TileLimits most = TileLimits::of_steps(device, kv.scales);
+  return kv.tiles_of(session.pages, session.blocks, most) + sinks + most_holes() +
+         again_tiles(most.of(is_packed(kv.format)));
 }
 
 int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
