@@ -65,9 +65,9 @@ class Replay {
   }
 
   /// A forced text may be spelled in other tokens than the answer's own: what is left is then encoded again.
-  void run(const ConstraintSlot* slot, std::string text, Times* times) {
+  void run(ConstraintSlot* slot, std::string text, Times* times) {
     AnswerConstraint constraint;
-    require(constraint.begin(memory_, reinterpret_cast<const ocellus_constraint*>(slot), 0, false));
+    require(constraint.begin(slot, &memory_->state(0), false, nullptr));
     std::vector<TokenId> tokens = encode(text);
     for (size_t t = 0; !text.empty(); ++t) {
       const double start = now_us();

@@ -360,9 +360,9 @@ class Trial {
   }
 
  private:
-  void answer(const ConstraintSlot* slot, const std::string& text, std::mt19937_64* random, Kind* out) {
+  void answer(ConstraintSlot* slot, const std::string& text, std::mt19937_64* random, Kind* out) {
     AnswerConstraint constraint;
-    Status status = constraint.begin(&memory_, reinterpret_cast<const ocellus_constraint*>(slot), 0, false);
+    Status status = constraint.begin(slot, &memory_.state(0), false, nullptr);
     for (int t = 0; t < kTokens && status.ok(); ++t) {
       const double start = now_ms();
       status = constraint.write_masks(0, {}, nullptr, kNoToken, {mask_.data(), 1, std::ssize(mask_)});

@@ -1,4 +1,5 @@
 // The branch draft: steps that try what answers may continue with.
+#include <algorithm>
 #include <new>
 
 #include "kernels/linear/matmul.h"
