@@ -107,6 +107,7 @@ start_beside try_python
 stage "tests" ctest --preset release --parallel "$(nproc)"
 wait_beside
 stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
+stage "branches" python3 tools/branch_sizes.py build/release
 try_packages() {  # try_packages TEST; exit code 77: PyPI is out of reach, as it has said
   OCELLUS_PROGRAM=build/release/apps/ocellus python3 -B "tests/apps/$1" || [ $? = 77 ]
 }
