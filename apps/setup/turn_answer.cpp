@@ -3,6 +3,7 @@
 #include "apps/base/failure.h"
 #include "apps/base/stop_request.h"
 #include "apps/base/trimmed_text.h"
+#include "apps/setup/setup.h"
 
 namespace ocellus::app {
 namespace {
