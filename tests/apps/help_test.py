@@ -213,9 +213,13 @@ class Pages(unittest.TestCase):
         self.assertNotIn("--http", self.complete("caption", "--"))
 
     def type_in(self, shell, begin, typed, wanted):
-        """Types into a shell at a terminal until what is wanted shows, or for ten seconds."""
+        """Types into a shell at a terminal until what is wanted shows, or for ten seconds.
+
+        The shell is in a folder without files, as a command's place completes files' names, too.
+        """
         child, terminal = pty.fork()
         if child == 0:
+            os.chdir(self.manual.parent)
             os.environ.update(TERM="dumb", PS1="$ ", HISTFILE="/dev/null")
             os.execvp(shell[0], shell)
         try:
