@@ -256,6 +256,8 @@ inline const ocellus_branch* get_branch(int32_t index) { return ocellus_branch_g
 inline const ocellus_method* get_method(ocellus_method_kind kind, int32_t index) {
   return ocellus_method_get(kind, index);
 }
+/// Returns the index-th pair of features that one engine cannot have; null after the last.
+inline const ocellus_feature_pair* get_feature_pair(int32_t index) { return ocellus_feature_pair_get(index); }
 /// Calls ocellus_method_check().
 inline Status check_method(ocellus_method_kind kind, const char* text) { return ocellus_method_check(kind, text); }
 /// Calls ocellus_image_probe().

@@ -69,6 +69,16 @@ OCELLUS_API const ocellus_method* ocellus_method_get(int32_t kind, int32_t index
  * what is allowed. */
 OCELLUS_API ocellus_status ocellus_method_check(int32_t kind, const char* text);
 
+/** Two features that one engine cannot have, in limits or in a session. `one` and `reason` are a sentence. */
+typedef struct ocellus_feature_pair {
+  const char* one;    /**< a feature: "kivi (kv_scheme)" */
+  const char* other;  /**< a feature, too */
+  const char* reason; /**< why, and what to plan instead */
+} ocellus_feature_pair;
+
+/** Returns the index-th pair, from 0; NULL after the last. Its memory is never freed. */
+OCELLUS_API const ocellus_feature_pair* ocellus_feature_pair_get(int32_t index);
+
 /** Reuse of an image's keys and values in other prompts and at other positions. Methods 1 to 5 and 7 link images: each
  * is read in a context of its own, and some of its rows are computed again in place. They differ in the choice of
  * these. */

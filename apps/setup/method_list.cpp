@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/base/failure.h"
+#include "apps/base/limit_flags.h"
 #include "apps/base/number_validator.h"
 #include "apps/base/sizes.h"
 #include "apps/base/value_flags.h"
@@ -90,6 +91,22 @@ const ocellus_method& find_method(const std::string& name) {
   throw Failure(kExitUsage, "there is no cache method '" + name + "'; there are " + names + ".");
 }
 
+std::string pairs_text() {
+  std::string text = "\nWhat one engine cannot have together, and why.\n";
+  for (int32_t i = 0; const ocellus_feature_pair* pair = get_feature_pair(i); ++i)
+    text += "\n" + name_flags(std::string(pair->one) + " with " + pair->other) + "\n  It " + name_flags(pair->reason) +
+            ".\n";
+  return text;
+}
+
+nlohmann::ordered_json pairs_json() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (int32_t i = 0; const ocellus_feature_pair* pair = get_feature_pair(i); ++i)
+    list.push_back(
+        {{"one", name_flags(pair->one)}, {"other", name_flags(pair->other)}, {"reason", name_flags(pair->reason)}});
+  return list;
+}
+
 }  // namespace
 
 std::string method_name(const std::string& text) { return text.substr(0, text.find(':')); }
@@ -158,7 +175,7 @@ std::string methods_text() {
       "\nReductions of pictures, for --reduce NAME, with --reduce-keep: which rows are read, chosen between the vision "
       "part and\nthe language model unless stated otherwise.\n";
   for (const ocellus_method* method : methods_of(OCELLUS_METHOD_REDUCE)) text += method_paragraph(*method);
-  return text;
+  return text + pairs_text();
 }
 
 std::string method_page(const std::string& name) { return method_paragraph(find_method(name)).substr(1); }
@@ -169,7 +186,8 @@ nlohmann::ordered_json methods_json() {
   return {{"command", "methods"},
           {"evict", list_json(OCELLUS_METHOD_EVICT)},
           {"kv_scheme", list_json(OCELLUS_METHOD_KV_SCHEME)},
-          {"reduce", list_json(OCELLUS_METHOD_REDUCE)}};
+          {"reduce", list_json(OCELLUS_METHOD_REDUCE)},
+          {"pairs", pairs_json()}};
 }
 
 }  // namespace ocellus::app

@@ -35,7 +35,7 @@ std::string plain_number(double value);
 // Returns the options of the method in a text, each with its value (numbers and words). Empty for none.
 nlohmann::ordered_json method_options_json(ocellus_method_kind kind, const std::string& text);
 
-// Returns the page of all methods, and the same as JSON.
+// Returns the page of all methods and of the pairs that cannot be, and the same as JSON.
 std::string methods_text();
 nlohmann::ordered_json methods_json();
 

@@ -14,8 +14,6 @@ constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
 constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
 
 Status check_clips(const Model& model, const ocellus_limits& limits) {
-  if (limits.max_clip_frames > 0 && limits.max_tiles > 1)
-    return OCELLUS_FAIL(Code::kBadArgument, "frames of clips are one view each: plan no clips, or at most one tile");
   if (limits.max_clip_frames > 0 && limits.reuse != OCELLUS_REUSE_NONE && model.has_vision() &&
       clips_of(model.vision()).time_step != nullptr)
     return OCELLUS_FAIL(Code::kUnsupported,
@@ -25,13 +23,8 @@ Status check_clips(const Model& model, const ocellus_limits& limits) {
   return {};
 }
 
-/// Checks which views are kept, and how many of their rows are read.
+/// Checks which views are kept.
 Status check_views(const ocellus_limits& limits) {
-  if ((limits.reduce_keep < 1 || limits.reduce_ms > 0) && limits.reuse != OCELLUS_REUSE_NONE)
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "linked pictures are read with all their rows (reuse): plan no reuse, or all rows (reduce_keep) "
-        "however long they take (reduce_ms)");
   OCELLUS_TRY(check_range("the views that are kept", limits.kept_views, 0, OCELLUS_MOST_KEPT_VIEWS));
   if (!(limits.view_change >= 0 && limits.view_change <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the change of a view (view_change) must be between 0 and 1, not %g",

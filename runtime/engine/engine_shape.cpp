@@ -8,6 +8,7 @@
 #include "platform/threads.h"
 #include "runtime/engine/branch.h"
 #include "runtime/engine/check_limits.h"
+#include "runtime/engine/feature_pairs.h"
 #include "runtime/forward/decode_step.h"
 #include "runtime/library/library_cache.h"
 #include "runtime/models/clip.h"
@@ -164,22 +165,11 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
 }
 
-/// Images are thinned where they stand, all of their rows by their place in a grid.
+/// Images are thinned where they stand.
 Status check_thinning(const EngineShape& s) {
-  if (!s.policy.thin.on() || !s.pictures.planned()) return {};
-  const char* const name = infinipot_rule().method().name;
-  if (s.reuse.links())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s (evict) thins images that are read in their session, and linked ones are not (reuse): plan "
-                        "no reuse, or another method",
-                        name);
-  if (s.pictures.reduction.planned())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s (evict) compares rows at the same place of images: plan all of their rows (reduce_keep)",
-                        name);
-  if (s.pictures.per_session < 2)
-    return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: plan at least two", name);
-  return {};
+  if (!s.policy.thin.on() || !s.pictures.planned() || s.pictures.per_session > 1) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: plan at least two",
+                      infinipot_rule().method().name);
 }
 
 /// Linked images were read alone, and not with their prompt.
@@ -190,25 +180,6 @@ Status check_links(const EngineShape& s, const TextConfig& text) {
                         "%s models have layers in which a token sees the newest %d and no others, so that full reuse "
                         "cannot hide images from all but the last: plan MPIC, spread, carry, CacheBlend or prefix",
                         text.architecture->name, text.local.window);
-  if (s.policy.evicts_images())
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "a linked image is not read in its prompt (reuse), so none of it is evicted when it ends (evict, "
-        "compress_at): evict at the prompt's end or before the suffix");
-  if (s.reuse.in_context() && s.reuse.staged)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "prefix caching reads an image after all slots before it, which here depend on the rest of the "
-                        "prompt: plan another way to reuse, or none of eviction, kivi and calibquant");
-  if (s.reuse.text_alone() && s.policy.evicts() && s.policy.evict->observed_rows(1, {.rows = 2}) > 0)
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "with full reuse only the last token sees images, so that %s has nothing to rank their rows by: "
-        "plan MPIC, spread, carry or CacheBlend",
-        s.policy.evict->method().name);
-  if (s.reuse.shares() && s.reuse.staged)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "linked images that are packed or evicted with their prompt are stored with it, so that "
-                        "sessions cannot share them: plan no shared images");
   if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
     return OCELLUS_FAIL(
         Code::kUnsupported,
@@ -469,6 +440,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_pictures(model, limits, s.device, &s.pictures));
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
   if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
+  OCELLUS_TRY(check_pairs(s));
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));

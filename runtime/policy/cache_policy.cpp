@@ -68,39 +68,12 @@ Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
   return check_range("the time of compression", p.compress_at, OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_IMAGE_END);
 }
 
-/// Checks rules that choose after all layers: they need all rows.
-Status check_late(const CachePolicy& policy) {
-  if (!policy.is_late()) return {};
-  const char* const name = policy.evict->method().name;
-  if (policy.evicts_images())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "%s (evict) chooses among all rows of a prompt, not image by image (compress_at): compress at "
-                        "the prompt's end or before the suffix",
-                        name);
-  return {};
-}
-
-/// Applies a method that thins images, which are stored as without eviction until then.
-Status set_thinning(const ocellus_method& method, float keep, CachePolicy* policy) {
-  const MethodValues& options = policy->options;
-  policy->thin = {.keep = keep,
-                  .novel = options.number("tar"),
-                  .recent = options.number("recent"),
-                  .pools = options.word("pool") == 0};
-  if (!policy->packs()) return {};
-  return OCELLUS_FAIL(Code::kBadArgument,
-                      "%s (evict) thins images that are not packed: plan 16 bits (kv_bits), or another method",
-                      method.name);
-}
-
-/// Checks rules that evict during answers: they need all slots.
-Status check_answers(const CachePolicy& policy) {
-  if (!policy.evicts() || !policy.evict->answers(policy.options).required || policy.evicts_answers()) return {};
-  const char* const name = policy.evict->method().name;
-  return OCELLUS_FAIL(Code::kBadArgument,
-                      "%s (evict) chooses among all tokens, not image by image (compress_at): compress at the prompt's "
-                      "end or before the suffix",
-                      name);
+/// A method that thins images, which are stored as without eviction until then.
+ThinPolicy thinning(const MethodValues& options, float keep) {
+  return {.keep = keep,
+          .novel = options.number("tar"),
+          .recent = options.number("recent"),
+          .pools = options.word("pool") == 0};
 }
 
 }  // namespace
@@ -206,15 +179,13 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   set_formats(p, &policy);
   policy.when = static_cast<CompressAt>(p.compress_at);
   if (p.keep < 1 && rule->thins_frames()) {
-    OCELLUS_TRY(set_thinning(rule->method(), p.keep, &policy));
+    policy.thin = thinning(policy.options, p.keep);
   } else if (p.keep < 1) {
     policy.evict = rule;
     policy.keep = p.keep;
     policy.window = static_cast<int32_t>(policy.options.number("window"));
   }
-  if (policy.packs()) OCELLUS_TRY(scheme->apply(p, packing, &policy));
-  OCELLUS_TRY(check_late(policy));
-  OCELLUS_TRY(check_answers(policy));
+  if (policy.packs()) scheme->apply(packing, &policy);
   *out = policy;
   return {};
 }

@@ -54,42 +54,24 @@ void apply_channel_options(const MethodValues& options, CachePolicy* out) {
   out->pack_window = options.word("window") == 0;
 }
 
-Status apply_per_image(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
+void apply_per_image(const MethodValues& options, CachePolicy* out) {
   apply_channel_options(options, out);
   out->block_slots = static_cast<int32_t>(options.number("block"));
   out->scales = options.word("scales") == 1 ? KvScaleForm::k6Bit : KvScaleForm::kF16;
   out->pack_text = options.word("text") == 1;
-  return {};
 }
 
-Status apply_calibquant(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
-  if (out->when == CompressAt::kImageEnd)
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "calibquant (kv_scheme) has one range for all images of a prompt, so it does not pack them one by "
-        "one (compress_at): choose per-image, or compress at the prompt's end or before the suffix");
+void apply_calibquant(const MethodValues& options, CachePolicy* out) {
   apply_channel_options(options, out);
   out->one_range = true;
   out->global_values = options.word("values") == 1;
-  return {};
 }
 
-Status apply_kivi(const ocellus_cache_policy&, const MethodValues& options, CachePolicy* out) {
-  if (out->when == CompressAt::kImageEnd)
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "kivi (kv_scheme) packs prompts, not images one by one (compress_at): compress at the prompt's end "
-        "or before the suffix");
-  if (out->evicts_answers())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "kivi packs answers in blocks of %d tokens, and %s drops single ones: choose another eviction "
-                        "method, or another packing scheme",
-                        kKiviGroup, out->evict->method().name);
+void apply_kivi(const MethodValues& options, CachePolicy* out) {
   out->scales = KvScaleForm::kByToken;
   out->block_slots = kKiviGroup;
   out->residual = static_cast<int32_t>(options.number("residual"));
   out->pack_text = true;
-  return {};
 }
 
 constexpr PackingScheme kSchemes[] = {

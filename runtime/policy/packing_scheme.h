@@ -10,7 +10,7 @@ struct PackingScheme {
   ocellus_method method;
   /// Applies the scheme to a policy of fewer than 16 bits. kBadArgument names settings that the scheme does not
   /// support.
-  Status (*apply)(const ocellus_cache_policy& policy, const MethodValues& options, CachePolicy* out);
+  void (*apply)(const MethodValues& options, CachePolicy* out);
 };
 
 /// Returns the index-th scheme, the default first; null after the last.

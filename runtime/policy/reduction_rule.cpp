@@ -171,7 +171,7 @@ Status pool_rows(const RowsToChoose& a, const MethodValues&, Queue& queue) {
 }
 
 /// Checks a rule that chooses after some layers.
-Status check_layers(const Reduction& reduction, const CachePolicy& policy, const TextConfig& text) {
+Status check_layers(const Reduction& reduction, const TextConfig& text) {
   const int32_t layers = reduction.full_layers();
   if (layers == 0) return {};
   if (layers >= text.layer_count || layers > text.own_layers())
@@ -185,10 +185,6 @@ Status check_layers(const Reduction& reduction, const CachePolicy& policy, const
                         "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "
                         "all, such as %d (layer)",
                         layers, text.local.window, text.local.period);
-  if (policy.compresses() && policy.when != CompressAt::kPromptEnd)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "fastv ranks rows of pictures by the prompt's last token, which is read with them only if the "
-                        "cache is compressed at the prompt's end (compress_at)");
   return {};
 }
 
@@ -326,13 +322,7 @@ Status complete_reduction(const ocellus_limits& limits, const CachePolicy& polic
   if (needs.clips && text.architecture->has_mutual_pictures)
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s cannot divide the frames of a model whose rows of a picture see each other", name);
-  if (needs.clips && policy.compresses() && policy.when == CompressAt::kImageEnd)
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "%s compares the frames of a clip, which are read one by one if the cache is compressed after each "
-        "(compress_at)",
-        name);
-  OCELLUS_TRY(check_layers(*out, policy, text));
+  OCELLUS_TRY(check_layers(*out, text));
   out->weighs = needs.weighs && out->options.number("weigh") > 0 && !policy.lists_rows() && text.local.window == 0;
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/feature_pairs.h"
 #include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
@@ -22,19 +23,10 @@ Status Room::set_rolling(int32_t images, int32_t sink_tokens) {
   if (sink_tokens < 0 || sink_tokens > most_sinks)
     return OCELLUS_FAIL(Code::kBadArgument, "a rolling context keeps 0 to %d tokens of its beginning, not %d",
                         most_sinks, sink_tokens);
-  if (shape.policy.evicts_answers())
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "a rolling context releases the kept tokens of its oldest prompt together, and with %s (evict) tokens "
-        "of later answers stand among them: plan another eviction method",
-        shape.policy.evict->method().name);
+  if (images > 0) OCELLUS_TRY(check_pairs_with(Feature::kRollingContext, shape));
   if (shape.policy.thin.on() && images == 1)
     return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: keep at least two",
                         infinipot_rule().method().name);
-  if (shape.reuse.in_context() && images > 0)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "prefix caching finds an image by everything before it, some of which a rolling context has "
-                        "released: plan another way to reuse images");
   const auto sink_pages = static_cast<int32_t>(blocks_of(sink_tokens, kPageSlots));
   if (images > 0 && sink_pages + 1 >= shape.session.pages)
     return OCELLUS_FAIL(Code::kBadArgument, "%d text tokens leave no room besides %d of the beginning: plan more",

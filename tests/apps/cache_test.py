@@ -223,6 +223,16 @@ class Flags(ProgramTest):
             for option in method["options"]:
                 self.assertRegex(text, rf"    {option['key']}={option['default']} +{re.escape(option['meaning'])}")
 
+    def test_pairs_that_cannot_be_are_listed_with_the_words_that_refuse_them(self):
+        (listed,) = self.objects("methods")
+        text = self.answer("methods")
+        for pair in listed["pairs"]:
+            self.assertIn(f"\n{pair['one']} with {pair['other']}\n  It {pair['reason']}.\n", text)
+        (reason,) = [pair["reason"] for pair in listed["pairs"] if "kivi" in pair["other"]]
+        done = run("plan", "--evict", "h2o", "--keep", 0.5, "--kv-bits", 2, "--kv-scheme", "kivi")
+        self.assertEqual((done.returncode, done.stdout), (USAGE, ""))
+        self.assertIn(f"h2o (--evict) {reason}", done.stderr)
+
     def test_one_method_is_shown_by_its_name(self):
         (listed,) = self.objects("methods")
         text = self.answer("methods")

@@ -150,7 +150,7 @@ class Clips(FolderTest):
                 (["--clip", video, "--fps", 0.0001], USAGE, "--fps"),
                 (["--clip", self.write("d.y4m", y4m(200, "1:1")), "--fps", 0.001], BAD_INPUT, "a day or more"),
                 (["--clip", video, "--clip-frames", 0], USAGE, "--clip-frames"),
-                (["--clip", video, "--image-tiles", 2], USAGE, "frames of clips are one view each"),
+                (["--clip", video, "--image-tiles", 2], USAGE, "has frames of one view each"),
                 (["--clip", video, "--clip-sampling", "torch"], USAGE, "it is authors or transformers"),
                 (["--clip-sampling", "authors"], USAGE, "--clip"),
                 (["--fps", 2], USAGE, "--clip"), (["--clip-frames", 2], USAGE, "--clip"),

@@ -147,7 +147,7 @@ class WatchClips(FolderTest):
                 ([*QWEN3, *clips, "--memory", "rolling"], USAGE, "--clip-frames 2 does not go with --memory rolling"),
                 ([*pair("qwen2.5-vl"), *clips, "--reuse", "prefix"], BAD_INPUT,
                  r"plan no reuse \(--reuse\), or no clips \(--clip-frames\)"),
-                ([*QWEN3, *clips, "--image-tiles", 4], USAGE, "frames of clips are one view each"),
+                ([*QWEN3, *clips, "--image-tiles", 4], USAGE, "has frames of one view each"),
                 ([*QWEN3, "--clip-frames", 64, "--budget", "1M"], OVER_BUDGET, "more than the budget"),
                 (["-m", FAMILIES / "qwen3-vl" / "model.gguf", *clips], USAGE, "no vision part")]:
             with self.subTest(arguments=arguments):

@@ -225,6 +225,13 @@ class TreeTest(PagesTest):
                 named = {name for name in re.findall(r"`(.+?)`", line) if not name.startswith("--")}
                 self.assertEqual(named, set(names))
 
+    def test_8_the_pairs_that_cannot_be_are_those_of_the_program(self):
+        partners = {}
+        for pair in json.loads(self.shell("ocellus methods --json"))["pairs"]:
+            partners.setdefault(pair["one"], []).append(pair["other"])
+        rows = "".join(f"| {one} | {'; '.join(others)} |\n" for one, others in partners.items())
+        self.assertIn(f"| not | with |\n|---|---|\n{rows}\n", PAGES["runtime/policy/README.md"], f"the table is:\n{rows}")
+
     def test_6_commands_that_are_not_run_exist_and_have_a_reason(self):
         for start in NOT_RUN:
             self.assertTrue(any(start in page for page in PAGES.values()), f"NOT_RUN names a line that no page has: {start}")

@@ -44,11 +44,6 @@ Status check(const ocellus_limits& limits) {
 Status resolve(const ocellus_limits& limits, EngineShape* s) {
   if (limits.draft_rows < 2) return {};
   if (s->device.is_cuda()) OCELLUS_TRY(make_batch_invariant(", which drafts (draft_rows) need on a GPU", s));
-  if (s->policy.evicts_answers() || s->policy.packs_oldest())
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "guessed tokens are dropped if they are wrong, and %s changes the cache by every token: plan "
-                        "another method, or no drafts (draft_rows)",
-                        s->policy.evicts_answers() ? s->policy.evict->method().name : "kivi");
   s->guessing_rows = s->device.is_cuda() ? kMostGuessingRows : kMostRowsAlike;
   s->answer_rows = std::min<int64_t>(limits.draft_rows, s->guessing_rows);
   const int64_t rows = std::min(s->sessions * s->answer_rows, s->guessing_rows);

@@ -11,6 +11,7 @@
 
 #include "platform/device.h"
 #include "runtime/branches/measure/score.h"
+#include "runtime/engine/memory_plan.h"
 #include "runtime/policy/eviction_rule.h"
 #include "runtime/policy/step_eviction.h"
 #include "tests/support/packed_sessions.h"
@@ -302,8 +303,9 @@ TEST_CASE("rules that go on while sessions answer refuse pictures that are cut d
     CachePolicy policy;
     CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 2).cache, &policy).ok());
     CHECK(policy.evicts_answers());
-    CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END).cache, &policy)
-              .code() == Code::kBadArgument);
+    ocellus_plan plan;
+    const ocellus_limits one_by_one = evicting_limits(1, 64, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END);
+    CHECK(plan_memory(test::bundled_model(), one_by_one, &plan).code() == Code::kBadArgument);
   }
 }
 

@@ -165,7 +165,7 @@ const BadField kBadFields[] = {
     {"fraction to keep", [](auto& p) { p.keep = kNan; }},
     {"needs an eviction method", [](auto& p) { p.keep = 0.5f; }},
     {"time of compression", [](auto& p) { p.compress_at = 3; }},
-    {"kivi packs answers in blocks of 32 tokens, and h2o drops single ones",
+    {"h2o (evict) drops single tokens of answers, and kivi packs them in blocks of 32",
      [](auto& p) {
        p = kivi(2);
        test::set_text(p.evict, "h2o");

@@ -347,7 +347,7 @@ TEST_CASE("clips are refused where none were planned, and by families that take 
   limits.max_tiles = 2;
   CHECK(plan_memory(*smolvlm, limits, &plan).code() == Code::kBadArgument);
   CHECK(std::string(last_failure().sentence) ==
-        "frames of clips are one view each: plan no clips, or at most one tile");
+        "a clip (max_clip_frames) has frames of one view each: plan no clips, or at most one tile (max_tiles)");
 }
 
 TEST_CASE("the plan of clips is what the engine takes, and holds the longest words of so many frames") {

@@ -284,7 +284,9 @@ TEST_CASE("what a rolling context cannot be is refused") {
   CHECK(failure_says("leave no room"));
   CHECK(test::open_session(*test::make_engine(test::evicting_limits(2, 100, "h2o", 0.5f))).set_rolling(1, 0).code() ==
         Code::kBadArgument);
-  CHECK(failure_says("with h2o (evict) tokens of later answers stand among them: plan another eviction method"));
+  CHECK(
+      failure_says("h2o (evict) drops tokens of later answers, which stand among those of the oldest prompt that a "
+                   "rolling context releases together: plan another eviction method"));
   ocellus_limits limits = test::board_limits(2, 100);
   limits.reuse = OCELLUS_REUSE_PREFIX;
   CHECK(test::open_session(*test::make_engine(limits)).set_rolling(1, 0).code() == Code::kBadArgument);
