@@ -7,6 +7,7 @@
 
 #include "mm/pictures/image_decode.h"
 #include "runtime/ocellus.h"
+#include "tests/support/c_handles.h"
 #include "tests/support/failure.h"
 #include "tests/support/goldens.h"
 #include "tests/support/whole_pictures.h"
@@ -16,30 +17,17 @@ namespace {
 
 using test::last_error_says;
 
-/// A model, an engine and a session, as a C program makes them.
-struct Handles {
-  ocellus_model* model = nullptr;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
+ocellus_limits small_limits() {
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.max_images = 2;
+  limits.max_text_tokens = 128;
+  limits.max_image_pixels = 65536;
+  return limits;
+}
 
-  Handles() {
-    const test::ModelPair pair = test::bundled_pair();
-    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
-    ocellus_engine_config config;
-    ocellus_engine_config_init(&config);
-    config.limits.max_images = 2;
-    config.limits.max_text_tokens = 128;
-    config.limits.max_image_pixels = 65536;
-    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
-  }
-  ~Handles() {
-    ocellus_session_close(session);
-    ocellus_engine_destroy(engine);
-    ocellus_model_close(model);
-  }
-  Handles(const Handles&) = delete;
-  Handles& operator=(const Handles&) = delete;
+struct Handles : test::CHandles {
+  Handles() : CHandles(test::bundled_pair(), small_limits()) {}
 };
 
 /// A picture in memory.

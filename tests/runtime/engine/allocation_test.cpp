@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/ocellus.h"
+#include "tests/support/c_handles.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/family_goldens.h"
@@ -52,28 +53,6 @@ ocellus_limits small_limits() {
   limits.max_image_pixels = 65536;
   return limits;
 }
-
-/// A model, an engine with these limits, and its session.
-struct OneSession {
-  OneSession(const ModelPair& pair, const ocellus_limits& limits) {
-    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
-    ocellus_engine_config config;
-    ocellus_engine_config_init(&config);
-    config.limits = limits;
-    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
-  }
-  ~OneSession() {
-    ocellus_engine_destroy(engine);
-    ocellus_model_close(model);
-  }
-  OneSession(const OneSession&) = delete;
-  OneSession& operator=(const OneSession&) = delete;
-
-  ocellus_model* model = nullptr;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
-};
 
 int count_text(void* user, const char*, int32_t bytes) {
   *static_cast<int64_t*>(user) += bytes;
@@ -372,7 +351,7 @@ TEST_CASE("pictures of every family that has tiles, or takes them at any size, a
     const ModelPair pair = family_pair(name);
     ocellus_limits limits = small_limits();
     limits.max_images = 2;
-    const OneSession opened(pair, limits);
+    const CHandles opened(pair, limits);
     ocellus_session* const session = opened.session;
     Work work;
     ocellus_generate_stats stats;
@@ -401,7 +380,7 @@ void check_clips(const ModelPair& pair) {
   limits.max_images = 0;
   limits.max_clip_frames = 3;
   limits.max_text_tokens = 64;
-  const OneSession opened(pair, limits);
+  const CHandles opened(pair, limits);
   ocellus_session* const session = opened.session;
   const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
   const ocellus_part frame = {OCELLUS_PART_IMAGE, 0, picture.data(), std::ssize(picture), nullptr, nullptr};

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/ocellus.h"
+#include "tests/support/c_handles.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/thinking_model.h"
 
@@ -18,17 +19,13 @@ int count_text(void* user, const char*, int32_t bytes) {
 
 TEST_CASE("thoughts allocate nothing either") {
   const TemporaryFile text = thinking_file("<think>\\n");
-  ocellus_model* model = nullptr;
-  REQUIRE(ocellus_model_open(text.c_str(), bundled_pair().mmproj.c_str(), &model) == OCELLUS_OK);
-  ocellus_engine_config config;
-  ocellus_engine_config_init(&config);
-  config.limits.thread_count = 2;
-  config.limits.max_images = 0;
-  config.limits.max_text_tokens = 200;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
-  REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-  REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.thread_count = 2;
+  limits.max_images = 0;
+  limits.max_text_tokens = 200;
+  const CHandles opened({text.c_str(), bundled_pair().mmproj}, limits);
+  ocellus_session* const session = opened.session;
   constexpr std::string_view kQuestion = "What is on the left?";
   int64_t answer_bytes = 0, thought_bytes = 0;
   ocellus_generate_params params;
@@ -61,8 +58,6 @@ TEST_CASE("thoughts allocate nothing either") {
   CHECK(mark_tokens == 4 + 5);
   CHECK(answer_bytes > 0);
   CHECK(thought_bytes > 0);
-  ocellus_engine_destroy(engine);
-  ocellus_model_close(model);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/ocellus.h"
+#include "tests/support/c_handles.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/goldens.h"
 
@@ -54,18 +55,14 @@ TEST_CASE("text in layers with a window allocates nothing either") {
 TEST_CASE("pictures whose rows see each other allocate nothing either") {
   const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/tests/data/families/gemma3/";
   const std::vector<uint8_t> picture = read_bytes(std::string(OCELLUS_SOURCE_DIR) + "/apps/samples/board_01.png");
-  ocellus_model* model = nullptr;
-  REQUIRE(ocellus_model_open((folder + "model.gguf").c_str(), (folder + "mmproj.gguf").c_str(), &model) == OCELLUS_OK);
-  ocellus_engine_config config;
-  ocellus_engine_config_init(&config);
-  config.limits.thread_count = 2;
-  config.limits.max_images = 4;
-  config.limits.max_text_tokens = 200;
-  config.limits.max_prompt_rows = 24;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
-  REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-  REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.thread_count = 2;
+  limits.max_images = 4;
+  limits.max_text_tokens = 200;
+  limits.max_prompt_rows = 24;
+  const CHandles opened({folder + "model.gguf", folder + "mmproj.gguf"}, limits);
+  ocellus_session* const session = opened.session;
   constexpr std::string_view kQuestion = "What is on the left?\n\n";
   ocellus_generate_params params;
   ocellus_generate_params_init(&params);
@@ -87,8 +84,6 @@ TEST_CASE("pictures whose rows see each other allocate nothing either") {
   CHECK(report_calls() == 0);
   CHECK(failures == 0);
   CHECK(tokens == 80);
-  ocellus_engine_destroy(engine);
-  ocellus_model_close(model);
 }
 
 }  // namespace
