@@ -22,7 +22,7 @@ class InfinipotRule final : public EvictionRule {
   void choose(const LayerToCompress&, Queue&) const override {}
 };
 
-constexpr ocellus_method_option kOptions[] = {
+constexpr ocellus_method_option kThinOptions[] = {
     {"tar", nullptr, 0, 1, 0, "0.5",
      "Share of the kept slots chosen by novelty (TaR); norms of values choose the rest."},
     {"recent", nullptr, 0, 1, 0, "0.25", "Share of the frames that are the recent ones, which TaR keeps whole."},
@@ -32,7 +32,7 @@ constexpr InfinipotRule kInfinipot(
     describe_method("infinipot-v", "InfiniPot-V, Kim et al. 2025",
                     "In rolling sessions that are full, older images are thinned to the share to keep: slots unlike "
                     "those at their place in recent images, and those with large values.",
-                    kOptions));
+                    kThinOptions));
 
 /// Pooling of a layer: wide in the first quarter of the layers, none in the last, as published; no wider than the grid.
 FramePool pool_of(const ThinPolicy& policy, const FrameRuns& frames, int64_t layers, int32_t cols) {
