@@ -17,7 +17,7 @@ typedef struct ocellus_library ocellus_library;
 /** Opens a library, and creates the directory if it is missing. `quota_bytes` bounds all entries together, 0: no limit;
  * the least recently used are removed first. Several processes and threads may use a directory. Reading, storing and,
  * once a minute, using an entry allocates; an image from ocellus_limits.library_cache_bytes does not. Returns
- * OCELLUS_UNSUPPORTED in builds without SQLite, and OCELLUS_IO. */
+ * OCELLUS_UNSUPPORTED in builds without the branch library, and OCELLUS_IO. */
 OCELLUS_API ocellus_status ocellus_library_open(const char* path, int64_t quota_bytes, ocellus_library** out);
 /** Closes a library that no session uses any more, after pending writes. NULL is allowed. */
 OCELLUS_API void ocellus_library_close(ocellus_library* library);

@@ -46,7 +46,7 @@ def draw():
     below = top + BOX_HEIGHT + 40
     wide = 2 * BOX_WIDTH + GAP
     parts += box(left_of(4), below, wide, BOX_HEIGHT, "keys and values, packed or evicted", "runtime/cache, runtime/policy", "#d8efd3")
-    parts += box(left_of(2), below, BOX_WIDTH + 20, BOX_HEIGHT, "known images", "runtime/library", "#d8efd3")
+    parts += box(left_of(2), below, BOX_WIDTH + 20, BOX_HEIGHT, "known images", "branches/library", "#d8efd3")
     for i in (4, 5):
         parts.append(arrow(left_of(i) + BOX_WIDTH / 2, top + BOX_HEIGHT + 3, left_of(i) + BOX_WIDTH / 2, below - 3, both=True))
     parts.append(arrow(left_of(2) + BOX_WIDTH + 23, below + BOX_HEIGHT / 2, left_of(4) - 3, below + BOX_HEIGHT / 2, both=True))

@@ -72,7 +72,7 @@ if [ -n "$build" ]; then
     >"$tree$source/build/release/CMakeCache.txt"
   # A file for each package whose headers are included.
   (cd "$tree$source" && touch $(ls kernels/linear/rmsnorm_cpu.cpp runtime/vocabulary/pretokenize.cpp mm/views/image_hash.cpp mm/pictures/png_decode.cpp mm/pictures/turbo_jpeg_decoder.cpp mm/pictures/webp_decoder.cpp \
-    runtime/library/sqlite_statement.cpp apps/main.cpp apps/commands/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp apps/hub/web.cpp apps/hub/digest.cpp))
+    runtime/branches/library/sqlite_statement.cpp apps/main.cpp apps/commands/devices.cpp apps/camera/jpeg.cpp apps/http/http_server.cpp apps/hub/web.cpp apps/hub/digest.cpp))
   if command -v ccache >/dev/null; then packages=ccache; fi  # the launcher of that build
 fi
 chroot "$tree" chown -R newcomer: "$source"

@@ -21,7 +21,7 @@ LAYERS = ["platform", "quant", "kernels", "mm", "runtime", "apps"]
 FLOORS = {
     "kernels": ["base", "linear", "rows", "attention", "cache", "vision", "sampling", "search", "choice"],
     "mm": ["pictures", "views", "tower"],
-    "runtime": ["vocabulary", "models", "cache", "policy", "forward", "library", "engine", "session", "api", "branches"],
+    "runtime": ["vocabulary", "models", "cache", "policy", "forward", "engine", "session", "api", "branches"],
     "apps": ["base", "plot", "help", "hub", "camera", "setup", "day", "http", "serve", "watch", "commands"],
 }
 # folder: reason

@@ -43,8 +43,7 @@ WIDE_TYPES = {
     "platform/queue.h:Queue": "everything that ops and whoever drives them ask of a device, none of it with state of its own",
     "quant/gguf.h:GgufFile": "one getter for each type of key and each fact of a file",
     "runtime/cache/kv_cache.h:SessionCache": "the cache of a session: text pages, images, evictions and their marks",
-    "runtime/session/reuse.h:Reuse": "every way in which a picture gets into a prompt without being read in it",
-    "runtime/library/library_store.h:LibraryStore": "every operation on the folder of a library, each a transaction",
+    "runtime/branches/library/library_store.h:LibraryStore": "every operation on the folder of a library, each a transaction",
     "tests/support/gguf_builder.h:GgufBuilder": "one setter for each kind of key that tests write",
 }
 # headers of kernels/ that are no op: shared vocabulary and helpers

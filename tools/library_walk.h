@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/library/image_library.h"
+#include "runtime/branches/library/image_library.h"
 
 namespace ocellus::walk {
 

@@ -321,6 +321,20 @@ ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t ima
   return on_session(session, __func__, [&](Session& s) { return s.set_rolling(images, sink_tokens); });
 }
 
+ocellus_status ocellus_session_set_linking(ocellus_session* session, int32_t links) {
+  OCELLUS_REQUIRE(session);
+  return on_session(session, __func__, [&](Session& s) {
+    s.reuse().set_linking(links != 0);
+    return Status();
+  });
+}
+
+void ocellus_library_keep_init(ocellus_library_keep* keep) {
+  if (keep == nullptr) return;
+  *keep = {};
+  keep->struct_bytes = sizeof *keep;
+}
+
 void ocellus_constraint_params_init(ocellus_constraint_params* params) {
   if (params == nullptr) return;
   *params = {};

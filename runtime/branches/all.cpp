@@ -3,7 +3,7 @@
 namespace ocellus {
 namespace {
 
-constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kMeasureBranch};
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kLibraryBranch, &kMeasureBranch};
 
 }  // namespace
 
@@ -12,6 +12,11 @@ std::span<const Branch* const> all_branches() { return kBranches; }
 Status left_out(const Branch& branch, const char* what) {
   return OCELLUS_FAIL(Code::kUnsupported, "this build has no %s: it was made without the branch %s (OCELLUS_BRANCHES)",
                       what, branch.facts.name);
+}
+
+Status no_store() {
+  if (kLibraryBranch.facts.is_built == 0) return left_out(kLibraryBranch, "image library");
+  return OCELLUS_FAIL(Code::kBadArgument, "the session has no image library: set one first");
 }
 
 }  // namespace ocellus

@@ -10,7 +10,7 @@
 #include "kernels/sampling/guess_rows.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
-#include "platform/set_up_memory.h"
+#include "runtime/engine/picture_store.h"
 #include "runtime/ocellus.h"
 #include "runtime/vocabulary/tokenizer.h"
 
@@ -89,10 +89,36 @@ class Guessing : public SetUpObject {
   virtual void note_step(int64_t rows, float ms) = 0;
 };
 
+/// Pictures that a session's store had or did not have.
+struct StoreStats {
+  int32_t hits = 0;
+  int32_t memory_hits = 0;  // hits without a file being read
+  int32_t misses = 0;
+  int64_t bytes = 0;    // read from files
+  double saved_ms = 0;  // by pictures on the device, too
+
+  void report(ocellus_generate_stats* out) const {
+    out->library_hits = hits;
+    out->library_memory_hits = memory_hits;
+    out->library_misses = misses;
+    out->library_bytes_read = bytes;
+    out->library_saved_ms = saved_ms;
+  }
+
+  void note_search(bool found) { (found ? hits : misses) += 1; }
+  /// `from_files`: bytes; 0: it was in memory.
+  void note_hit(int64_t from_files, double saved) {
+    memory_hits += from_files == 0 ? 1 : 0;
+    bytes += from_files;
+    saved_ms += saved;
+  }
+};
+
 /// Objects that branches made for an engine.
 struct BranchMemory {
-  std::unique_ptr<AnswerForms> forms;  // null: no answer has one
-  std::unique_ptr<Guessing> guessing;  // null: a step has one row for each session
+  std::unique_ptr<AnswerForms> forms;     // null: no answer has one
+  std::unique_ptr<Guessing> guessing;     // null: a step has one row for each session
+  std::unique_ptr<PictureStores> stores;  // null: pictures are kept on the device alone
 
   /// See AnswerForms.
   Status begin_form(const ocellus_constraint* constraint, int32_t session, bool goes_on, const StopSignal* stop,
@@ -111,6 +137,8 @@ struct Branch {
   Status (*resolve)(const ocellus_limits& limits, EngineShape* shape) = nullptr;
   /// Takes the rows that live as long as the engine, and makes what works on them.
   Status (*lay_out)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;
+  /// The same for linked pictures, if there are any.
+  Status (*lay_out_linked)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;
 };
 
 /// All branches, with those that this build leaves out.
@@ -118,5 +146,7 @@ std::span<const Branch* const> all_branches();
 
 /// kUnsupported: `what` is not in this build.
 Status left_out(const Branch& branch, const char* what);
+/// kBadArgument: the session has no picture store; kUnsupported: this build has none.
+Status no_store();
 
 }  // namespace ocellus

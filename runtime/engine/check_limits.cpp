@@ -11,7 +11,6 @@ namespace {
 constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
-constexpr int64_t kMaxTierBytes = int64_t{1} << 48;
 
 Status check_clips(const Model& model, const ocellus_limits& limits) {
   if (limits.max_clip_frames > 0 && limits.reuse != OCELLUS_REUSE_NONE && model.has_vision() &&
@@ -84,13 +83,6 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_picture_sizes(limits));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
-  OCELLUS_TRY(check_range("the image library", limits.library, 0, 1));
-  OCELLUS_TRY(
-      check_range("the bytes of the image library's memory tier", limits.library_cache_bytes, 0, kMaxTierBytes));
-  if (limits.library_cache_bytes > 0 && limits.library == 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "the image library's memory tier needs a library: plan one");
-  if (limits.library != 0 && limits.reuse == OCELLUS_REUSE_NONE)
-    return OCELLUS_FAIL(Code::kBadArgument, "an image library needs linked images: plan reuse");
   OCELLUS_TRY(check_range("the number of shared images", limits.shared_images, 0, kMaxImages));
   if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(model, limits) == 0))
     return OCELLUS_FAIL(Code::kBadArgument, "sessions share linked images: plan images and reuse, or no shared images");

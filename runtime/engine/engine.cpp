@@ -14,7 +14,6 @@
 #include "runtime/engine/load_weights.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/warm_up.h"
-#include "runtime/models/random_weights.h"
 
 namespace ocellus {
 namespace {
@@ -50,11 +49,6 @@ Status check_budget(const ocellus_limits& limits, int64_t total_bytes) {
                       total_bytes, limits.budget_bytes, total_bytes - limits.budget_bytes);
 }
 
-/// Threads that help to read one library entry: some cores are left to the work that goes on beside it.
-int reading_threads(const EngineShape& shape) {
-  return std::clamp(shape.device.thread_count / 2 - 1, 0, BlockReaders::kMaxThreads);
-}
-
 /// `plan`: on the CPU all of it is locked, on a GPU, whose memory is never swapped, only stacks are.
 ThreadSettings thread_settings(const ocellus_engine_config& config, const EngineShape& shape,
                                const ocellus_plan& plan) {
@@ -62,7 +56,7 @@ ThreadSettings thread_settings(const ocellus_engine_config& config, const Engine
   ThreadSettings settings{.priority = config.thread_priority, .touches_stack = config.prefault != 0};
   std::copy(std::begin(config.thread_cpus), std::end(config.thread_cpus), settings.cpus);
   if (config.lock_memory == 0) return settings;
-  const int64_t threads = shape.device.thread_count - 1 + (shape.library.planned() ? 2 + reading_threads(shape) : 0);
+  const int64_t threads = shape.device.thread_count - 1 + shape.other_threads;
   settings.locked_bytes = (shape.device.is_cuda() ? 0 : plan.total_bytes) + threads * kResidentStackBytes;
   return settings;
 }
@@ -86,29 +80,6 @@ class PhaseTrial : public RowSink {
   std::optional<ArenaScope> scope_;
   Phase phase_ = Phase::kNone;
 };
-
-/// Hashes all bytes piecewise, each piece with the hash of those before it; the initial value is *hash.
-Status hash_file(const InputFile& file, uint64_t* hash) {
-  struct {
-    uint64_t before;
-    std::byte bytes[32768];
-  } piece = {.before = *hash, .bytes = {}};
-  for (int64_t done = 0; done < file.size();) {
-    const int64_t count = std::min<int64_t>(file.size() - done, sizeof piece.bytes);
-    OCELLUS_TRY(file.read_at(done, piece.bytes, count));
-    piece.before = library_checksum(&piece, int64_t{sizeof piece.before} + count);
-    done += count;
-  }
-  *hash = piece.before;
-  return {};
-}
-
-/// Hashes all files of a model.
-Status hash_files(const GgufFile& model, uint64_t* hash) {
-  for (int32_t i = 0; i < model.part_count(); ++i)
-    OCELLUS_TRY(prefix_failure(hash_file(model.part(i).file(), hash), model.part(i).path()));
-  return {};
-}
 
 }  // namespace
 
@@ -145,12 +116,9 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   engine->memory_.waiting_views.set_trace(engine->trace_);
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
-  if (engine->shape_.library.planned())
-    OCELLUS_TRY(engine->library_traffic_.start(engine->shape_.linked_kv(), engine->memory_.library_traffic,
-                                               engine->shape_.sessions, reading_threads(engine->shape_),
-                                               engine->threads_, engine->trace_, engine->log_));
+  if (PictureStores* const stores = engine->memory_.branches.stores.get())
+    OCELLUS_TRY(stores->start(engine->shape_, engine->threads_, engine->trace_, engine->log_));
   engine->memory_.shared_images.attach(engine->memory_.shared_image_memory, &engine->memory_.pools);
-  engine->pictures_ahead_.attach(engine->memory_.pictures_ahead);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools, i);
   engine->memory_.staged.images.attach(&engine->memory_.staged.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
@@ -162,7 +130,7 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
 }
 
 Engine::~Engine() {
-  library_traffic_.stop();
+  memory_.branches.stores.reset();
   queue_.enter();
   pool_.stop();
   for (int i = 0; i < locked_extent_count_; ++i) unlock_pages(locked_extents_[i].data, locked_extents_[i].bytes);
@@ -181,9 +149,9 @@ Status Engine::open_cuda(void* stream) {
 Status Engine::finish_cuda() {
   const TraceRange range(trace_, "warm up");
   OCELLUS_TRY(warm_up(*this, &prefill_graphs_, &step_graphs_));
-  if (shape_.library.planned()) {  // the driver sets a stream up at its first use
+  if (memory_.branches.stores != nullptr) {  // the driver sets a stream up at its first use
     queue_.begin_transfers();
-    queue_.transfer(memory_.last_hidden.data, memory_.library_traffic.loads.data, sizeof(float));
+    queue_.transfer(memory_.last_hidden.data, memory_.token_ids.data, sizeof(float));
     for (int ticket = 0; ticket < Queue::kTickets; ++ticket) queue_.end_transfers(ticket);
     OCELLUS_TRY(queue_.finish());
   }
@@ -316,23 +284,6 @@ Status Engine::take_slot(int32_t* slot) {
                       shape_.sessions);
 }
 
-Status Engine::fingerprint_model() {
-  if (fingerprint_ != Hash128()) return {};
-  if (model_->is_made_up()) {
-    ocellus_model_facts facts = {};
-    model_->describe(&facts);
-    char text[128] = {};
-    std::snprintf(text, sizeof text, "%s %s %d", facts.name, facts.weight_format, facts.layer_count);
-    fingerprint_ = {library_checksum(text, sizeof text), kRandomWeightsSeed};
-    return {};
-  }
-  Hash128 found;
-  OCELLUS_TRY(hash_files(model_->text_file(), &found.high));
-  if (model_->has_vision()) OCELLUS_TRY(hash_files(model_->vision_file(), &found.low));
-  fingerprint_ = found;
-  return {};
-}
-
 void Engine::note_cache_use() {
   // All rows of the session lifetime except cache blocks that were never taken.
   const KvShape& kv = shape_.kv;
@@ -341,6 +292,7 @@ void Engine::note_cache_use() {
 }
 
 void Engine::describe(ocellus_engine_stats* out) const {
+  *out = {};
   out->arena_bytes = arena_.capacity_bytes();
   out->weights_high_water_bytes = arena_.high_water_bytes(Lifetime::kWeights);
   out->session_high_water_bytes = arena_.session_use_high_water_bytes();
@@ -349,12 +301,7 @@ void Engine::describe(ocellus_engine_stats* out) const {
   out->outside_bytes = outside_bytes_;
   out->outside_bytes_now = cuda_ == nullptr ? 0 : cuda_->outside_bytes();
   out->load_ms = load_ms_;
-  const TrafficTotals traffic = library_traffic_.totals();
-  out->library_unstored = traffic.unstored;
-  out->library_read_bytes = traffic.read_bytes;
-  out->library_read_ms = traffic.read_ms;
-  out->library_written_bytes = traffic.written_bytes;
-  out->library_write_ms = traffic.write_ms;
+  if (memory_.branches.stores != nullptr) memory_.branches.stores->describe(out);
   const SharedUse shared = memory_.shared_images.use();
   out->shared_images_held = shared.held;
   out->shared_images_used = shared.used;

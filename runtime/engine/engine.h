@@ -12,8 +12,6 @@
 #include "runtime/engine/phase_scratch.h"
 #include "runtime/forward/prefill_graphs.h"
 #include "runtime/forward/step_graphs.h"
-#include "runtime/library/library_entry.h"
-#include "runtime/library/pictures_ahead.h"
 
 namespace ocellus {
 
@@ -41,17 +39,13 @@ class Engine : public SetUpObject {
   Queue& queue() { return queue_; }
   /// Trace sink of the ranges of work; null: none.
   const TraceSink& trace() const { return trace_; }
-  LibraryTraffic& library_traffic() { return library_traffic_; }
-  /// The pictures of the prompt that is being added.
-  PicturesAhead& pictures_ahead() { return pictures_ahead_; }
 
   /// Lends memory().chunk to one prompt at a time.
   ChunkLoan& chunk_loan() { return chunk_loan_; }
 
-  /// Hash over all bytes of the model's files, which identifies them in an image library, computed at the first call;
-  /// for a random model, over its description.
-  Status fingerprint_model();
+  /// Identifies the model where pictures are stored, once that has asked for it: then a hash over its files.
   const Hash128& model_fingerprint() const { return fingerprint_; }
+  void set_model_fingerprint(const Hash128& hash) { fingerprint_ = hash; }
 
   /// Takes the scratch of a phase from the arena, until the caller's ArenaScope ends: see PhaseScratch.
   template <class Scratch>
@@ -99,8 +93,6 @@ class Engine : public SetUpObject {
   EngineMemory memory_;
   TextModel text_;
   VisionModel vision_;
-  LibraryTraffic library_traffic_;
-  PicturesAhead pictures_ahead_;
   ChunkLoan chunk_loan_{memory_.chunk, memory_.waiting_views};
   std::bitset<kMaxSessions> open_slots_;
   Hash128 fingerprint_;

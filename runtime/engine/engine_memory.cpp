@@ -1,7 +1,5 @@
 #include "runtime/engine/engine_memory.h"
 
-#include <algorithm>
-
 #include "runtime/engine/picture_source.h"
 #include "runtime/policy/eviction_rule.h"
 
@@ -127,12 +125,14 @@ Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape,
   if (shape.reuse.picks() == PickRule::kSpread)
     OCELLUS_TRY(spread.lay_out(shape.reuse.alone_rows, model.text().width, shape.reuse.in_place, sink));
   OCELLUS_TRY(take_activations(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
-                               shape.library.planned() ? ActivationType::kF16 : ActivationType::kF32,
+                               shape.pictures.are_stored ? ActivationType::kF16 : ActivationType::kF32,
                                shape.pictures.per_session * shape.reuse.input_rows, model.text().input_width(),
                                &linked_rows));
   if (shape.reuse.shares()) OCELLUS_TRY(lay_out_shared(model, shape, sink));
   if (shape.reuse.staged) OCELLUS_TRY(staged.lay_out(shape, sink));
-  return shape.library.planned() ? lay_out_library(model, shape, sink) : Status();
+  for (const Branch* branch : all_branches())
+    if (branch->lay_out_linked != nullptr) OCELLUS_TRY(branch->lay_out_linked(model, shape, sink, this));
+  return {};
 }
 
 Status EngineMemory::lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink) {
@@ -143,28 +143,6 @@ Status EngineMemory::lay_out_shared(const Model& model, const EngineShape& shape
   OCELLUS_TRY(take_rows(sink, "picks of shared images", kLife, Phase::kNone, count, rows, &shared_image_memory.picks));
   return take_activations(sink, "rows of shared images", kLife, Phase::kNone, linked_rows.type, count * rows,
                           model.text().input_width(), &shared_image_memory.rows);
-}
-
-Status EngineMemory::lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink) {
-  const auto take = [&](const char* name, int64_t rows, int64_t bytes, HostView<std::byte>* out) {
-    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, rows, bytes, out);
-  };
-  const auto take_mean = [&](const char* name, HostView<float>* out) {
-    return take_rows(sink, name, Lifetime::kSession, Phase::kNone, 1, model.text().input_width(), out);
-  };
-  const int64_t row_bytes = model.text().input_width() * int64_t{sizeof(float)};
-  const int64_t entry = shape.library.entry_bytes, cached = shape.library.cached_entries;
-  TrafficMemory& traffic = library_traffic;
-  OCELLUS_TRY(take("library staging", 1, std::max(shape.linked_kv().block_bytes(), shape.reuse.alone_rows * row_bytes),
-                   &library_staging));
-  OCELLUS_TRY(take_mean("library embedding", &library_embedding));
-  OCELLUS_TRY(take("library loads", LibraryTraffic::kLoads, entry, &traffic.loads));
-  OCELLUS_TRY(take("library store", 1, entry, &traffic.store));
-  OCELLUS_TRY(take_mean("library store embedding", &traffic.embedding));
-  OCELLUS_TRY(take("pictures ahead", shape.pictures.per_session, sizeof(EntryFacts), &pictures_ahead));
-  if (cached == 0) return {};
-  OCELLUS_TRY(take("library cache", cached, entry, &traffic.cache));
-  return take("library cache records", cached, sizeof(CachedEntry), &traffic.cache_records);
 }
 
 }  // namespace ocellus

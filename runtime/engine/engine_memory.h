@@ -7,9 +7,8 @@
 #include "platform/arena.h"
 #include "runtime/engine/branch.h"
 #include "runtime/engine/engine_shape.h"
+#include "runtime/engine/shared_images.h"
 #include "runtime/forward/sampler.h"
-#include "runtime/library/library_traffic.h"
-#include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
 #include "runtime/policy/thin_frames.h"
 
@@ -53,8 +52,7 @@ struct EngineMemory {
   PromptChunk chunk;
   DeviceView<float> notes;  // [rows of the chunk, note_width] what the tower tells of them; only if it is needed
   // Linked images only: one that is read alone, in the chunk's memory, and the embeddings of rows that are read in
-  // place. Those are f16 where there is a library, as its entries hold them: what is computed and what comes from there
-  // are the same.
+  // place.
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
@@ -64,12 +62,6 @@ struct EngineMemory {
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
   StagedImages staged;
-  // Library only: an image's rows or an empty block, the mean of the rows, what is on its way to or from
-  // the library, and the pictures of a prompt that is added as a whole.
-  HostView<std::byte> library_staging;
-  HostView<float> library_embedding;  // [1, input_width]
-  TrafficMemory library_traffic;
-  HostView<std::byte> pictures_ahead;
   WaitingViews waiting_views;
   // CUDA only: host memory of pictures being uploaded. Not scratch, because other phases would write to it while it is
   // still being read.
@@ -88,7 +80,6 @@ struct EngineMemory {
   Status lay_out_text(const GgufFile& file, Place place, RowSink& sink);
   Status lay_out_shared(const Model& model, const EngineShape& shape, RowSink& sink);
   Status lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink);
-  Status lay_out_library(const Model& model, const EngineShape& shape, RowSink& sink);
 };
 
 }  // namespace ocellus

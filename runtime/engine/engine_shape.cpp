@@ -10,7 +10,6 @@
 #include "runtime/engine/check_limits.h"
 #include "runtime/engine/feature_pairs.h"
 #include "runtime/forward/decode_step.h"
-#include "runtime/library/library_cache.h"
 #include "runtime/models/clip.h"
 #include "runtime/policy/thin_frames.h"
 
@@ -73,8 +72,7 @@ Status resolve_pictures(const Model& model, const ocellus_limits& limits, const 
   p->preprocess = preprocess_config(model.vision(), limits);
   const ViewBounds bounds = view_bounds(p->preprocess, p->limits);
   p->views = bounds.tiles + 1;
-  // Entries of a library are to fit whatever size of pictures is planned.
-  reduction.encoded_rows = limits.library != 0 ? max_row_count(p->preprocess) : bounds.rows;
+  reduction.encoded_rows = p->are_stored ? max_row_count(p->preprocess) : bounds.rows;
   p->rows = reduction.kept_of(reduction.encoded_rows);
   p->delimiters = model.delimiter_tokens(bounds);
   p->kept_views = {.count = limits.kept_views, .change = limits.view_change};
@@ -363,21 +361,6 @@ Status size_steps(const ocellus_limits& limits, EngineShape* s) {
   return limits.batch_invariant != 0 ? make_batch_invariant(" (batch_invariant)", s) : Status();
 }
 
-/// Sizes an image in a library and on the way there, and the number that the memory tier holds, records included.
-Status size_library(int64_t tier_bytes, int64_t width, EngineShape* s) {
-  // Records are searched linearly: more would take longer than reading a file.
-  constexpr int64_t kMaxEntries = 65536;
-  const int64_t input_bytes = s->reuse.input_rows * (width * int64_t{sizeof(Half)} + int64_t{sizeof(int32_t)});
-  s->library.entry_bytes = aligned_bytes(s->linked_kv().image_bytes() + input_bytes);
-  const int64_t each = s->library.entry_bytes + int64_t{sizeof(CachedEntry)};
-  const int64_t padding = tier_bytes > 0 ? kRowAlignment : 0;  // the records are aligned
-  s->library.cached_entries = std::min(std::max<int64_t>(tier_bytes - padding, 0) / each, kMaxEntries);
-  if (tier_bytes == 0 || s->library.cached_entries > 0) return {};
-  return OCELLUS_FAIL(Code::kBadArgument,
-                      "the image library's memory tier of %lld bytes does not hold one image, which takes %lld",
-                      static_cast<long long>(tier_bytes), static_cast<long long>(each + padding));
-}
-
 }  // namespace
 
 int64_t SessionShape::text_bytes() const { return text_tokens * kTextBytesPerToken + 1024; }
@@ -449,8 +432,6 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(check_thinning(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
-  if (s.reuse.links() && limits.library != 0)
-    OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));
   *out = s;
   return {};
 }

@@ -41,6 +41,10 @@ struct PictureShape {
   Reduction reduction;
   ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
 
+  /// Linked ones may be kept in a PictureStore: they fit whatever size is planned, and their rows are f16, so that what
+  /// is computed and what comes from there are the same.
+  bool are_stored = false;
+
   bool planned() const { return per_session > 0; }
   /// Layers that rows go through before some are dropped: see Reduction.
   int32_t full_layers() const { return planned() ? reduction.full_layers() : 0; }
@@ -51,7 +55,7 @@ struct PictureShape {
   }
 };
 
-/// Rule that chooses the rows of a linked picture that are computed in place. Its number is part of library entries.
+/// Rule that chooses the rows of a linked picture that are computed in place. Its number is part of what is stored.
 enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
 
 /// Reuse of pictures. Its counts are for a picture with the most views.
@@ -85,18 +89,11 @@ struct ReuseShape {
   int64_t rows_in_text() const { return staged ? 0 : in_place; }
 };
 
-/// The image library, in bytes and entries.
-struct LibraryShape {
-  int64_t entry_bytes = 0;     // maximum of one image; 0: no library
-  int64_t cached_entries = 0;  // entries in the memory tier
-
-  bool planned() const { return entry_bytes > 0; }
-};
-
 struct EngineShape {
   ocellus_limits limits = {};  // as they were given: a branch reads its own
   DeviceTraits device;
   int32_t device_index = 0;
+  int64_t other_threads = 0;  // beside the device's
   int32_t sessions = 1;
   int64_t step_rows = 1;      // maximum rows of a decode step
   int64_t answer_rows = 1;    // maximum rows of one session among them, guessed tokens included
@@ -109,7 +106,6 @@ struct EngineShape {
   SessionShape session;       // each of them
   PictureShape pictures;
   ReuseShape reuse;
-  LibraryShape library;
   CachePolicy policy;
   KvShape kv;
   KvShape staged_kv;  // staged pictures

@@ -17,12 +17,8 @@ int32_t* marked_tokens(const Conversation& conversation) {
 void PromptStats::report(ocellus_generate_stats* out) const {
   out->image_tokens = image_rows;
   out->prompt_tokens = rows;
-  out->library_hits = library_hits;
-  out->library_memory_hits = library_memory_hits;
-  out->library_misses = library_misses;
   out->shared_image_hits = shared_image_hits;
-  out->library_bytes_read = library_bytes;
-  out->library_saved_ms = library_saved_ms;
+  store.report(out);
   out->encoded_views = views.encoded;
   out->known_views = views.known;
   out->preprocess_ms = preprocess_ms;

@@ -7,7 +7,6 @@
 #include "runtime/cache/kv_cache.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/engine/branch.h"
-#include "runtime/library/library_entry.h"
 #include "runtime/models/message_writer.h"
 #include "runtime/session/prompt_stats.h"
 #include "runtime/session/waiting_text.h"

@@ -133,7 +133,7 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   PrefillPlan plan = plan_prefill(chunk, first_position, cache, text.config.head_dim, scratch, queue);
   plan.full_layers = full_layers;
   if (full_layers == 0) chunk.embed_text(text, queue);
-  queue.join_transfers();  // images from the library
+  queue.join_transfers();  // recalled images
   reuse.fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation.stop(), &plan));
   if (chunk.row_count > 0)

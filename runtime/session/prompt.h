@@ -34,8 +34,8 @@ class Prompt final : private ChunkHolder {
   Status add_tokens(const TokenId* tokens, int64_t count);
   /// Adds a whole picture or nothing; on failure text before it that had to be read is dropped as well.
   Status add_picture(const Picture& picture, bool is_numbered = false);
-  /// See ocellus_session_add_library_image.
-  Status add_library_image(const LibraryKey& key, bool is_numbered = false);
+  /// Adds a picture that the session's store has under this name.
+  Status add_named_picture(std::string_view name, bool is_numbered = false);
 
   /// The state of this prompt, and the way back to it; if something was read since, back to the last answer.
   Checkpoint mark() const;

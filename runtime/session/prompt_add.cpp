@@ -64,16 +64,14 @@ Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
                    [&](int32_t ordinal) { return reuse_.add(picture, plan, ordinal, chunk()); });
 }
 
-Status Prompt::add_library_image(const LibraryKey& key, bool is_numbered) {
+Status Prompt::add_named_picture(std::string_view name, bool is_numbered) {
   const TraceRange range(conversation_.engine().trace(), "add image");
+  if (reuse_.store() == nullptr) return no_store();
   EntryFacts facts;
   ViewPlan plan;
-  OCELLUS_TRY(reuse_.require_library());
-  conversation_.begin_prompt();
-  OCELLUS_TRY(conversation_.stop().check());
-  OCELLUS_TRY(reuse_.find(key, &facts, &plan));
+  OCELLUS_TRY(reuse_.store()->find(conversation_, reuse_.owner(), name, &facts, &plan));
   return add_views(plan, {.is_numbered = is_numbered},
-                   [&](int32_t) { return reuse_.link_entry(facts, plan, chunk()); });
+                   [&](int32_t) { return reuse_.link_named(facts, plan, chunk()); });
 }
 
 /// Adds the texts around a picture, and its rows by add(number of the image), or nothing.

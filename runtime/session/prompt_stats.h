@@ -5,6 +5,7 @@
 
 #include "mm/tower/waiting_views.h"
 #include "platform/queue.h"
+#include "runtime/engine/branch.h"
 #include "runtime/ocellus.h"
 
 namespace ocellus {
@@ -19,27 +20,16 @@ struct PromptStats {
   double preprocess_ms = 0;
   double encode_ms = 0;
   double prefill_ms = 0;
-  int32_t library_hits = 0;
-  int32_t library_memory_hits = 0;  // hits without a file being read
-  int32_t library_misses = 0;
   int32_t shared_image_hits = 0;
-  int64_t library_bytes = 0;  // read from files
-  double library_saved_ms = 0;
+  StoreStats store;
 
   void note_views(const ViewCounts& counts) {
     views.encoded += counts.encoded;
     views.known += counts.known;
   }
-  void note_search(bool found) { (found ? library_hits : library_misses) += 1; }
-  /// `bytes`: read from a file; 0: the entry was in memory.
-  void note_hit(int64_t bytes, double saved_ms) {
-    library_memory_hits += bytes == 0 ? 1 : 0;
-    library_bytes += bytes;
-    library_saved_ms += saved_ms;
-  }
   void note_shared_hit(double saved_ms) {
     ++shared_image_hits;
-    library_saved_ms += saved_ms;
+    store.saved_ms += saved_ms;
   }
   void report(ocellus_generate_stats* out) const;
 };

@@ -1,192 +1,161 @@
 #include "runtime/session/reuse.h"
 
-#include <utility>
+#include <cstring>
 
+#include "platform/clock.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/picture_source.h"
 
 namespace ocellus {
 namespace {
 
-/// Views of one model's pictures.
-struct ViewFacts {
-  const PreprocessConfig& config;
-  bool has_grid = false;  // the lines and columns of a view's rows are positions
-
-  static ViewFacts of(Engine& engine) {
-    return {engine.shape().pictures.preprocess, engine.text().config.rope.coordinates() > 1};
-  }
-};
-
-/// The only view of an entry whose views have any size.
-void set_view_of_any_size(const EntryFacts& facts, bool has_grid, ViewPlan* plan) {
-  plan->view_rows = facts.token_count;
-  plan->view_positions = facts.token_count - facts.shared_rows;
-  if (!has_grid) return;
-  const int32_t shorter = plan->view_positions > 0 ? plan->view_rows / plan->view_positions : 0;
-  plan->view_cols = facts.tile_cols != 0 ? shorter : plan->view_positions;
-}
-
-/// The views of an entry in a prompt, as much of a plan as that needs.
-ViewPlan view_plan(const EntryFacts& facts, const ViewFacts& views) {
-  const PreprocessConfig& config = views.config;
-  ViewPlan plan;
-  plan.rules = config.rules;
-  if (config.row_side > 0) {
-    set_view_of_any_size(facts, views.has_grid, &plan);
-    return plan;
-  }
-  plan.view_rows = config.view_rows;
-  plan.view_positions = config.view_rows - facts.shared_rows / std::max(facts.view_count, 1);
-  plan.tile_cols = facts.tile_cols;
-  plan.tile_rows = facts.tile_cols == 0 ? 0 : (facts.view_count - 1) / facts.tile_cols;
-  if (config.rules->has_map) plan.map = {.lines = 1, .cols = facts.token_count - plan.view_rows - 1};  // number of rows
-  return plan;
-}
-
-bool has_sound_views(const EntryFacts& facts, const ViewFacts& views) {
-  const PreprocessConfig& config = views.config;
-  if (facts.token_count > max_row_count(config)) return false;
-  const ViewPlan plan = view_plan(facts, views);
-  if (plan.view_positions < 1) return false;
-  if (config.row_side > 0)  // whole lines, the longer side's rows
-    return facts.view_count == 1 && plan.view_rows % plan.view_positions == 0 &&
-           plan.view_rows / plan.view_positions <= plan.view_positions;
-  if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
-  if (facts.shared_rows != 0 && (config.rules->has_map || facts.shared_rows % facts.view_count != 0)) return false;
-  if (facts.tile_cols == 0) return facts.view_count == 1;
-  return facts.tile_cols > 0 && facts.view_count > 1 && (facts.view_count - 1) % facts.tile_cols == 0;
-}
-
-/// Fails if the cache of a session does not take the entry as it is.
-Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine) {
-  const KeyText name = key_text(key);
-  if (engine.shape().reuse.in_context())
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "with prefix caching an image is found by the prompt before it, not by its key");
-  const ViewFacts views = ViewFacts::of(engine);
-  EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, views).row_count());
-  if (facts.model != expected.model)
-    return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
-  if (facts.bits != expected.bits)
-    return OCELLUS_FAIL(Code::kBadArgument, "library entry %s holds keys and values of %d bits, the session of %d",
-                        name.text, facts.bits, expected.bits);
-  if (facts.stored_input_rows != expected.stored_input_rows)
-    return OCELLUS_FAIL(Code::kBadArgument,
-                        "library entry %s was stored with %d rows computed in place, and the session computes %d",
-                        name.text, facts.stored_input_rows, expected.stored_input_rows);
-  if (facts.block_rows != expected.block_rows)
-    return OCELLUS_FAIL(Code::kBadArgument, "library entry %s is packed in blocks of %d slots, the session's are of %d",
-                        name.text, facts.block_rows, expected.block_rows);
-  if (facts.view_count > max_view_count(views.config))
-    return OCELLUS_FAIL(Code::kFull, "library entry %s has %d views, more than were planned", name.text,
-                        facts.view_count);
-  expected.content = facts.content;
-  expected.tile_cols = facts.tile_cols;
-  expected.shared_rows = facts.shared_rows;
-  if (facts == expected && has_sound_views(facts, views)) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made with other settings of the cache", name.text);
+/// Hash of everything else that the bytes of an entry depend on. Staged images are the same under every policy.
+uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
+  const bool staged = shape.reuse.staged;
+  const float ranges[2] = {staged ? 1.0f : shape.policy.key_range, staged ? 1.0f : shape.policy.value_range};
+  const KvShape& kv = shape.linked_kv();
+  std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
+  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.reuse.picks());
+  const TokenId start = facts.start_token();
+  std::memcpy(bytes, &start, sizeof start);
+  std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
+  // Equal bits in all layers are in the facts. Keys' bits, and values' if they differ, are two numbers of one bit each.
+  const auto code_of = [](KvFormat format) {
+    const int32_t keys = key_bits(format), values = value_bits(format);
+    return static_cast<std::byte>(keys == values ? keys : keys + 16 * values);
+  };
+  if (key_bits(kv.format) != value_bits(kv.format)) bytes[16] = code_of(kv.format);
+  for (int32_t i = 0; i < kv.layer_formats.count; ++i) bytes[16 + i] = code_of(kv.layer_formats.formats[i]);
+  return hash64(bytes, sizeof bytes);
 }
 
 }  // namespace
 
+EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
+  const EngineShape& shape = engine.shape();
+  const KvShape& kv = shape.linked_kv();
+  EntryFacts facts;
+  facts.model = engine.model_fingerprint();
+  if (engine.model().is_made_up()) facts.format_version |= kMadeUpModel;
+  facts.prefix_id = prefix_id(engine.tokenizer().facts(), shape);
+  facts.layer_count = kv.kept_layers();
+  facts.kv_heads = kv.kv_heads;
+  facts.head_dim = kv.head_dim;
+  facts.bits = key_bits(kv.format);
+  facts.scale_form = static_cast<int32_t>(kv.scales);
+  facts.token_count = static_cast<int32_t>(row_count);
+  facts.block_rows = kv.block_slots;
+  facts.view_count = view_count;
+  facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
+  facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count, row_count));
+  return facts;
+}
+
 void Reuse::reset() {
-  library_ = nullptr;
+  store_ = nullptr;
   owner_ = {};
-  keep_ = {};
   is_linking_ = true;
 }
 
 bool Reuse::links() const { return is_linking_ && conversation_.engine().shape().reuse.links(); }
 
-Status Reuse::set_library(ImageLibrary* library, std::string_view owner) {
-  Engine& engine = conversation_.engine();
-  if (library != nullptr && !engine.shape().library.planned())
-    return OCELLUS_FAIL(Code::kBadArgument, "no image library was planned: plan one");
+Status Reuse::set_store(PictureStore* store, std::string_view owner) {
   OwnerName name;
-  const bool is_named = library != nullptr || !owner.empty();
+  const bool is_named = store != nullptr || !owner.empty();
   if (is_named && (!is_owner_name(owner) || !name.assign(owner)))
     return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
-  if (library != nullptr) OCELLUS_TRY(engine.fingerprint_model());
-  library_ = library;
+  store_ = store;
   owner_ = name;
-  keep_ = {};
   return {};
 }
 
-Status Reuse::require_library() const {
-  if (library_ != nullptr) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "the session has no image library: set one first");
+/// Not for images that are read in their prompt: their identity includes all that stands before them, which is not
+/// known ahead.
+bool Reuse::looks_ahead() const {
+  return store_ != nullptr && links() && !conversation_.engine().shape().reuse.in_context() && store_->looks_ahead();
 }
 
-Status Reuse::set_keep(const EntryLabels& labels, LibraryPart part, bool only_there) {
-  OCELLUS_TRY(require_library());
-  // Fails now rather than after a picture has been computed.
-  OCELLUS_TRY(library_->check_writer(owner(), part));
-  keep_.labels = labels;
-  keep_.part = part;
-  keep_.only_there = only_there;
+Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
+  EntryFacts facts;
+  OCELLUS_TRY(identify(picture, plan, &facts));
+  store_->look_ahead(conversation_.engine(), wish_for(facts));
   return {};
 }
 
-const SessionKeep& Reuse::keep() {
-  if (keep_.outcome != SessionKeep::Outcome::kStoring) return keep_;
-  const StoredEntry stored = conversation_.engine().library_traffic().last_stored(conversation_.slot());
-  keep_.note_stored(stored.key, stored.status, stored.failure);
-  return keep_;
+void Reuse::forget_ahead() {
+  if (store_ != nullptr) store_->forget_ahead();
 }
 
-Status Reuse::wait_for_keep() {
-  if (keep_.outcome == SessionKeep::Outcome::kStoring)
-    OCELLUS_TRY(conversation_.engine().library_traffic().wait_for_writes(conversation_.stop()));
-  return {};
-}
-
-Status Reuse::find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan) {
-  LibraryEntry entry;
+Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal) {
+  Engine& engine = conversation_.engine();
+  EntryFacts facts;
+  if (store_ == nullptr || !store_->next_ahead(&facts)) OCELLUS_TRY(identify(picture, plan, &facts));
   bool found = false;
-  OCELLUS_TRY(library_->find_key(owner(), key, &entry, &found));
-  if (!found)
-    return OCELLUS_FAIL(Code::kBadArgument, "the library has no entry %s that %s sees", key_text(key).text,
-                        owner_.c_str());
-  *facts = entry.facts();
-  OCELLUS_TRY(check_fits(key, *facts, conversation_.engine()));
-  *plan = view_plan(*facts, ViewFacts::of(conversation_.engine()));
+  OCELLUS_TRY(find(wish_for(facts), chunk, ordinal, &found));
+  if (store_ != nullptr) conversation_.stats().store.note_search(found);
+  if (!found) {
+    const int64_t start = now_ns();
+    OCELLUS_TRY(engine.shape().reuse.in_context() ? read_in_context(picture, plan, *ordinal, chunk)
+                                                  : read_alone(picture, plan, *ordinal, chunk));
+    OCELLUS_TRY(engine.queue().finish());
+    keep_image(facts, *ordinal, elapsed_ms(start, now_ns()), chunk);
+  }
+  uint64_t& prefix = conversation_.state().prefix_hash;
+  for (const uint64_t part : {facts.content.high, facts.content.low, static_cast<uint64_t>(facts.tile_cols)})
+    prefix = prefix_of(prefix, part);
+  return engine.queue().status();
+}
+
+/// Finds an image on the device or in the store, as image number *ordinal; reserves one that is not found.
+Status Reuse::find(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found) {
+  OCELLUS_TRY(shared_.link(wish, chunk, ordinal, found));
+  if (*found) return {};
+  OCELLUS_TRY(conversation_.linked_cache().reserve_image(ordinal));
+  return store_ == nullptr ? Status() : store_->recall(conversation_, wish, *ordinal, chunk, found);
+}
+
+Status Reuse::link_named(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk) {
+  PictureWish wish = wish_for(facts);
+  wish.by_name = true;
+  int32_t ordinal = 0;
+  bool found = false;
+  OCELLUS_TRY(find(wish, chunk, &ordinal, &found));
+  OCELLUS_TRY(add_links(plan, ordinal, chunk));
+  ++conversation_.stats().store.hits;
   return {};
 }
 
-/// Computes the mean of the picture's rows in its planned memory. With linked images the prompt has no rows there yet,
-/// so no waiting row is overwritten.
-Status Reuse::embed(const uint8_t* bytes, int64_t byte_count) {
+Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts) {
   Engine& engine = conversation_.engine();
-  const PictureShape& pictures = engine.shape().pictures;
-  PromptChunk& alone = engine.memory().image_chunk;
-  ImageFacts image;
-  ViewPlan plan;
-  OCELLUS_TRY(probe_image(bytes, byte_count, pictures.limits, &image));
-  const Picture picture = encoded_picture(bytes, byte_count, image);
-  OCELLUS_TRY(plan_picture(pictures, picture, &plan));
-  alone.clear();
-  Status status = pictures_.add(picture, plan, 0, alone);
-  if (status.ok()) status = pictures_.encode();
-  if (status.ok()) note_embedding(alone);
-  if (status.ok()) status = engine.queue().status();
-  alone.clear();
-  if (!status.ok()) pictures_.forget_from(0);
-  return status;
+  const TraceRange range(engine.trace(), "identify image");
+  const EngineShape& shape = engine.shape();
+  const ArenaScope scope(engine.arena());
+  ImageScratch scratch;
+  OCELLUS_TRY(engine.take_scratch(&scratch));
+  const int64_t start = now_ns();
+  ImageHash hash;
+  PictureSource source(shape.pictures, plan, scratch, engine.memory().image_decoder, engine.queue());
+  OCELLUS_TRY(source.identify(picture, &hash));
+  if (picture.next != nullptr) {
+    ImageHash second;
+    OCELLUS_TRY(source.identify(*picture.next, &second));
+    hash = pair_hash(hash, second);
+  }
+  conversation_.stats().preprocess_ms += elapsed_ms(start, now_ns());
+  *facts = entry_facts(engine, plan.view_count(), plan.row_count());
+  facts->content = {hash.high, hash.low};
+  if (shape.reuse.in_context()) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
+  facts->tile_cols = plan.is_tall() ? 1 : plan.tile_cols;
+  facts->shared_rows = static_cast<int32_t>(plan.row_count() - plan.position_count());
+  return {};
 }
 
-Status Reuse::search(const uint8_t* bytes, int64_t byte_count, int32_t count, Buffer<NearEntry>* out) {
-  Engine& engine = conversation_.engine();
-  *out = {};
-  OCELLUS_TRY(require_library());
-  conversation_.forget_late_cancel();
-  OCELLUS_TRY(conversation_.stop().check());
-  if (!engine.shape().pictures.planned()) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
-  OCELLUS_TRY(embed(bytes, byte_count));
-  const HostView<float>& mean = engine.memory().library_embedding;
-  return library_->nearest(owner(), engine.model_fingerprint(), {mean.data, static_cast<size_t>(mean.cols)}, count,
-                           out);
+/// Keeps it in the store and in its shared place. An image that the store does not have is not found there either.
+void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
+  const PictureWish wish = wish_for(facts);
+  const int64_t awaited = store_ == nullptr ? 0 : store_->keep(conversation_, wish, ordinal, computed_ms, chunk);
+  if (store_ != nullptr && awaited == 0) return;
+  shared_.keep(ordinal, wish, {.awaited = awaited, .computed_ms = computed_ms}, true, chunk);
 }
 
 }  // namespace ocellus

@@ -1,21 +1,14 @@
 // Reuse: pictures that are not computed in place. A picture is linked (computed alone, once, and seen at any position),
-// or, by prefix caching, linked as it was read in a prompt with the same beginning. Both may be read from and written
-// to the session's image library. A prompt calls this; it adds to its chunk rows that are computed in place, and links.
+// or, by prefix caching, linked as it was read in a prompt with the same beginning. Both may be recalled from and kept
+// in the session's picture store. A prompt calls this; it adds to its chunk rows that are computed in place, and links.
 //
-//   the library, entries by key, search    reuse.cpp
-//   reading and writing entries            reuse_library.cpp
+//   known pictures                         reuse.cpp
 //   images that sessions share             shared_links.h
 //   reading alone, linking                 reuse_link.cpp
 //   choosing rows to compute in place      reuse_blend.cpp
 #pragma once
 
-#include <string_view>
-
-#include "platform/buffer.h"
-#include "runtime/library/image_library.h"
-#include "runtime/library/library_cache.h"
 #include "runtime/session/picture_rows.h"
-#include "runtime/session/session_keep.h"
 #include "runtime/session/shared_links.h"
 
 namespace ocellus {
@@ -27,32 +20,20 @@ class Reuse {
  public:
   Reuse(Conversation& conversation, PictureRows& pictures) : conversation_(conversation), pictures_(pictures) {}
 
-  /// Removes the library and the labels of images; pictures are linked again.
+  /// Removes the store and the owner; pictures are linked again.
   void reset();
   /// See ocellus_session_set_linking.
   void set_linking(bool links) { is_linking_ = links; }
   /// True if pictures that are added now are linked.
   bool links() const;
-  /// Null: none. See ocellus_session_set_library.
-  Status set_library(ImageLibrary* library, std::string_view owner);
-  ImageLibrary* library() const { return library_; }
-  std::string_view owner() const { return owner_.view(); }
-  /// See ocellus_session_set_library_keep. kBadArgument for invalid labels, or without a library.
-  Status set_keep(const EntryLabels& labels, LibraryPart part, bool only_there);
-  /// Waits until keep() need not. kCancelled, kDeadline: the writing goes on.
-  Status wait_for_keep();
-  /// Waits for pending writes.
-  const SessionKeep& keep();
-  /// kBadArgument without a library.
-  Status require_library() const;
-  /// Finds the entries of this model that the owner sees whose pictures are most similar to the given one, which is
-  /// encoded and not added. Allocates heap memory, as every search does.
-  Status search(const uint8_t* bytes, int64_t byte_count, int32_t count, Buffer<NearEntry>* out);
-  /// Finds an entry that the session's cache can take unchanged, and its views.
-  Status find(const LibraryKey& key, EntryFacts* facts, ViewPlan* plan);
+  /// Sets the store of pictures that are added from now on, null: none; and their owner, who may be empty without a
+  /// store. kBadArgument for another name.
+  Status set_store(PictureStore* store, std::string_view owner);
+  const OwnerName& owner() const { return owner_; }
+  /// Null: none.
+  PictureStore* store() const { return store_; }
 
-  // True if the pictures of a prompt that is added as a whole are looked up ahead: their entries are read while those
-  // before them are computed.
+  // True if the pictures of a prompt that is added as a whole are looked up ahead.
   bool looks_ahead() const;
   Status look_ahead(const Picture& picture, const ViewPlan& plan);
   void forget_ahead();
@@ -66,8 +47,8 @@ class Reuse {
   // reserved: a prompt releases them when it restores its state.
   /// Adds the rows of a picture, computed in place as the image `ordinal`, or linked.
   Status add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
-  /// Links an entry found by its key: it must exist.
-  Status link_entry(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk);
+  /// Links a picture that the store found by its name: it must still have it.
+  Status link_named(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk);
 
   // Functions that read a prompt's chunk.
   /// Chooses the linked rows that are computed in place, if that depends on the prompt.
@@ -76,19 +57,13 @@ class Reuse {
   void fetch_rows(const PromptChunk& chunk);
 
  private:
-  /// Links a picture, from the library or read alone.
+  /// Links a picture, known or read alone.
   Status link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
-  EntryWish wish_for(const EntryFacts& facts) const;
-  Status embed(const uint8_t* bytes, int64_t byte_count);
+  PictureWish wish_for(const EntryFacts& facts) const { return {store_, owner_, facts}; }
   Status identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
-  void prepare_to_keep(int32_t ordinal);
-  void note_embedding(const PromptChunk& chunk);
   void keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
-  Status recall(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk, bool* found);
   Status link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal);
-  Status find_entry(const EntryFacts& facts, int load, const PromptChunk& chunk, int32_t* ordinal, bool* found);
-  int64_t store_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
-  Status load_entry(const EntryFacts& facts, int load, int32_t ordinal, const PromptChunk& chunk, bool* found);
+  Status find(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found);
   Status read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk);
   Status read_in_context(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
   Status pick_rows(const ViewPlan& plan);
@@ -98,9 +73,8 @@ class Reuse {
 
   Conversation& conversation_;
   PictureRows& pictures_;
-  ImageLibrary* library_ = nullptr;
+  PictureStore* store_ = nullptr;
   OwnerName owner_;
-  SessionKeep keep_;
   SharedLinks shared_{conversation_};
   bool is_linking_ = true;
 };

@@ -83,7 +83,7 @@ Status Reuse::add(const Picture& picture, const ViewPlan& plan, int32_t ordinal,
 Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   int32_t ordinal = 0;
   Status status;
-  if (library_ != nullptr || shared_.planned() || conversation_.engine().shape().reuse.in_context()) {
+  if (store_ != nullptr || shared_.planned() || conversation_.engine().shape().reuse.in_context()) {
     status = link_known(picture, plan, chunk, &ordinal);
   } else {
     OCELLUS_TRY(conversation_.linked_cache().reserve_image(&ordinal));
@@ -104,7 +104,7 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
   if (start != kNoToken) alone.add_text(&start, 1);
   OCELLUS_TRY(pictures_.add(picture, plan, ordinal, alone));
   OCELLUS_TRY(pictures_.encode());
-  note_embedding(alone);
+  if (store_ != nullptr) store_->note_rows(alone, engine.queue());
   OCELLUS_TRY(pick_rows(plan));
   keep_picked_rows(chunk);
   const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine.shape().reuse.blends();
@@ -118,7 +118,7 @@ Status Reuse::read_in_context(const Picture& picture, const ViewPlan& plan, int3
   conversation_.engine().memory().image_chunk.pick_count = 0;
   OCELLUS_TRY(pictures_.add(picture, plan, ordinal, chunk));
   OCELLUS_TRY(pictures_.encode());
-  note_embedding(chunk);
+  if (store_ != nullptr) store_->note_rows(chunk, conversation_.engine().queue());
   OCELLUS_TRY(prefill_images(chunk, conversation_.state().next_position));
   chunk.rewind(waiting);
   return {};
@@ -199,7 +199,7 @@ Status Reuse::prefill_images(const PromptChunk& chunk, int64_t first_position) {
                                ? plan_prefill_alone(chunk, cache, head_dim, scratch, queue)
                                : plan_prefill_images(chunk, first_position, cache, head_dim, scratch, queue);
   chunk.embed_text(text, queue);
-  if (first_position != kAlone) queue.join_transfers();  // images from the library
+  if (first_position != kAlone) queue.join_transfers();  // recalled images
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
   return timer.finish(&conversation_.stats().prefill_ms);
 }

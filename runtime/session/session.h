@@ -4,7 +4,7 @@
 //   Conversation   conversation.h   the history: slots, positions, the checkpoint to return to
 //   Room           room.h           the remaining room, and what a rolling context releases
 //   PictureRows    picture_rows.h   pictures become views, and views become rows
-//   Reuse          reuse.h          pictures that are linked or found instead of read: link, prefix, blend, library
+//   Reuse          reuse.h          pictures that are linked or found instead of read: link, prefix, blend
 //   Prompt         prompt.h         text and pictures wait in the chunk and are read
 //   Generation     generation.h     answers, one token at a time, of one session or of many together
 #pragma once
@@ -41,9 +41,6 @@ class Session : public SetUpObject {
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
   /// Adds all parts or none; see ocellus_session_add_parts. *failed: the part at fault, or -1.
   Status add_parts(const ocellus_part* parts, int32_t count, int32_t* failed);
-  Status add_library_image(const LibraryKey& key) { return prompt_.add_library_image(key); }
-  /// Null: none. See ocellus_session_set_library.
-  Status set_library(ImageLibrary* library, std::string_view owner) { return reuse_.set_library(library, owner); }
   /// See ocellus_session_set_rolling.
   Status set_rolling(int32_t images, int32_t sink_tokens) { return room_.set_rolling(images, sink_tokens); }
 
@@ -60,6 +57,7 @@ class Session : public SetUpObject {
 
   Conversation& conversation() { return conversation_; }
   Room& room() { return room_; }
+  PictureRows& pictures() { return pictures_; }
   Reuse& reuse() { return reuse_; }
   Prompt& prompt() { return prompt_; }
 

@@ -1,5 +1,5 @@
-// A prompt that is added as a whole: its pictures are known before the first one is computed, so that library entries
-// are read ahead.
+// A prompt that is added as a whole: its pictures are known before the first one is computed, so that stored ones are
+// read ahead.
 #include <algorithm>
 #include <cstdio>
 
@@ -161,11 +161,6 @@ Status add_clip(Session& session, const ocellus_clip& clip, bool is_numbered) {
   return session.prompt().text().end_clip(is_numbered);
 }
 
-Status read_key(std::string_view text, LibraryKey* key) {
-  if (parse_key(text, key)) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "a key has 32 hexadecimal digits");
-}
-
 Status add_part(Session& session, const ocellus_part& part) {
   const auto size = static_cast<size_t>(part.byte_count);
   if (part.kind == OCELLUS_PART_TEXT)
@@ -173,11 +168,8 @@ Status add_part(Session& session, const ocellus_part& part) {
                             (part.flags & OCELLUS_TEXT_PARSE_SPECIAL) != 0);
   const bool is_numbered = (part.flags & OCELLUS_IMAGE_NUMBERED) != 0;
   if (part.kind == OCELLUS_PART_CLIP) return add_clip(session, *part.clip, is_numbered);
-  if (part.kind == OCELLUS_PART_ENTRY) {
-    LibraryKey key;
-    OCELLUS_TRY(read_key({static_cast<const char*>(part.bytes), size}, &key));
-    return session.prompt().add_library_image(key, is_numbered);
-  }
+  if (part.kind == OCELLUS_PART_ENTRY)
+    return session.prompt().add_named_picture({static_cast<const char*>(part.bytes), size}, is_numbered);
   Frame frame;
   Picture picture;
   OCELLUS_TRY(to_picture(part, session.engine().shape().pictures.limits, &frame, &picture));

@@ -9,18 +9,17 @@ namespace ocellus {
 
 bool SharedLinks::planned() const { return conversation_.engine().memory().shared_images.planned(); }
 
-Status SharedLinks::link(const EntryWish& wish, const PromptChunk& chunk, int32_t* ordinal, const SharedImage** image) {
+Status SharedLinks::link(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found) {
   Engine& engine = conversation_.engine();
   EngineMemory& memory = engine.memory();
   SharedImages& shared = memory.shared_images;
   const int64_t start = now_ns();
-  *image = nullptr;
+  *found = false;
   int32_t place = shared.find(wish);
-  const int64_t store = place < 0 ? 0 : shared.image(place).store;
-  if (store != 0) {  // the library may not have it in the end
-    OCELLUS_TRY(engine.library_traffic().wait_for_writes(conversation_.stop()));
-    note_last_store();
-    shared.note_stored(store, nullptr);
+  const int64_t awaited = place < 0 ? 0 : shared.image(place).awaited;
+  if (awaited != 0) {  // the store may not have it in the end
+    OCELLUS_TRY(wish.store->settle(conversation_));
+    shared.settle(awaited, nullptr);
     place = shared.find(wish);
   }
   if (place < 0) return {};
@@ -32,16 +31,18 @@ Status SharedLinks::link(const EntryWish& wish, const PromptChunk& chunk, int32_
   }
   const int64_t count = wish.facts.stored_input_rows;
   if (count > 0) {
-    engine.queue().join_transfers();  // the rows may be on their way from the library
+    engine.queue().join_transfers();  // the rows may be on their way from the store
     const ActivationView to = memory.linked_rows.slice_rows(chunk.linked_rows, count);
     engine.queue().copy(to.data, shared.rows(place).data, count * to.cols * to.value_bytes());
     std::copy_n(shared.picks(place), count, memory.image_chunk.picks.data);
   }
   memory.image_chunk.pick_count = count;
-  *image = &shared.image(place);
-  if (shared.note_link(place)) engine.library_traffic().note_use(*wish.library, (*image)->stamp.key);
-  const double spent_ms = elapsed_ms(start, now_ns()), computed_ms = (*image)->computed_ms;
-  conversation_.stats().note_shared_hit(computed_ms > 0 ? computed_ms - spent_ms : 0);
+  *found = true;
+  const SharedImage& image = shared.image(place);
+  const bool is_due = shared.note_link(place);
+  if (wish.store != nullptr) wish.store->note_found(engine, wish, image.mark, is_due);
+  const double spent_ms = elapsed_ms(start, now_ns());
+  conversation_.stats().note_shared_hit(image.computed_ms > 0 ? image.computed_ms - spent_ms : 0);
   return {};
 }
 
@@ -61,7 +62,7 @@ void* SharedLinks::rows_of(int32_t ordinal) const {
   return place < 0 ? nullptr : conversation_.engine().memory().shared_images.rows(place).data;
 }
 
-void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image, bool computed,
+void SharedLinks::keep(int32_t ordinal, const PictureWish& wish, SharedImage image, bool computed,
                        const PromptChunk& chunk) {
   if (!planned()) return;
   Engine& engine = conversation_.engine();
@@ -69,7 +70,7 @@ void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image
   KvPools& pools = memory.pools;
   const bool copies = engine.shape().reuse.copies_shared();
   const int32_t place = copies ? pools.shared.take(pools.blocks) : conversation_.linked_cache().place_of(ordinal);
-  image.library = wish.library == nullptr ? 0 : wish.library->serial();
+  image.store = wish.store == nullptr ? 0 : wish.store->serial();
   image.owner = wish.owner;
   image.facts = wish.facts;
   const int64_t count = image.facts.stored_input_rows;
@@ -84,13 +85,6 @@ void SharedLinks::keep(int32_t ordinal, const EntryWish& wish, SharedImage image
   }
   memory.shared_images.keep(place, image);
   if (copies) pools.shared.release(place, pools.blocks);
-}
-
-void SharedLinks::note_last_store() {
-  Engine& engine = conversation_.engine();
-  if (!planned()) return;
-  const StoredEntry stored = engine.library_traffic().last_stored(LibraryTraffic::kAnySession);
-  engine.memory().shared_images.note_stored(stored.number, stored.is_stamped ? &stored.stamp : nullptr);
 }
 
 }  // namespace ocellus

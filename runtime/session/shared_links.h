@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/cache/prompt_chunk.h"
-#include "runtime/library/shared_images.h"
+#include "runtime/engine/shared_images.h"
 #include "runtime/session/conversation.h"
 
 namespace ocellus {
@@ -15,15 +15,13 @@ class SharedLinks {
 
   bool planned() const;
   /// Links an image that the device holds, or copies it, as image number *ordinal, and fetches its rows that are
-  /// computed in place. Returns the image; null: there is none, and nothing has changed.
-  Status link(const EntryWish& wish, const PromptChunk& chunk, int32_t* ordinal, const SharedImage** image);
-  /// Lets sessions find an image that is complete, or on its way from the library with its rows. `computed`: its rows
+  /// computed in place. If there is none, nothing has changed.
+  Status link(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found);
+  /// Lets sessions find an image that is complete, or on its way from the store with its rows. `computed`: its rows
   /// are only with those of the chunk's linked images.
-  void keep(int32_t ordinal, const EntryWish& wish, SharedImage image, bool computed, const PromptChunk& chunk);
+  void keep(int32_t ordinal, const PictureWish& wish, SharedImage image, bool computed, const PromptChunk& chunk);
   /// Returns where an image's rows are kept that are computed in place; null: it has blocks of its own.
   void* rows_of(int32_t ordinal) const;
-  /// Gives the image that a library stored last the stamp of its file; one that was not stored is found no more.
-  void note_last_store();
 
  private:
   void copy_blocks(int32_t place, int32_t ordinal, bool to_place);

@@ -1,6 +1,7 @@
 """The program in any build: what was left out is listed, and a command that needs it ends with a sentence."""
 
 import re
+import tempfile
 import unittest
 
 from program import BAD_INPUT, GREEN_STAR, ProgramTest, board
@@ -24,6 +25,8 @@ class Branches(ProgramTest):
     def test_commands_that_need_a_branch_are_answered_or_refused_by_its_name(self):
         self.check("constrain", "caption", board("113"), "--quiet", "--regex", "A large (green|cyan) star")
         self.check("draft", "caption", board("113"), "--quiet", "--draft", "last")
+        with tempfile.TemporaryDirectory() as folder:
+            self.check("library", "library", "add", folder, "--owner", "ann", board("113"))
         self.check("measure", "bench", "--quiet", "--visual", "64", "-n", "2", "-r", "1")
 
 

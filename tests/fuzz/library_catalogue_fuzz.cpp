@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-#include "runtime/library/library_catalogue.h"
+#include "runtime/branches/library/library_catalogue.h"
 #include "tests/fuzz/byte_changes.h"
 
 namespace ocellus::fuzz {

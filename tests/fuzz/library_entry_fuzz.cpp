@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/library/library_entry_file.h"
+#include "runtime/branches/library/library_entry_file.h"
 #include "tests/fuzz/byte_changes.h"
 
 namespace ocellus::fuzz {
@@ -59,7 +59,7 @@ size_t head_bytes(const Bytes& file) {
 
 void fix_checksum(Bytes& file) {
   write_number<uint64_t>(file, kChecksumAt, 0);
-  write_number(file, kChecksumAt, library_checksum(file.data(), static_cast<int64_t>(head_bytes(file))));
+  write_number(file, kChecksumAt, hash64(file.data(), static_cast<int64_t>(head_bytes(file))));
 }
 
 Bytes make_entry(int32_t layers, int32_t width, int64_t block_bytes) {
@@ -76,7 +76,7 @@ Bytes make_entry(int32_t layers, int32_t width, int64_t block_bytes) {
   require(header.embedding.resize(width).ok() && header.blocks.resize(layers + 1).ok(), "the seeds have memory");
   for (float& number : header.embedding) number = 0.25f;
   const Bytes block(static_cast<size_t>(block_bytes), 7);
-  for (BlockPlace& place : header.blocks) place = {0, block_bytes, library_checksum(block.data(), block_bytes)};
+  for (BlockPlace& place : header.blocks) place = {0, block_bytes, hash64(block.data(), block_bytes)};
   lay_out_entry(&header);
   Buffer<std::byte> head;
   require(encode_header(header, &head).ok(), "the seeds' heads can be written");

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/library/image_library.h"
-#include "runtime/library/library_files.h"
+#include "runtime/branches/library/image_library.h"
+#include "runtime/branches/library/library_files.h"
 #include "tools/library_walk.h"
 
 namespace ocellus::test {

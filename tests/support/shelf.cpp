@@ -12,7 +12,7 @@ ocellus_limits shelf_limits(int32_t images, int32_t rows, int32_t bits, int32_t 
 
 Session& open_with(Engine& engine, Shelf& shelf, const char* owner) {
   Session& session = open_session(engine);
-  REQUIRE_MESSAGE(session.set_library(&shelf.library, owner).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(set_library(session, &shelf.library, owner).ok(), last_failure().sentence);
   return session;
 }
 

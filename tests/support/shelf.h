@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/library/image_library.h"
+#include "runtime/branches/library/library_session.h"
 #include "tests/support/packed_sessions.h"
 #include "tools/library_walk.h"
 

@@ -65,8 +65,14 @@ if(NOT OCELLUS_HAS_JPEG)
 endif()
 # HEIC and AVIF: only headers are needed here, the library is loaded when such a file comes.
 ocellus_optional(HEIF heif libheif>=1.8 libheif-dev "HEIC and AVIF are refused by their names")
-# The image library's catalogue. Without it the library says that it is missing.
-ocellus_optional(SQLITE sqlite3 sqlite3>=3.37 libsqlite3-dev "the image library is not built")
+# The image library's catalogue: that branch is left out without it, and without the branch it is not looked for.
+if("library" IN_LIST OCELLUS_LEFT_OUT)
+  set(OCELLUS_SQLITE OFF)
+endif()
+ocellus_optional(SQLITE sqlite3 sqlite3>=3.37 libsqlite3-dev "the branch library is left out")
+if(NOT OCELLUS_HAS_SQLITE)
+  list(APPEND OCELLUS_LEFT_OUT library)
+endif()
 if(OCELLUS_BUILD_APPS)
   # The page of `ocellus watch` and the endpoint of `ocellus serve`. Without it these say that it is missing.
   ocellus_optional(HTTP microhttpd libmicrohttpd>=0.9.75 libmicrohttpd-dev "HTTP is not built")

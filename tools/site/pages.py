@@ -24,7 +24,7 @@ from reference import write_reference  # noqa: E402
 GROUPS = {
     "Use": ["apps", "apps/watch", "apps/serve", "apps/models", "apps/samples"],
     "Python": ["apps/python", "apps/python/notebooks", "apps/python/api"],
-    "Embed": ["runtime", "runtime/policy", "runtime/library", "runtime/models", "reference"],
+    "Embed": ["runtime", "runtime/policy", "runtime/branches/library", "runtime/models", "reference"],
     "Results": ["tools/bench/notes"],
     "Contribute": ["tests", "kernels", "findings", "tools", "mm", "platform", "quant"],
 }

@@ -39,7 +39,7 @@ class Library(Handle):
 
     `path`: the directory; it is made if it is missing. `quota`: most bytes of all entries, "10G"; None: no limit. An
     image that an owner has added before is read from it instead of being computed, with the same bits.
-    Raises Error (UNSUPPORTED) in builds without SQLite, and IO."""
+    Raises Error (UNSUPPORTED) in builds without the branch library, and IO."""
 
     def __init__(self, path: str | os.PathLike[str], quota: int | str | None = None):
         pointer = ctypes.c_void_p()

@@ -1,6 +1,8 @@
 // Branches: in every build each does its work, or is refused with its name.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,9 +78,9 @@ TEST_CASE("branches have names, in order, and their list ends") {
   std::string names;
   for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
     names += std::string(branch->name) + " ";
-  CHECK(names == "constrain draft measure ");
+  CHECK(names == "constrain draft library measure ");
   CHECK(ocellus_branch_get(-1) == nullptr);
-  CHECK(ocellus_branch_get(3) == nullptr);
+  CHECK(ocellus_branch_get(4) == nullptr);
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
@@ -89,10 +91,12 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
     int32_t value;
   } cases[] = {{"constrain", &ocellus_limits::max_constraints, 1},
                {"draft", &ocellus_limits::draft_rows, 4},
+               {"library", &ocellus_limits::library, 1},
                {"measure", &ocellus_limits::synthetic_tokens, 64}};
   for (const auto& [branch, limit, value] : cases) {
     ocellus_limits limits = handles.config.limits;
     limits.max_images = 0;
+    limits.reuse = OCELLUS_REUSE_MPIC;  // a library needs it
     limits.*limit = value;
     ocellus_plan plan;
     check_works_or_is_refused(ocellus_plan_memory(handles.model, &limits, &plan), branch);
@@ -128,6 +132,22 @@ TEST_CASE("a function of a branch works, or is refused with its name") {
   check_works_or_is_refused(
       ocellus_session_embed_image(handles.session, board.data(), std::ssize(board), values.data(), 4096, &width),
       "measure");
+}
+
+TEST_CASE("a library is opened, or refused with its name, and owners have shared images without one") {
+  const Handles handles(true);
+  std::string folder = (std::filesystem::temp_directory_path() / "ocellus-branches-XXXXXX").string();
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  ocellus_library* library = nullptr;
+  check_works_or_is_refused(ocellus_library_open(folder.c_str(), 0, &library), "library");
+  CHECK((library != nullptr) == Handles::has("library"));
+  ocellus_library_close(library);
+  std::filesystem::remove_all(folder);
+  CHECK(ocellus_session_set_library(handles.session, nullptr, "ann") == OCELLUS_OK);
+  CHECK(ocellus_session_set_library(handles.session, nullptr, "../ann") == OCELLUS_BAD_ARGUMENT);
+  const ocellus_part entry = {OCELLUS_PART_ENTRY, 0, "0123456789abcdef0123456789abcdef", 32, nullptr, nullptr};
+  CHECK(ocellus_session_add_parts(handles.session, &entry, 1, nullptr) != OCELLUS_OK);
+  CHECK(last_error_says(Handles::has("library") ? OCELLUS_BAD_ARGUMENT : OCELLUS_UNSUPPORTED, "library"));
 }
 
 }  // namespace

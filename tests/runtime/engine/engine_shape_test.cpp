@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/branches/library/library_session.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {
@@ -50,7 +51,7 @@ TEST_CASE("the way to reuse pictures decides which of their rows are computed in
     CHECK(shape.reuse.input_rows == each.kept);
     CHECK(shape.input_rows_of(1, 64) == each.kept);
     CHECK(shape.link_limits().in_place == each.in_place);
-    CHECK_FALSE(shape.library.planned());
+    CHECK_FALSE(shape.pictures.are_stored);
   }
 }
 
@@ -72,12 +73,14 @@ TEST_CASE("without pictures nothing is reused, and no library is planned") {
   const EngineShape without = shape_of(test::bundled_model(), limits);
   CHECK_FALSE(without.pictures.planned());
   CHECK_FALSE(without.reuse.links());
-  CHECK_FALSE(without.library.planned());
+  CHECK_FALSE(without.pictures.are_stored);
   limits.max_images = 1;
   const EngineShape with = shape_of(test::bundled_model(), limits);
   CHECK(with.reuse.carries());
-  CHECK(with.library.planned());
-  CHECK(with.library.cached_entries == 0);
+  CHECK(with.pictures.are_stored);
+  LibraryShape library;
+  REQUIRE(LibraryShape::of(with, test::bundled_model().text().input_width(), &library).ok());
+  CHECK(library.cached_entries == 0);
 }
 
 }  // namespace ocellus

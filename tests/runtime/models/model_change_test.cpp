@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/branches/library/library_session.h"
 #include "runtime/engine/engine.h"
 #include "runtime/models/model.h"
 #include "tests/support/model_changes.h"
@@ -109,7 +110,7 @@ TEST_CASE("an image library is not given the name of a model whose file has chan
   std::unique_ptr<Engine> engine;
   REQUIRE_MESSAGE(Engine::create(model, config, &engine).ok(), last_failure().sentence);
   std::filesystem::resize_file(text.path(), std::filesystem::file_size(text.path()) + 1);
-  CHECK(engine->fingerprint_model().code() == Code::kBadFile);
+  CHECK(fingerprint_model(*engine).code() == Code::kBadFile);
   const std::string sentence = last_failure().sentence;
   CHECK_MESSAGE(sentence.find(text.path() + ": the file changed") != std::string::npos, sentence);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/library/library_session.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/models/model.h"
 #include "tests/support/loaded_engine.h"
@@ -71,7 +72,7 @@ TEST_CASE("The fingerprint of a split model depends on every part") {
     Model model;
     REQUIRE_MESSAGE(model.open(text.path().c_str(), nullptr).ok(), last_failure().sentence);
     const std::unique_ptr<Engine> engine = test::make_engine(model, test::board_limits(0, 16));
-    REQUIRE_MESSAGE(engine->fingerprint_model().ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(fingerprint_model(*engine).ok(), last_failure().sentence);
     return engine->model_fingerprint();
   };
   std::vector<test::GgufBuilder> parts = cut(test::bundled_pair().model, 40);

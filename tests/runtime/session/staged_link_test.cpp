@@ -176,8 +176,8 @@ TEST_CASE("entries of an f16 library serve engines that pack or evict linked ima
     Session& session = test::open_with(engine, shelf, "one");
     const test::Answer said = answer_golden(session, 13, 8);
     test::check_hits(said, hits, misses);
-    session.reuse().keep();
-    engine.library_traffic().finish_writes();
+    library_of(session)->outcome();
+    library_traffic(engine).finish_writes();
     session.close();
     return said.text;
   };
