@@ -37,7 +37,7 @@ struct EntryFacts {
   Hash128 model = {};             // fingerprint of model and projector
   Hash128 content = {};           // hash of the pixels and their preprocessing: mm/views/image_hash.h
   uint64_t prefix_id = 0;         // the prompt before the image when it was read
-  int32_t layer_count = 0;        // 1 to kMaxEntryLayers
+  int32_t layer_count = 0;        // with keys and values
   int32_t kv_heads = 0;           // per layer
   int32_t head_dim = 0;           // elements of a head
   int32_t bits = 16;              // per stored element
@@ -45,7 +45,7 @@ struct EntryFacts {
   int32_t token_count = 0;        // prompt rows of the image
   int32_t block_rows = 0;         // slots of a packing block
   int32_t view_count = 0;         // views of the picture
-  int32_t embedding_width = 0;    // elements of an input row and of the retrieval embedding; up to kMaxEmbeddingWidth
+  int32_t embedding_width = 0;    // elements of an input row, and of the mean of all
   int32_t stored_input_rows = 0;  // rows in the last block
   int32_t tile_cols = 0;          // tiles side by side among the views; 0: the picture is one view. Up to 255. A view
                                   // of any size: 1 if its rows form more lines than columns

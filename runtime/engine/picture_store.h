@@ -51,7 +51,7 @@ class PictureStore {
   /// Finds a picture by its name in the store, and its views. kBadArgument if it does not have it.
   virtual Status find(Conversation& conversation, const OwnerName& owner, std::string_view name, EntryFacts* facts,
                       ViewPlan* plan) = 0;
-  /// Fills the blocks of image number `ordinal`, the chunk's next linked rows and their numbers; all or nothing.
+  /// Fills image number `ordinal`, the chunk's next linked rows and their numbers, or else clears the image to be kept.
   virtual Status recall(Conversation& conversation, const PictureWish& wish, int32_t ordinal, const PromptChunk& chunk,
                         bool* found) = 0;
   /// The picture was found on the device instead. `is_due`: the last such note is a minute old.
