@@ -3,7 +3,7 @@
 namespace ocellus {
 namespace {
 
-constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kMeasureBranch};
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kMeasureBranch, &kReduceBranch};
 
 }  // namespace
 

@@ -5,6 +5,6 @@
 
 namespace ocellus {
 
-extern const Branch kConstrainBranch, kDraftBranch, kMeasureBranch;
+extern const Branch kConstrainBranch, kDraftBranch, kMeasureBranch, kReduceBranch;
 
 }  // namespace ocellus

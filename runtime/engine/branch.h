@@ -17,9 +17,13 @@
 namespace ocellus {
 
 class Conversation;
+class Engine;
+class LayerSource;
 class Model;
+class SessionCache;
 struct EngineMemory;
 struct EngineShape;
+struct PrefillScratch;
 
 /// The form of one session's answer: which tokens may come next where the answer stands.
 class AnswerForm {
@@ -89,10 +93,31 @@ class Guessing : public SetUpObject {
   virtual void note_step(int64_t rows, float ms) = 0;
 };
 
+/// Which rows of a prompt's pictures are read. The others leave the engine's chunk; those that stay keep their
+/// positions.
+class RowChoice : public SetUpObject {
+ public:
+  virtual ~RowChoice() = default;
+  /// Takes the scratch of after_encoding(), for a plan.
+  virtual Status plan_scratch(RowSink& sink) const = 0;
+  /// Gives layers the rows that stay, if some go after the first layers; else null.
+  virtual LayerSource* source() = 0;
+  /// Chooses when the chunk's pictures are encoded. Waits for the queue if there are any, and adds the time that the
+  /// choice takes.
+  virtual Status after_encoding(Engine& engine, double* spent_ms) = 0;
+  /// Chooses by what the first layers make of the chunk, which will stand from `first_position` on, after what is in
+  /// `cache`. *known_layers: layers that have been run; 0 if no row goes. Waits for the queue if some do.
+  virtual Status after_first_layers(Engine& engine, int64_t first_position, SessionCache& cache,
+                                    const PrefillScratch& scratch, const StopSignal* stop, int32_t* known_layers) = 0;
+  /// Notes how long the chunk's rows took to read.
+  virtual void note_time(double spent_ms, int64_t rows) = 0;
+};
+
 /// Objects that branches made for an engine.
 struct BranchMemory {
   std::unique_ptr<AnswerForms> forms;  // null: no answer has one
   std::unique_ptr<Guessing> guessing;  // null: a step has one row for each session
+  std::unique_ptr<RowChoice> rows;     // null: all rows of pictures are read
 
   /// See AnswerForms.
   Status begin_form(const ocellus_constraint* constraint, int32_t session, bool goes_on, const StopSignal* stop,
@@ -102,15 +127,29 @@ struct BranchMemory {
   }
 };
 
+/// Methods that users name in a limit.
+struct MethodTable {
+  ocellus_method_kind kind;
+  std::span<const ocellus_method> methods;
+  /// See ocellus_method_check.
+  Status (*check)(const char (&text)[OCELLUS_METHOD_TEXT]);
+};
+
 /// A null function does nothing.
 struct Branch {
   ocellus_branch facts;
+  const MethodTable* methods = nullptr;  // also of a branch that is left out
   /// Refuses limits that are out of range.
   Status (*check)(const ocellus_limits& limits) = nullptr;
   /// Adds to a shape whose device, sessions and policy are known; refuses what does not go together.
   Status (*resolve)(const ocellus_limits& limits, EngineShape* shape) = nullptr;
+  /// Adds to the pictures of a shape, if some are planned; its policy and reuse are known.
+  Status (*resolve_pictures)(const Model& model, const ocellus_limits& limits, EngineShape* shape) = nullptr;
   /// Takes the rows that live as long as the engine, and makes what works on them.
   Status (*lay_out)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;
+  /// The same after the rows of pictures, if some are planned.
+  Status (*lay_out_pictures)(const Model& model, const EngineShape& shape, RowSink& sink,
+                             EngineMemory* memory) = nullptr;
 };
 
 /// All branches, with those that this build leaves out.

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/branches/reduce/picture_reduction.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/tiny_families.h"
 
@@ -83,9 +84,8 @@ void check_against_reference(const char* rule, float keep) {
   test::add_words(session, "now");
   const std::vector<float> logits = test::first_logits(session);
   const int64_t rows_before = session.cache().rows(), next_before = session.next_position();
-  const auto& [picks, weights, weighs] =
-      std::tuple(engine->memory().reduction.picks.host.data, engine->memory().chunk.weights.data,
-                 engine->shape().pictures.reduction.weighs);
+  const auto& [picks, weights, weighs] = std::tuple(
+      reduction_of(*engine).picks.host.data, engine->memory().chunk.weights.data, engine->shape().pictures.weighs_rows);
   std::vector<int32_t> counts(weights, weights + (weighs ? rows_before : 0));
   std::vector<int32_t> kept(picks, picks + rows_before);
   test::add_words(session, "then");
