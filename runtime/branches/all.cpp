@@ -3,7 +3,7 @@
 namespace ocellus {
 namespace {
 
-constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kMeasureBranch, &kReduceBranch};
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kMeasureBranch, &kReduceBranch, &kRollBranch};
 
 }  // namespace
 

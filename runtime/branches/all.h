@@ -5,6 +5,6 @@
 
 namespace ocellus {
 
-extern const Branch kConstrainBranch, kDraftBranch, kMeasureBranch, kReduceBranch;
+extern const Branch kConstrainBranch, kDraftBranch, kMeasureBranch, kReduceBranch, kRollBranch;
 
 }  // namespace ocellus

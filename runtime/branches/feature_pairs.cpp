@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "runtime/policy/eviction_rule.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -149,7 +148,7 @@ std::string_view method_in(const char* field, const EngineShape& s) {
   if (field == nullptr) return {};
   const std::string_view reduction = s.limits.reduce;
   if (std::string_view(field) == "reduce") return reduction.substr(0, reduction.find(':'));
-  return s.policy.thin.on() ? infinipot_rule().method().name : s.policy.evict->method().name;
+  return s.policy.thin.on() ? s.policy.thin.method : s.policy.evict->method().name;
 }
 
 Status refuse(const FeaturePair& pair, const EngineShape& s) {

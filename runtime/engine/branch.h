@@ -20,10 +20,12 @@ class Conversation;
 class Engine;
 class LayerSource;
 class Model;
+class Room;
 class SessionCache;
 struct EngineMemory;
 struct EngineShape;
 struct PrefillScratch;
+struct RowNeed;
 
 /// The form of one session's answer: which tokens may come next where the answer stands.
 class AnswerForm {
@@ -113,11 +115,27 @@ class RowChoice : public SetUpObject {
   virtual void note_time(double spent_ms, int64_t rows) = 0;
 };
 
+/// Makes room in rolling sessions, which go on for hours: their oldest rows are released for new ones.
+class Roller : public SetUpObject {
+ public:
+  virtual ~Roller() = default;
+  /// True if rows may be released to make room. False for a need that can never fit.
+  virtual bool can_release(const Room& room, const RowNeed& need, const RowNeed& waiting) const = 0;
+  /// True if the session keeps the waiting text as its beginning, which must not compete with the images after it.
+  virtual bool begins(const Room& room, const RowNeed& need, const RowNeed& waiting) const = 0;
+  /// Releases the oldest rows until there is room or nothing can be released. No rows may wait.
+  virtual Status release(Room& room, const RowNeed& need) const = 0;
+  /// Makes room for an answer whose prompt was read: releases rows from before the prompt until the answer fits, but no
+  /// more than half of the planned text: few answers are as long as they may be.
+  virtual void release_for_answer(Room& room, int64_t text_rows) const = 0;
+};
+
 /// Objects that branches made for an engine.
 struct BranchMemory {
   std::unique_ptr<AnswerForms> forms;  // null: no answer has one
   std::unique_ptr<Guessing> guessing;  // null: a step has one row for each session
   std::unique_ptr<RowChoice> rows;     // null: all rows of pictures are read
+  std::unique_ptr<Roller> roller;      // null: no session rolls
 
   /// See AnswerForms.
   Status begin_form(const ocellus_constraint* constraint, int32_t session, bool goes_on, const StopSignal* stop,

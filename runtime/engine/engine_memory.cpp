@@ -67,7 +67,6 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
   if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
   if (shape.pictures.planned()) OCELLUS_TRY(lay_out_pictures(model, shape, sink));
-  if (shape.kv.notes_frames) OCELLUS_TRY(thinning.lay_out(shape.kv, shape.pictures.per_session, shape.device, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));

@@ -11,7 +11,6 @@
 #include "runtime/library/library_traffic.h"
 #include "runtime/library/shared_images.h"
 #include "runtime/policy/compress.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 
@@ -51,7 +50,6 @@ struct EngineMemory {
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
-  ThinMemory thinning;
   BranchMemory branches;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row

@@ -12,7 +12,6 @@
 #include "runtime/forward/decode_step.h"
 #include "runtime/library/library_cache.h"
 #include "runtime/models/clip.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -158,13 +157,6 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   if (!s->reuse.staged) return;
   const int64_t text = std::min(s->prompt_rows, round_up(s->session.text_tokens, int64_t{kPageSlots}));
   s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
-}
-
-/// Images are thinned where they stand.
-Status check_thinning(const EngineShape& s) {
-  if (!s.policy.thin.on() || !s.pictures.planned() || s.pictures.per_session > 1) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: plan at least two",
-                      infinipot_rule().method().name);
 }
 
 /// Linked images were read alone, and not with their prompt.
@@ -452,7 +444,6 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(check_policy(s, model.text()));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
-  OCELLUS_TRY(check_thinning(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   if (s.reuse.links() && limits.library != 0)
     OCELLUS_TRY(size_library(limits.library_cache_bytes, model.text().input_width(), &s));

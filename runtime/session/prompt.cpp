@@ -244,10 +244,11 @@ void Prompt::forget() {
 
 /// Makes room in a rolling context by releasing the oldest rows.
 Status Prompt::roll(const RowNeed& need) {
-  if (!room_.can_roll(need, waiting())) return {};
-  const bool reads_early = !room_.has(need, waiting()) || room_.begins(need, waiting());
+  Roller* const roller = room_.roller();
+  if (roller == nullptr || !roller->can_release(room_, need, waiting())) return {};
+  const bool reads_early = !room_.has(need, waiting()) || roller->begins(room_, need, waiting());
   if (reads_early && !waiting().is_none()) OCELLUS_TRY(read_and_borrow());
-  return room_.release(need);
+  return roller->release(room_, need);
 }
 
 Status Prompt::make_room(const RowNeed& need) {

@@ -2,7 +2,7 @@
 // prompts that are added as a whole; its parts do the work, each of which uses only those before it:
 //
 //   Conversation   conversation.h   the history: slots, positions, the checkpoint to return to
-//   Room           room.h           the remaining room, and what a rolling context releases
+//   Room           room.h           the remaining room
 //   PictureRows    picture_rows.h   pictures become views, and views become rows
 //   Reuse          reuse.h          pictures that are linked or found instead of read: link, prefix, blend, library
 //   Prompt         prompt.h         text and pictures wait in the chunk and are read
@@ -44,8 +44,6 @@ class Session : public SetUpObject {
   Status add_library_image(const LibraryKey& key) { return prompt_.add_library_image(key); }
   /// Null: none. See ocellus_session_set_library.
   Status set_library(ImageLibrary* library, std::string_view owner) { return reuse_.set_library(library, owner); }
-  /// See ocellus_session_set_rolling.
-  Status set_rolling(int32_t images, int32_t sink_tokens) { return room_.set_rolling(images, sink_tokens); }
 
   /// A cancellation stays set until a call has reported it, see acknowledge_cancel(), or a prompt begins.
   StopSignal& stop_signal() { return conversation_.stop(); }

@@ -25,6 +25,7 @@ class Branches(ProgramTest):
         self.check("constrain", "caption", board("113"), "--quiet", "--regex", "A large (green|cyan) star")
         self.check("draft", "caption", board("113"), "--quiet", "--draft", "last")
         self.check("reduce", "caption", board("113"), "--quiet", "--reduce", "cover-rows", "--reduce-keep", "0.5")
+        self.check("roll", "watch", "synthetic", "--quiet", "--memory", "rolling", "--frames", "2")
         self.check("measure", "bench", "--quiet", "--visual", "64", "-n", "2", "-r", "1")
 
 

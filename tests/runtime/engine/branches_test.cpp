@@ -84,9 +84,9 @@ TEST_CASE("branches have names, in order, and their list ends") {
   std::string names;
   for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
     names += std::string(branch->name) + " ";
-  CHECK(names == "constrain draft measure reduce ");
+  CHECK(names == "constrain draft measure reduce roll ");
   CHECK(ocellus_branch_get(-1) == nullptr);
-  CHECK(ocellus_branch_get(4) == nullptr);
+  CHECK(ocellus_branch_get(5) == nullptr);
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
@@ -97,7 +97,11 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
   } cases[] = {{"constrain", [](ocellus_limits& limits) { limits.max_constraints = 1; }},
                {"draft", [](ocellus_limits& limits) { limits.draft_rows = 4; }},
                {"measure", [](ocellus_limits& limits) { limits.synthetic_tokens = 64; }},
-               {"reduce", ask_for_half}};
+               {"reduce", ask_for_half},
+               {"roll", [](ocellus_limits& limits) {
+                  test::set_text(limits.cache.evict, "infinipot-v");
+                  limits.cache.keep = 0.75f;
+                }}};
   for (const auto& [branch, ask] : cases) {
     ocellus_limits limits = handles.config.limits;
     limits.max_images = 0;
@@ -123,6 +127,8 @@ TEST_CASE("a function of a branch works, or is refused with its name") {
   check_works_or_is_refused(ocellus_constraint_create(handles.engine, &params, &constraint), "constrain");
   CHECK((constraint != nullptr) == Handles::has("constrain"));
   ocellus_constraint_destroy(constraint);
+
+  check_works_or_is_refused(ocellus_session_set_rolling(handles.session, 1, 16), "roll");
 
   CHECK(handles.answer() > 0);  // what was planned or not
   REQUIRE(ocellus_session_reset(handles.session) == OCELLUS_OK);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/branches/reduce/picture_reduction.h"
+#include "runtime/branches/roll/roll.h"
 #include "runtime/models/family.h"
 #include "tests/support/clips.h"
 #include "tests/support/packed_sessions.h"
@@ -476,7 +477,7 @@ TEST_CASE("frames of clips are packed, dropped, linked and released as pictures 
 
   const std::unique_ptr<Engine> engine = test::make_engine(*model, clip_limits(3));
   Session& session = test::open_session(*engine);
-  REQUIRE_MESSAGE(session.set_rolling(3, 16).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(set_rolling(session, 3, 16).ok(), last_failure().sentence);
   for (int turn = 0; turn < 4; ++turn) {
     TestClip clip;
     fill(clip, 2);

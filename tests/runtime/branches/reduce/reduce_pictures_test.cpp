@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/branches/reduce/picture_reduction.h"
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/tiny_families.h"
 
@@ -207,7 +208,7 @@ TEST_CASE("pictures that are reduced are packed, evicted, known by their views a
   }
   const auto engine = test::make_engine(model, limits);
   Session& session = test::open_session(*engine);
-  REQUIRE(session.set_rolling(2, 4).ok());
+  REQUIRE(set_rolling(session, 2, 4).ok());
   for (int turn = 0; turn < 6; ++turn) {
     test::add_words(session, "Look");
     test::add_picture(session, turn % 2 == 0 ? test::wide_picture() : test::tall_picture());
