@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 960, 330
 BOX_WIDTH, BOX_HEIGHT, GAP, LEFT = 133, 62, 26, 16
 # (what it does, folder)
 PICTURE = [("decode, resize", "mm/pictures"), ("cut into views", "mm/views"), ("vision tower", "mm/tower"),
-           ("choose rows", "runtime/policy"), ("read the prompt", "runtime/forward"), ("decode steps", "runtime/forward")]
+           ("choose rows", "runtime/branches"), ("read the prompt", "runtime/forward"), ("decode steps", "runtime/forward")]
 ARENA = [("weights", 0.30, "#cfe3f5"), ("caches of sessions: 16 to 1 bits", 0.32, "#d8efd3"), ("scratch by phase", 0.24, "#f7e3c3"),
          ("staging", 0.14, "#eadcf4")]
 

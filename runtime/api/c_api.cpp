@@ -317,10 +317,6 @@ ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus
   return status;
 }
 
-ocellus_status ocellus_session_set_rolling(ocellus_session* session, int32_t images, int32_t sink_tokens) {
-  return on_session(session, __func__, [&](Session& s) { return s.set_rolling(images, sink_tokens); });
-}
-
 ocellus_status ocellus_session_set_linking(ocellus_session* session, int32_t links) {
   OCELLUS_REQUIRE(session);
   return on_session(session, __func__, [&](Session& s) {

@@ -3,7 +3,8 @@
 namespace ocellus {
 namespace {
 
-constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kLibraryBranch, &kMeasureBranch};
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch,  &kLibraryBranch,
+                                       &kMeasureBranch,   &kReduceBranch, &kRollBranch};
 
 }  // namespace
 

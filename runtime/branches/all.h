@@ -5,6 +5,6 @@
 
 namespace ocellus {
 
-extern const Branch kConstrainBranch, kDraftBranch, kLibraryBranch, kMeasureBranch;
+extern const Branch kConstrainBranch, kDraftBranch, kLibraryBranch, kMeasureBranch, kReduceBranch, kRollBranch;
 
 }  // namespace ocellus

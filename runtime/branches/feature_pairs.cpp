@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "runtime/policy/eviction_rule.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -106,12 +105,6 @@ bool has_eviction(Feature feature, const CachePolicy& policy) {
   }
 }
 
-bool has_reduction(Feature feature, const Reduction& reduction) {
-  if (!reduction.planned()) return false;
-  const ReductionNeeds& needs = reduction.rule->needs;
-  return feature == Feature::kReducesClips ? needs.clips : feature == Feature::kReducesInLayers ? needs.layers : true;
-}
-
 bool has(Feature feature, const EngineShape& s) {
   const CachePolicy& policy = s.policy;
   switch (feature) {
@@ -131,9 +124,9 @@ bool has(Feature feature, const EngineShape& s) {
     case Feature::kFullReuse: return s.reuse.text_alone();
     case Feature::kStagedImages: return s.reuse.staged;
     case Feature::kSharedImages: return s.reuse.shares();
-    case Feature::kReduction:
-    case Feature::kReducesClips:
-    case Feature::kReducesInLayers: return has_reduction(feature, s.pictures.reduction);
+    case Feature::kReduction: return s.limits.reduce_keep < 1 || s.limits.reduce_ms > 0;
+    case Feature::kReducesClips: return s.pictures.frames_only != nullptr;
+    case Feature::kReducesInLayers: return s.pictures.chosen == RowsChosen::kInLayers;
     case Feature::kRollingContext: return false;
     case Feature::kClips: return s.limits.max_clip_frames > 0;
     case Feature::kTiles: return s.limits.max_tiles > 1;
@@ -150,17 +143,19 @@ constexpr auto kTexts = [] {
   return texts;
 }();
 
-/// The method that the shape has in the field; null: none.
-const char* method_in(const char* field, const EngineShape& s) {
-  if (field == nullptr) return nullptr;
-  if (std::string_view(field) == "reduce") return s.pictures.reduction.rule->method.name;
-  return s.policy.thin.on() ? infinipot_rule().method().name : s.policy.evict->method().name;
+/// The method that the limits have in the field; empty: none.
+std::string_view method_in(const char* field, const EngineShape& s) {
+  if (field == nullptr) return {};
+  const std::string_view reduction = s.limits.reduce;
+  if (std::string_view(field) == "reduce") return reduction.substr(0, reduction.find(':'));
+  return s.policy.thin.on() ? s.policy.thin.method : s.policy.evict->method().name;
 }
 
 Status refuse(const FeaturePair& pair, const EngineShape& s) {
   const FeatureName& name = kNames[static_cast<size_t>(pair.one)];
-  if (const char* const method = method_in(name.field, s))
-    return OCELLUS_FAIL(Code::kBadArgument, "%s (%s) %s", method, name.field, pair.reason);
+  if (const std::string_view method = method_in(name.field, s); !method.empty())
+    return OCELLUS_FAIL(Code::kBadArgument, "%.*s (%s) %s", static_cast<int>(method.size()), method.data(), name.field,
+                        pair.reason);
   return OCELLUS_FAIL(Code::kBadArgument, "%s %s", name.name, pair.reason);
 }
 

@@ -73,7 +73,7 @@ struct TextPage {
   int64_t end = 0;       // position after its last slot
 };
 
-/// Most rows that a row counts as while attention reads it: see Reduction::weighs.
+/// Most rows that a row counts as while attention reads it: see PromptChunk::weights.
 inline constexpr int32_t kMostRowWeight = 8;
 
 /// An image with blocks of its own, or in a place that it shares.

@@ -51,7 +51,8 @@ struct PromptChunk {
   HostView<LinkedRun> links;
   HostView<int32_t> picks;  // [1, in place] rows of the only image of a chunk that is read alone, ascending
   int64_t pick_count = 0;
-  // Rows of pictures may stand for others that were dropped: see Reduction::weighs.
+  // Rows of pictures may stand for others that were dropped. Attention counts them as often, kMostRowWeight at most
+  // (proportional attention, Bolya et al. 2023): by a bias where the prompt is read, and by reading a slot again.
   HostView<int32_t> weights;  // [1, max rows] number of rows that each one counts as
   /// [1, max rows] slot of a picture's row in its image: rows of the largest weight come first.
   HostView<int32_t> row_slots;

@@ -17,9 +17,15 @@
 namespace ocellus {
 
 class Conversation;
+class Engine;
+class LayerSource;
 class Model;
+class Room;
+class SessionCache;
 struct EngineMemory;
 struct EngineShape;
+struct PrefillScratch;
+struct RowNeed;
 
 /// The form of one session's answer: which tokens may come next where the answer stands.
 class AnswerForm {
@@ -114,11 +120,48 @@ struct StoreStats {
   }
 };
 
+/// Which rows of a prompt's pictures are read. The others leave the engine's chunk; those that stay keep their
+/// positions.
+class RowChoice : public SetUpObject {
+ public:
+  virtual ~RowChoice() = default;
+  /// Takes the scratch of after_encoding(), for a plan.
+  virtual Status plan_scratch(RowSink& sink) const = 0;
+  /// Gives layers the rows that stay, if some go after the first layers; else null.
+  virtual LayerSource* source() = 0;
+  /// Chooses when the chunk's pictures are encoded. Waits for the queue if there are any, and adds the time that the
+  /// choice takes.
+  virtual Status after_encoding(Engine& engine, double* spent_ms) = 0;
+  /// Chooses by what the first layers make of the chunk, which will stand from `first_position` on, after what is in
+  /// `cache`. *known_layers: layers that have been run; 0 if no row goes. Waits for the queue if some do.
+  virtual Status after_first_layers(Engine& engine, int64_t first_position, SessionCache& cache,
+                                    const PrefillScratch& scratch, const StopSignal* stop, int32_t* known_layers) = 0;
+  /// Notes how long the chunk's rows took to read.
+  virtual void note_time(double spent_ms, int64_t rows) = 0;
+};
+
+/// Makes room in rolling sessions, which go on for hours: their oldest rows are released for new ones.
+class Roller : public SetUpObject {
+ public:
+  virtual ~Roller() = default;
+  /// True if rows may be released to make room. False for a need that can never fit.
+  virtual bool can_release(const Room& room, const RowNeed& need, const RowNeed& waiting) const = 0;
+  /// True if the session keeps the waiting text as its beginning, which must not compete with the images after it.
+  virtual bool begins(const Room& room, const RowNeed& need, const RowNeed& waiting) const = 0;
+  /// Releases the oldest rows until there is room or nothing can be released. No rows may wait.
+  virtual Status release(Room& room, const RowNeed& need) const = 0;
+  /// Makes room for an answer whose prompt was read: releases rows from before the prompt until the answer fits, but no
+  /// more than half of the planned text: few answers are as long as they may be.
+  virtual void release_for_answer(Room& room, int64_t text_rows) const = 0;
+};
+
 /// Objects that branches made for an engine.
 struct BranchMemory {
   std::unique_ptr<AnswerForms> forms;     // null: no answer has one
   std::unique_ptr<Guessing> guessing;     // null: a step has one row for each session
   std::unique_ptr<PictureStores> stores;  // null: pictures are kept on the device alone
+  std::unique_ptr<RowChoice> rows;        // null: all rows of pictures are read
+  std::unique_ptr<Roller> roller;         // null: no session rolls
 
   /// See AnswerForms.
   Status begin_form(const ocellus_constraint* constraint, int32_t session, bool goes_on, const StopSignal* stop,
@@ -128,17 +171,31 @@ struct BranchMemory {
   }
 };
 
+/// Methods that users name in a limit.
+struct MethodTable {
+  ocellus_method_kind kind;
+  std::span<const ocellus_method> methods;
+  /// See ocellus_method_check.
+  Status (*check)(const char (&text)[OCELLUS_METHOD_TEXT]);
+};
+
 /// A null function does nothing.
 struct Branch {
   ocellus_branch facts;
+  const MethodTable* methods = nullptr;  // also of a branch that is left out
   /// Refuses limits that are out of range.
   Status (*check)(const ocellus_limits& limits) = nullptr;
   /// Adds to a shape whose device, sessions and policy are known; refuses what does not go together.
   Status (*resolve)(const ocellus_limits& limits, EngineShape* shape) = nullptr;
+  /// Adds to the pictures of a shape, if some are planned; its policy and reuse are known.
+  Status (*resolve_pictures)(const Model& model, const ocellus_limits& limits, EngineShape* shape) = nullptr;
   /// Takes the rows that live as long as the engine, and makes what works on them.
   Status (*lay_out)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;
   /// The same for linked pictures, if there are any.
   Status (*lay_out_linked)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;
+  /// The same after the rows of pictures, if some are planned.
+  Status (*lay_out_pictures)(const Model& model, const EngineShape& shape, RowSink& sink,
+                             EngineMemory* memory) = nullptr;
 };
 
 /// All branches, with those that this build leaves out.

@@ -65,7 +65,6 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
   if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
   if (shape.pictures.planned()) OCELLUS_TRY(lay_out_pictures(model, shape, sink));
-  if (shape.kv.notes_frames) OCELLUS_TRY(thinning.lay_out(shape.kv, shape.pictures.per_session, shape.device, sink));
   if (shape.pictures.planned() && shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &picture_staging));
@@ -82,11 +81,13 @@ Status EngineMemory::lay_out_pictures(const Model& model, const EngineShape& sha
   constexpr Lifetime kLife = Lifetime::kSession;
   const PictureShape& pictures = shape.pictures;
   const int64_t rows = shape.prompt_rows;
-  if (pictures.reduction.needs_attention())
+  if (pictures.batch.noted)
     OCELLUS_TRY(take_rows(sink, "notes of rows", kLife, Phase::kNone, rows, model.vision().note_width(), &notes));
   OCELLUS_TRY(waiting_views.lay_out(model.vision(), pictures.batch, pictures.kept_views, notes, shape.device, sink));
-  if (pictures.reduction.weighs) OCELLUS_TRY(chunk.lay_out_weights(rows, sink));
-  return pictures.reduction.planned() ? reduction.lay_out(pictures.reduction, rows, sink) : Status();
+  if (pictures.weighs_rows) OCELLUS_TRY(chunk.lay_out_weights(rows, sink));
+  for (const Branch* branch : all_branches())
+    if (branch->lay_out_pictures != nullptr) OCELLUS_TRY(branch->lay_out_pictures(model, shape, sink, this));
+  return {};
 }
 
 Status EngineMemory::lay_out_text(const GgufFile& file, Place place, RowSink& sink) {
@@ -105,12 +106,6 @@ Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, Ro
   OCELLUS_TRY(picks.lay_out(sink, "spread rows", kLife, Phase::kNone, 1, most_picks));
   OCELLUS_TRY(take_rows(sink, "spread distances", kLife, Phase::kNone, 1, rows, &least));
   return take_rows(sink, "mean image row", kLife, Phase::kNone, 1, width, &mean);
-}
-
-Status ReductionMemory::lay_out(const Reduction& reduction, int64_t rows, RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kSession;
-  OCELLUS_TRY(picks.lay_out(sink, "rows that are read", kLife, Phase::kNone, 1, rows));
-  return reduction.weighs ? stands_for.lay_out(sink, "rows they stand for", kLife, Phase::kNone, 1, rows) : Status();
 }
 
 Status StagedImages::lay_out(const EngineShape& shape, RowSink& sink) {

@@ -10,7 +10,6 @@
 #include "runtime/engine/shared_images.h"
 #include "runtime/forward/sampler.h"
 #include "runtime/policy/compress.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 
@@ -20,13 +19,6 @@ struct SpreadMemory {
   DeviceView<float> least;
   DeviceView<float> mean;
   Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
-};
-
-/// The rows that a reduction of pictures keeps.
-struct ReductionMemory {
-  StagedRows<int32_t> picks;       // [1, rows of a chunk]
-  StagedRows<int32_t> stands_for;  // [1, rows of a chunk], where it weighs rows
-  Status lay_out(const Reduction& reduction, int64_t rows, RowSink& sink);
 };
 
 /// Linked images of the prompt that has the chunk, in f16 until their prompt is read, and that prompt as if they were
@@ -56,8 +48,6 @@ struct EngineMemory {
   PromptChunk image_chunk;
   ActivationView linked_rows;  // [images * rows, input_width]
   SpreadMemory spread;
-  ReductionMemory reduction;
-  ThinMemory thinning;
   BranchMemory branches;
   SharedImageMemory shared_image_memory;
   SharedImages shared_images;  // no row
@@ -68,7 +58,6 @@ struct EngineMemory {
   HostView<std::byte> picture_staging;
   HostView<std::byte> texts;    // [sessions, bytes] that wait to be tokenised: see WaitingText
   HostView<TokenId> token_ids;  // [1, text tokens] of the text being added
-  double prompt_row_ms = 0;     // no row: a prompt's row takes this, as a running mean; 0: none was read yet
   HostView<float> token_times;  // [1, text tokens] ms per generated token, for medians
   HostView<NcarState> ncar;     // [1, sessions] for the newest rows that competed; DAVID only
 

@@ -11,7 +11,6 @@
 #include "runtime/engine/feature_pairs.h"
 #include "runtime/forward/decode_step.h"
 #include "runtime/models/clip.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -52,7 +51,7 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
 ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits, const DeviceTraits& device,
                         const PictureShape& pictures) {
   if (vision.any_size) {
-    const Size line = {static_cast<int32_t>(pictures.reduction.encoded_rows) * vision.row_side(), vision.row_side()};
+    const Size line = {static_cast<int32_t>(pictures.encoded_rows) * vision.row_side(), vision.row_side()};
     return {vision, 1, line, pictures.clip_frames > 1 ? pictures.clip_group : 1};
   }
   const bool alone = device.in_blocks() || (limits.batch_invariant != 0 && limits.kept_views > 0);
@@ -61,8 +60,6 @@ ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits
 }
 
 Status resolve_pictures(const Model& model, const ocellus_limits& limits, const DeviceTraits& device, PictureShape* p) {
-  Reduction& reduction = p->reduction;
-  OCELLUS_TRY(plan_reduction(limits, &reduction));
   p->per_session = planned_images(model, limits);
   if (!p->planned()) return {};
   p->clip_frames = limits.max_clip_frames;
@@ -72,12 +69,10 @@ Status resolve_pictures(const Model& model, const ocellus_limits& limits, const 
   p->preprocess = preprocess_config(model.vision(), limits);
   const ViewBounds bounds = view_bounds(p->preprocess, p->limits);
   p->views = bounds.tiles + 1;
-  reduction.encoded_rows = p->are_stored ? max_row_count(p->preprocess) : bounds.rows;
-  p->rows = reduction.kept_of(reduction.encoded_rows);
+  p->rows = p->encoded_rows = p->are_stored ? max_row_count(p->preprocess) : bounds.rows;
   p->delimiters = model.delimiter_tokens(bounds);
   p->kept_views = {.count = limits.kept_views, .change = limits.view_change};
   p->batch = largest_batch(model.vision(), limits, device, *p);
-  p->batch.noted = reduction.needs_attention();
   return {};
 }
 
@@ -140,16 +135,15 @@ Status check_policy(const EngineShape& s, const TextConfig& text) {
 
 /// A picture's rows are read together, so a chunk must hold at least one picture. If rows compete, it holds all rows of
 /// a session: an eviction method scores a prompt's rows by its last ones, so the first ones wait for these. So do
-/// images with one range, and pictures whose rows are dropped after the first layers.
+/// images with one range, and pictures of whose rows some are chosen together.
 void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const PictureShape& p = s->pictures;
-  const int64_t encoded = p.reduction.encoded_rows;  // they wait before some of them are dropped
+  const int64_t encoded = p.encoded_rows;  // they wait before some of them are chosen
   const int64_t whole_session = s->session.text_tokens + p.per_session * encoded;
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   s->rows_at_once = std::max({std::min(wanted, whole_session), encoded + p.delimiters, s->reuse.alone_rows});
   s->prompt_rows = s->rows_at_once;
-  const bool chooses_late = p.reduction.planned() && p.reduction.rule->needs.whole_session();
-  if (!s->policy.waits_for_prompt() && !chooses_late) return;
+  if (!s->policy.waits_for_prompt() && p.chosen == RowsChosen::kByPicture) return;
   // Whole multiples, so that a GPU can pad the last rows.
   const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : encoded);
   s->prompt_rows = s->device.is_cuda() ? round_up(rows, s->rows_at_once) : std::max(rows, s->rows_at_once);
@@ -161,13 +155,6 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   if (!s->reuse.staged) return;
   const int64_t text = std::min(s->prompt_rows, round_up(s->session.text_tokens, int64_t{kPageSlots}));
   s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
-}
-
-/// Images are thinned where they stand.
-Status check_thinning(const EngineShape& s) {
-  if (!s.policy.thin.on() || !s.pictures.planned() || s.pictures.per_session > 1) return {};
-  return OCELLUS_FAIL(Code::kBadArgument, "%s (evict) thins older images for newer ones: plan at least two",
-                      infinipot_rule().method().name);
 }
 
 /// Linked images were read alone, and not with their prompt.
@@ -382,6 +369,14 @@ int64_t EngineShape::tiles_per_session() const {
          again_tiles(most.of(is_packed(kv.format)));
 }
 
+/// Each time a picture is read again a part of its slots is, from the first on: a tile of them may be short, in a block
+/// that tiles do not divide one more.
+int64_t EngineShape::again_tiles(int64_t tile_slots) const {
+  if (!pictures.weighs_rows) return 0;
+  const int64_t short_tiles = kv.block_slots % tile_slots == 0 ? 1 : divide_up(pictures.rows, kv.block_slots);
+  return pictures.per_session * (divide_up(pictures.again_slots(), tile_slots) + (kMostRowWeight - 1) * short_tiles);
+}
+
 int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
   return reuse.picks() == PickRule::kFirstOfTiles ? reuse.input_rows * views / pictures.views
                                                   : std::min(reuse.input_rows, rows);
@@ -423,14 +418,15 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_pictures(model, limits, s.device, &s.pictures));
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
   if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
+  for (const Branch* branch : all_branches())
+    if (s.pictures.planned() && branch->resolve_pictures != nullptr)
+      OCELLUS_TRY(branch->resolve_pictures(model, limits, &s));
   OCELLUS_TRY(check_pairs(s));
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
-  if (s.pictures.planned()) OCELLUS_TRY(complete_reduction(limits, s.policy, model.text(), &s.pictures.reduction));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
-  OCELLUS_TRY(check_thinning(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   *out = s;
   return {};

@@ -6,7 +6,6 @@
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/models/model.h"
 #include "runtime/policy/cache_policy.h"
-#include "runtime/policy/reduction_rule.h"
 
 namespace ocellus {
 
@@ -26,28 +25,36 @@ struct SessionShape {
   int64_t text_bytes() const;
 };
 
+/// Says when rows of pictures are chosen, if not all are read: by picture, or once all rows of a session wait in a
+/// chunk, before or after the first layers.
+enum class RowsChosen : uint8_t { kByPicture, kTogether, kInLayers };
+
 /// Pictures of a session.
 struct PictureShape {
-  int32_t per_session = 0;  // frames of clips, or groups of them, included
-  int32_t clip_frames = 0;  // frames among them
-  int32_t clip_group = 1;   // frames that are one picture
-  int32_t views = 0;        // maximum of a picture
-  int64_t rows = 0;         // rows of these views that are read
-  int64_t delimiters = 0;   // text tokens around them
+  int32_t per_session = 0;   // frames of clips, or groups of them, included
+  int32_t clip_frames = 0;   // frames among them
+  int32_t clip_group = 1;    // frames that are one picture
+  int32_t views = 0;         // maximum of a picture
+  int64_t encoded_rows = 0;  // rows of these views
+  int64_t rows = 0;          // rows of them that are read
+  int64_t delimiters = 0;    // text tokens around them
   ImageLimits limits;
   ImageLimits device_limits;  // limits of resizing on a GPU; the host makes views of larger ones, by rows
   PreprocessConfig preprocess;
   KeptViewsShape kept_views;
-  Reduction reduction;
   ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
+  // Where not all rows are read.
+  RowsChosen chosen = RowsChosen::kByPicture;
+  bool weighs_rows = false;           // rows have weights: see PromptChunk
+  const char* frames_only = nullptr;  // names what reads frames of clips alone; null: nothing
 
   /// Linked ones may be kept in a PictureStore: they fit whatever size is planned, and their rows are f16, so that what
   /// is computed and what comes from there are the same.
   bool are_stored = false;
 
   bool planned() const { return per_session > 0; }
-  /// Layers that rows go through before some are dropped: see Reduction.
-  int32_t full_layers() const { return planned() ? reduction.full_layers() : 0; }
+  /// Maximum of slots of a picture that are read again, as their rows have weights.
+  int64_t again_slots() const { return weighs_rows ? encoded_rows - rows : 0; }
   /// CUDA: some are too large to be resized there.
   bool host_resizes_large() const { return is_large(limits.max_pixels, limits.max_side); }
   bool is_large(int64_t pixels, int32_t side) const {
@@ -120,13 +127,10 @@ struct EngineShape {
   bool text_competes() const { return policy.lists_chunks() && !pictures.planned() && session.synthetic_tokens == 0; }
   /// Maximum slots that a step reads.
   int64_t slots_per_session() const {
-    return session.pages * kPageSlots + session.blocks * kv.block_slots +
-           pictures.per_session * pictures.reduction.again_slots();
+    return session.pages * kPageSlots + session.blocks * kv.block_slots + pictures.per_session * pictures.again_slots();
   }
-  /// Maximum of tiles in which pictures' slots are read again.
-  int64_t again_tiles(int64_t tile_slots) const {
-    return pictures.per_session * pictures.reduction.again_tiles(tile_slots, kv.block_slots);
-  }
+  /// Maximum of tiles, of `tile_slots` slots, in which pictures' slots are read again.
+  int64_t again_tiles(int64_t tile_slots) const;
   /// Maximum runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const;
   /// Runs that begin after rows that are left out of their images' runs.

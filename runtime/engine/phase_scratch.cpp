@@ -21,14 +21,12 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
       .policy = shape.policy,
       .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
   limits.rows_at_once = shape.rows_at_once;
-  limits.full_layers = shape.pictures.full_layers();
   limits.compress.in_blocks = limits.block_rows(shape.device) < shape.prompt_rows;
   limits.links = shape.link_limits();
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
   limits.kv = shape.kv;
   limits.mutual_pictures = shape.pictures.planned() && text.architecture->has_mutual_pictures;
-  const Reduction& reduction = shape.pictures.reduction;
-  limits.weighs_rows = reduction.weighs;
+  limits.weighs_rows = shape.pictures.weighs_rows;
   if (!shape.device.is_cuda()) return limits;
   // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
   const KvShape& staged = shape.staged_kv;
@@ -71,15 +69,10 @@ Status PhaseScratch::take(VisionScratch* out) const {
   return out->lay_out(model_.vision(), shape_.pictures.batch, shape_.device, sink_);
 }
 
-Status PhaseScratch::take(ChoiceScratch* out) const {
-  const Reduction& reduction = shape_.pictures.reduction;
-  if (!reduction.planned()) return {};
-  return out->lay_out(reduction, reduction.encoded_rows, shape_.prompt_rows, model_.text().width, sink_);
-}
-
 Status PhaseScratch::take(PrefillScratch* out) const {
   out->join.images = &memory_.staged.images;
   out->join.prompt = &memory_.staged.prompt;
+  if (memory_.branches.rows != nullptr) out->extra.source = memory_.branches.rows->source();
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }
 
@@ -107,8 +100,7 @@ Status PhaseScratch::take_all() const {
     OCELLUS_TRY(take(&image));
     if (shape_.pictures.views == 1) OCELLUS_TRY(take(&tower));  // else the image's scratch holds it
   }
-  ChoiceScratch choice;
-  OCELLUS_TRY(take(&choice));
+  if (memory_.branches.rows != nullptr) OCELLUS_TRY(memory_.branches.rows->plan_scratch(sink_));
   PrefillScratch prefill;
   OCELLUS_TRY(take(&prefill));
   StepScratch step;

@@ -34,7 +34,6 @@ class PhaseScratch {
   Status take(ImageScratch* out) const;
   /// The tower and the projector, for the views that wait.
   Status take(VisionScratch* out) const;
-  Status take(ChoiceScratch* out) const;
   Status take(PrefillScratch* out) const;
   Status take(StepScratch* out) const;
   /// Takes the scratch of every phase, for a sink that counts them.

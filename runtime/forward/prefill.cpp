@@ -97,7 +97,7 @@ void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const ExtraSteps& extra = pass.scratch.extra;
   if (const auto step = pass.own_step(extra.carry_in_block)) step(pass, block, q);
   if (const auto step = pass.step(extra.before_attention)) step(pass, block, q);
-  if (pass.layer < pass.plan.full_layers) return;  // its output is known
+  if (pass.layer < pass.plan.known_layers) return;  // its output is known
   attend(pass, block, q);
   add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
@@ -110,6 +110,7 @@ Status prefill_rows(const TextModel& model, DeviceView<float> hidden, const Pref
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
   for (int32_t layer = plan.first_layer; layer < layers && q.ok(); ++layer) {
     const LayerPass pass{model, plan, s, layer};
+    if (s.extra.source != nullptr) s.extra.source->write_rows(pass, hidden, q);
     if (const auto step = pass.step(s.extra.before_layer)) step(pass, q);
     enqueue_layer(pass, hidden, stop, q);
     if (const auto step = pass.step(s.extra.after_layer)) step(pass, q);

@@ -14,7 +14,6 @@
 #include "platform/queue.h"
 #include "platform/trace.h"
 #include "runtime/cache/prompt_chunk.h"
-#include "runtime/forward/prefill_drop.h"
 #include "runtime/forward/prefill_extras.h"
 #include "runtime/models/text_layer.h"
 #include "runtime/policy/compress.h"
@@ -59,8 +58,7 @@ struct PrefillLimits {
   LinkLimits links;
   KvShape kv;                    // storage of visual slots
   bool mutual_pictures = false;  // rows of a picture see each other
-  bool weighs_rows = false;      // see Reduction::weighs
-  int32_t full_layers = 0;       // layers that rows of pictures go through before some are dropped
+  bool weighs_rows = false;      // rows have weights: see PromptChunk
 
   int64_t block_rows(const DeviceTraits& device) const {
     return device.block_rows(device.in_blocks() ? rows : rows_at_once);
@@ -78,7 +76,7 @@ struct PrefillPlan {
   bool sees_ahead = false;          // a picture whose rows see each other lies in several blocks
   int32_t first_layer = 0;          // the first layer to run
   int32_t most_layers = INT32_MAX;  // number of the layer before which to stop
-  int32_t full_layers = 0;          // layers that have been run with rows that the chunk had: see DropScratch
+  int32_t known_layers = 0;         // the first ones, whose output is known: only keys and values are stored
   CompressPlan compress = {};
 };
 
@@ -109,7 +107,6 @@ struct PrefillScratch {
   JoinScratch join;
   WindowScratch window;
   LastRowScratch last_row;
-  DropScratch drop;
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);

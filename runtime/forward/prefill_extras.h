@@ -7,7 +7,6 @@
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
 //   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
-//   prefill_drop.h        rows of pictures that are dropped after the first layers
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
 #pragma once
@@ -51,12 +50,25 @@ struct RowPositions {
   void find_angles(const RopeParams& rope, DeviceView<float> out, Queue& queue) const;
 };
 
-/// Steps that a layer has beyond the plain ones; null: none. The first and the last are not part of recordings, as
-/// their sizes differ from chunk to chunk.
+/// Gives layers other rows than the layer before has left.
+class LayerSource {
+ public:
+  /// Takes scratch for chunks of at most `rows` rows.
+  virtual Status lay_out(const TextConfig& config, int64_t rows, const DeviceTraits& device, RowSink& sink) = 0;
+  /// Called before every layer, with the chunk's rows.
+  virtual void write_rows(const LayerPass& pass, DeviceView<float> hidden, Queue& queue) = 0;
+
+ protected:
+  ~LayerSource() = default;
+};
+
+/// Steps that a layer has beyond the plain ones; null: none. The source, the first and the last are not part of
+/// recordings, as their sizes differ from chunk to chunk.
 struct ExtraSteps {
   using OfLayer = void (*)(const LayerPass& pass, Queue& queue);
   using OfChunk = void (*)(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
   using OfBlock = void (*)(const LayerPass& pass, const RowBlock& block, Queue& queue);
+  LayerSource* source = nullptr;  // set by the code that lays this out
   OfLayer before_layer = nullptr;
   OfLayer after_angles = nullptr;    // before layer 0
   OfChunk carry_ahead = nullptr;     // no row of the layer is projected yet; also in layers with a window

@@ -21,7 +21,8 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   scratch_ = scratch;
   for (row_shapes_ = 1; rows_of(row_shapes_ - 1) < scratch.rows_at_once;) ++row_shapes_;
   for (past_shapes_ = 1; past_of(past_shapes_ - 1) < scratch.past.host.cols;) ++past_shapes_;
-  const bool stops = scratch.compress.policy.compresses() || scratch.expand.runs.host.cols > 0 || scratch.drop.on();
+  const bool stops =
+      scratch.compress.policy.compresses() || scratch.expand.runs.host.cols > 0 || scratch.extra.source != nullptr;
   layers_per_part_ = stops ? 1 : kLayersPerPart;
   OCELLUS_TRY(parts_.allocate(row_shapes_ * past_shapes_, part_count(model.config.layer_count, layers_per_part_)));
   std::fill_n(scratch.past.host.data, scratch.past.host.cols, KvRun());
@@ -117,6 +118,7 @@ Status PrefillGraphs::run(const TextModel& model, int64_t rows, const PrefillPla
   const int32_t layers = std::min(model.config.layer_count, plan.most_layers);
   for (int32_t layer = plan.first_layer; layer < layers && !queue.stopped(stop); ++layer) {
     const LayerPass pass{model, plan, scratch_, layer};
+    if (extra.source != nullptr) extra.source->write_rows(pass, hidden_.slice_rows(0, rows), queue);
     if (const auto step = pass.step(extra.before_layer)) step(pass, queue);
     run_layer(r, p, pass, rows, queue);
     if (const auto step = pass.step(extra.after_layer)) step(pass, queue);

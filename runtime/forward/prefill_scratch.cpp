@@ -70,9 +70,9 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits,
   OCELLUS_TRY(last_row.lay_out(c, device, sink));
   if (limits.weighs_rows)
     OCELLUS_TRY(row_bias.lay_out(sink, "bias of rows", kLife, kPhase, 1, round_up(max_rows, kRowBiasUnit)));
-  OCELLUS_TRY(drop.lay_out(c, limits.full_layers, max_rows, device, sink));
+  if (extra.source != nullptr) OCELLUS_TRY(extra.source->lay_out(c, max_rows, device, sink));
   if (layer_inputs.on()) OCELLUS_TRY(tokens.lay_out(sink, "tokens of rows", kLife, kPhase, 1, max_rows));
-  extra = {};
+  extra = {.source = extra.source};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;
   if (compress.policy.looks_first())

@@ -69,8 +69,9 @@ Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
 }
 
 /// A method that thins images, which are stored as without eviction until then.
-ThinPolicy thinning(const MethodValues& options, float keep) {
-  return {.keep = keep,
+ThinPolicy thinning(const ocellus_method& method, const MethodValues& options, float keep) {
+  return {.method = method.name,
+          .keep = keep,
           .novel = options.number("tar"),
           .recent = options.number("recent"),
           .pools = options.word("pool") == 0};
@@ -179,7 +180,7 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   set_formats(p, &policy);
   policy.when = static_cast<CompressAt>(p.compress_at);
   if (p.keep < 1 && rule->thins_frames()) {
-    policy.thin = thinning(policy.options, p.keep);
+    policy.thin = thinning(rule->method(), policy.options, p.keep);
   } else if (p.keep < 1) {
     policy.evict = rule;
     policy.keep = p.keep;

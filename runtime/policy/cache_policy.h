@@ -50,8 +50,9 @@ struct Survivors {
   int64_t slots() const { return window + budget; }
 };
 
-/// Thinning of the images of a rolling session: see thin_frames.h.
+/// Thinning of the images of a rolling session.
 struct ThinPolicy {
+  const char* method = "";
   float keep = 1;      // images' slots that stay, as a share of those that the session may hold; 1: it does not thin
   float novel = 0;     // share of these that TaR chooses
   float recent = 0;    // share of the images that are recent

@@ -11,7 +11,6 @@
 #include "runtime/policy/csp_rule.h"
 #include "runtime/policy/late_rule.h"
 #include "runtime/policy/rule_parts.h"
-#include "runtime/policy/thin_frames.h"
 
 namespace ocellus {
 namespace {
@@ -432,15 +431,38 @@ constexpr ScoredRule kElasticDeropePrefill(
      .first_rows = 1,
      .merge = Merge::kNearestUnrotated});
 
+/// InfiniPot-V's row in the list of methods. Images are stored as without eviction: a rolling session thins them.
+class InfinipotRule final : public EvictionRule {
+ public:
+  explicit constexpr InfinipotRule(const ocellus_method& method) : EvictionRule(method) {}
+
+  bool thins_frames() const override { return true; }
+  int64_t window(const CachePolicy&, int64_t kept) const override { return kept; }
+  int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
+  int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
+  void choose(const LayerToCompress&, Queue&) const override {}
+};
+
+constexpr ocellus_method_option kInfinipotOptions[] = {
+    {"tar", nullptr, 0, 1, 0, "0.5",
+     "Share of the kept slots chosen by novelty (TaR); norms of values choose the rest."},
+    {"recent", nullptr, 0, 1, 0, "0.25", "Share of the frames that are the recent ones, which TaR keeps whole."},
+    {"pool", "layers|none", 1, 0, 0, "layers",
+     "Norms are pooled over time and grid, grid, and order in the first three quarters of the layers, or nowhere."}};
+constexpr InfinipotRule kInfinipot(
+    describe_method("infinipot-v", "InfiniPot-V, Kim et al. 2025",
+                    "In rolling sessions that are full, older images are thinned to the share to keep: slots unlike "
+                    "those at their place in recent images, and those with large values.",
+                    kInfinipotOptions));
+
 }  // namespace
 
 const EvictionRule* eviction_rule_at(int32_t index) {
-  static const EvictionRule* const kRules[] = {
-      &kSnapKv,         &kDavid,           &kH2o,         &kValueWindow,
-      &kH2oPrefill,     &kDavidH2o,        &kSinkRecent,  &kStreamingLlm,
-      &kElasticPrefill, &kElastic,         &kElasticRepo, &kElasticDeropePrefill,
-      &kLookM,          &kLookMAllText,    &csp_rule(),   &vl_cache_rule(),
-      &meda_rule(),     &infinipot_rule(), &kRandom};
+  static const EvictionRule* const kRules[] = {&kSnapKv,         &kDavid,        &kH2o,         &kValueWindow,
+                                               &kH2oPrefill,     &kDavidH2o,     &kSinkRecent,  &kStreamingLlm,
+                                               &kElasticPrefill, &kElastic,      &kElasticRepo, &kElasticDeropePrefill,
+                                               &kLookM,          &kLookMAllText, &csp_rule(),   &vl_cache_rule(),
+                                               &meda_rule(),     &kInfinipot,    &kRandom};
   return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
 }
 

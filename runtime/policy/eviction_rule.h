@@ -81,7 +81,7 @@ class EvictionRule : public RowRule {
   virtual bool ranks_layers_together(const MethodValues&) const { return false; }
   /// Number of clusters of dropped rows that take slots beyond the share.
   virtual int64_t clusters(const MethodValues&) const { return 0; }
-  /// True if it drops nothing of a chunk: it thins the images of rolling sessions (thin_frames.h).
+  /// True if it drops nothing of a chunk: it thins the images of rolling sessions.
   virtual bool thins_frames() const { return false; }
   /// True if NCAR is tracked from layer to layer (NcarState).
   virtual bool watches_ncar() const { return false; }

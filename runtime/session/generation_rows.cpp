@@ -43,7 +43,7 @@ Status Generation::place_row(int32_t i) {
   const int64_t whole = std::max<int64_t>(params_[i].max_tokens + part.thought.most_left() - unread, 0);
   const int64_t slice = params_[i].slice_tokens > 0 ? params_[i].slice_tokens - unread : whole;
   const int64_t wanted = std::min(whole, slice);  // tokens to read
-  room.release_for_answer(part.thought.is_ahead() ? whole : wanted);
+  if (Roller* const roller = room.roller()) roller->release_for_answer(room, part.thought.is_ahead() ? whole : wanted);
   cache.move_sinks(state.next_position);
   part.eviction = plan_eviction(engine_.shape().policy, cache);
   const int64_t packed = part.eviction.on != 0 ? cache.most_packed() : 0;

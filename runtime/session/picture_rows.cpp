@@ -46,9 +46,8 @@ void end_lines(const ViewPlan& plan, const ImagePiece& piece, int64_t first, con
 
 Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan* plan) {
   OCELLUS_TRY(check_image_size(shape.limits, "picture", picture.width, picture.height));
-  if (shape.reduction.planned() && shape.reduction.rule->needs.clips && !picture.is_of_clip)
-    return OCELLUS_FAIL(Code::kUnsupported, "the reduction %s reads frames of clips only, no single pictures",
-                        shape.reduction.rule->method.name);
+  if (shape.frames_only != nullptr && !picture.is_of_clip)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s reads frames of clips only, no single pictures", shape.frames_only);
   const PreprocessConfig config = preprocess_of(shape, picture);
   OCELLUS_TRY(plan_views(picture.is_of_clip ? of_clip(config) : config, picture.width, picture.height, plan));
   if (config.planned_rows > 0 && plan->row_count() > config.planned_rows)

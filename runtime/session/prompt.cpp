@@ -4,8 +4,6 @@
 
 #include "kernels/rows/convert_rows.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/drop_pictures.h"
-#include "runtime/session/reduce_pictures.h"
 
 namespace ocellus {
 namespace {
@@ -90,7 +88,7 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
     const DeviceView<float> hidden = chunk.hidden.slice_rows(0, chunk.row_count);
     const DeviceView<float> inputs = scratch.inputs.slice_rows(0, chunk.row_count);
     convert_rows({.from = hidden, .to = inputs}, queue);
-    OCELLUS_TRY(run_kept_rows(engine, chunk.row_count, *plan, scratch, stop));
+    OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
     if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
     convert_rows({.from = inputs, .to = hidden}, queue);
     if (engine.shape().reuse.carries()) {  // linked images have changed
@@ -98,15 +96,7 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
       plan->carried_images = 0;
     }
   }
-  return run_kept_rows(engine, chunk.row_count, *plan, scratch, stop);
-}
-
-/// Keeps a running mean, which follows a machine that slows down. Few rows tell nothing of many.
-void note_row_time(double spent_ms, int64_t rows, double* mean_ms) {
-  constexpr int64_t kLeastRows = 32;
-  if (rows < kLeastRows) return;
-  const double row_ms = spent_ms / static_cast<double>(rows);
-  *mean_ms = *mean_ms == 0 ? row_ms : 0.75 * *mean_ms + 0.25 * row_ms;
+  return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
 }
 
 Status prefill(Conversation& conversation, Reuse& reuse) {
@@ -127,12 +117,14 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   const int64_t first_position = conversation.state().next_position;
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
-  int32_t full_layers = 0;
-  OCELLUS_TRY(drop_pictures(engine, first_position, cache, scratch, &conversation.stop(), &full_layers));
+  int32_t known_layers = 0;
+  RowChoice* const rows = memory.branches.rows.get();
+  if (rows != nullptr)
+    OCELLUS_TRY(rows->after_first_layers(engine, first_position, cache, scratch, &conversation.stop(), &known_layers));
   OCELLUS_TRY(reserve_rows(stored, first_position, shape, cache));
   PrefillPlan plan = plan_prefill(chunk, first_position, cache, text.config.head_dim, scratch, queue);
-  plan.full_layers = full_layers;
-  if (full_layers == 0) chunk.embed_text(text, queue);
+  plan.known_layers = known_layers;
+  if (known_layers == 0) chunk.embed_text(text, queue);
   queue.join_transfers();  // recalled images
   reuse.fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation.stop(), &plan));
@@ -145,7 +137,7 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   double spent_ms = 0;
   OCELLUS_TRY(timer.finish(&spent_ms));
   conversation.stats().prefill_ms += spent_ms;
-  note_row_time(spent_ms, chunk.row_count, &memory.prompt_row_ms);
+  if (rows != nullptr) rows->note_time(spent_ms, chunk.row_count);
   if (has_ncar) conversation.note_ncar();
   if (plan.compress.is_late || plan.compress.shares) cache.shrink_evicted();
   return {};
@@ -252,10 +244,11 @@ void Prompt::forget() {
 
 /// Makes room in a rolling context by releasing the oldest rows.
 Status Prompt::roll(const RowNeed& need) {
-  if (!room_.can_roll(need, waiting())) return {};
-  const bool reads_early = !room_.has(need, waiting()) || room_.begins(need, waiting());
+  Roller* const roller = room_.roller();
+  if (roller == nullptr || !roller->can_release(room_, need, waiting())) return {};
+  const bool reads_early = !room_.has(need, waiting()) || roller->begins(room_, need, waiting());
   if (reads_early && !waiting().is_none()) OCELLUS_TRY(read_and_borrow());
-  return room_.release(need);
+  return roller->release(room_, need);
 }
 
 Status Prompt::make_room(const RowNeed& need) {
@@ -270,7 +263,8 @@ Status Prompt::read() {
   ++reads_;
   Status status = conversation_.stop().check();
   if (status.ok()) status = pictures_.encode();
-  if (status.ok()) status = reduce_pictures(engine, &conversation_.stats().prefill_ms);
+  if (RowChoice* const rows = engine.memory().branches.rows.get(); status.ok() && rows != nullptr)
+    status = rows->after_encoding(engine, &conversation_.stats().prefill_ms);
   if (status.ok()) status = read_rows(conversation_, reuse_);
   if (!status.ok()) {
     pictures_.forget_from(0);

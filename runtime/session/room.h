@@ -1,13 +1,4 @@
-// Room: what still fits in a conversation, and in a rolling one what goes to make room.
-//
-// Rolling contexts are sessions that go on for hours. The newest images stay, the oldest ones are released; text stays
-// within its planned pages, the beginning of the conversation (attention sinks; Xiao et al., StreamingLLM) included.
-// With InfiniPot-V older images are thinned instead, and released only if they are not alike or positions run out.
-// If the rows of a prompt compete for slots, what is left of it is released as a whole, with all of its images.
-//
-// Positions grow on. What attention sees is their differences, so nothing that stays has to change, but for the sinks:
-// they are moved up to the rows that stayed, by reading them with a query turned back as far. So no difference grows
-// beyond what the model was made for.
+// Room: what still fits in a conversation. A rolling one, which goes on for hours, makes room by a Roller.
 #pragma once
 
 #include "runtime/session/conversation.h"
@@ -29,10 +20,17 @@ class Room {
  public:
   explicit Room(Conversation& conversation) : conversation_(conversation) {}
 
-  /// See ocellus_session_set_rolling.
-  Status set_rolling(int32_t images, int32_t sink_tokens);
-  void stop_rolling() { images_ = sink_pages_ = 0; }
+  /// Keeps the newest images, and as many pages of the beginning; 0 images: the conversation does not roll.
+  void roll(int32_t images, int32_t sink_pages) {
+    images_ = images;
+    sink_pages_ = sink_pages;
+  }
   bool is_rolling() const { return images_ > 0; }
+  int32_t images() const { return images_; }
+  int32_t sink_pages() const { return sink_pages_; }
+  /// Null: the conversation does not roll.
+  Roller* roller() const;
+  Conversation& conversation() const { return conversation_; }
 
   /// Rows and positions that the planned slots and the model still hold.
   int64_t for_text(const RowNeed& waiting) const;
@@ -42,25 +40,13 @@ class Room {
   /// kFull if `count` forced tokens cannot find room, whatever a rolling context releases.
   Status check_to_score(int64_t count, const RowNeed& waiting) const;
 
-  /// True if rows of a rolling context may be released to make room. False for a need that can never fit.
-  bool can_roll(const RowNeed& need, const RowNeed& waiting) const;
   bool has(const RowNeed& need, const RowNeed& waiting) const;
-  /// True if a rolling context keeps the waiting text as its beginning, which must not compete with the images after
-  /// it.
-  bool begins(const RowNeed& need, const RowNeed& waiting) const;
-  /// Releases the oldest rows until there is room or nothing can be released. No rows may wait.
-  Status release(const RowNeed& need);
-  /// Makes room for an answer whose prompt was read: releases rows from before the prompt until the answer fits, but no
-  /// more than half of the planned text: few answers are as long as they may be.
-  void release_for_answer(int64_t text_rows);
+  int64_t most_text(const RowNeed& waiting) const;
+  /// Number of full sink pages at the conversation's beginning.
+  int32_t sinks() const;
 
  private:
-  int64_t most_text(const RowNeed& waiting) const;
   int64_t live_span() const;
-  int32_t sinks() const;
-  void move_sinks();
-  Status thin(const RowNeed& need);
-  bool release_oldest(const RowNeed& need, const CacheMark& until);
 
   Conversation& conversation_;
   int32_t images_ = 0, sink_pages_ = 0;  // 0: not rolling

@@ -9,7 +9,7 @@ void Session::open(Engine& engine, int32_t slot) {
   conversation_.open(engine, slot);
   open_ = true;
   reuse_.reset();
-  room_.stop_rolling();
+  room_.roll(0, 0);
   reset();
 }
 

@@ -2,7 +2,7 @@
 // prompts that are added as a whole; its parts do the work, each of which uses only those before it:
 //
 //   Conversation   conversation.h   the history: slots, positions, the checkpoint to return to
-//   Room           room.h           the remaining room, and what a rolling context releases
+//   Room           room.h           the remaining room
 //   PictureRows    picture_rows.h   pictures become views, and views become rows
 //   Reuse          reuse.h          pictures that are linked or found instead of read: link, prefix, blend
 //   Prompt         prompt.h         text and pictures wait in the chunk and are read
@@ -41,8 +41,6 @@ class Session : public SetUpObject {
   Status add_encoded_image(const uint8_t* bytes, int64_t byte_count);
   /// Adds all parts or none; see ocellus_session_add_parts. *failed: the part at fault, or -1.
   Status add_parts(const ocellus_part* parts, int32_t count, int32_t* failed);
-  /// See ocellus_session_set_rolling.
-  Status set_rolling(int32_t images, int32_t sink_tokens) { return room_.set_rolling(images, sink_tokens); }
 
   /// A cancellation stays set until a call has reported it, see acknowledge_cancel(), or a prompt begins.
   StopSignal& stop_signal() { return conversation_.stop(); }

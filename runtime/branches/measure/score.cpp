@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "runtime/policy/eviction_rule.h"
 #include "runtime/session/generation.h"
 
 namespace ocellus {
@@ -64,7 +65,7 @@ Status score_choice(Session& session, ocellus_choice* choice) {
   ForcedAnswer answer;
   OCELLUS_TRY(encode_choice(session.engine(), *choice, &answer));
   OCELLUS_TRY(session.room().check_to_score(answer.count, {}));
-  session.room().release_for_answer(answer.count - 1);
+  if (Roller* const roller = session.room().roller()) roller->release_for_answer(session.room(), answer.count - 1);
   LocalRing ring = session.cache().ring();
   ring.reserve(answer.count + 1);
   if (session.engine().shape().kv.local.window > 0 && !ring.still_has(ring.rows()))

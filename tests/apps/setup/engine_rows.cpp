@@ -1,6 +1,7 @@
 #include "tests/apps/setup/engine_rows.h"
 
 #include "runtime/api/handles.h"
+#include "runtime/branches/reduce/reduction_rule.h"
 #include "runtime/engine/engine_shape.h"
 #include "runtime/engine/picture_source.h"
 #include "runtime/session/picture_rows.h"
@@ -24,6 +25,9 @@ int64_t EngineRows::of(int32_t width, int32_t height) const {
 
 int64_t EngineRows::planned() const { return shape_->pictures.rows; }
 
-int64_t EngineRows::kept_of(int64_t rows) const { return shape_->pictures.reduction.kept_of(rows); }
+int64_t EngineRows::kept_of(int64_t rows) const {
+  Reduction reduction;
+  return plan_reduction(shape_->limits, &reduction).ok() ? reduction.kept_of(rows) : -1;
+}
 
 }  // namespace ocellus::test

@@ -9,6 +9,7 @@
 
 #include "runtime/ocellus.h"
 #include "tests/support/bundled_model.h"
+#include "tests/support/cache_texts.h"
 #include "tests/support/failure.h"
 #include "tests/support/goldens.h"
 
@@ -16,6 +17,12 @@ namespace ocellus {
 namespace {
 
 using test::last_error_says;
+
+/// Half of a picture's rows.
+void ask_for_half(ocellus_limits& limits) {
+  test::set_text(limits.reduce, "cover-rows");
+  limits.reduce_keep = 0.5f;
+}
 
 /// An engine with what every branch that this build has can plan, or with nothing of any.
 struct Handles {
@@ -27,6 +34,7 @@ struct Handles {
     config.limits.max_text_tokens = 128;
     config.limits.max_constraints = !plain && has("constrain") ? 1 : 0;
     config.limits.draft_rows = !plain && has("draft") ? 4 : 0;
+    if (!plain && has("reduce")) ask_for_half(config.limits);
     REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
     REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
   }
@@ -78,29 +86,42 @@ TEST_CASE("branches have names, in order, and their list ends") {
   std::string names;
   for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
     names += std::string(branch->name) + " ";
-  CHECK(names == "constrain draft library measure ");
+  CHECK(names == "constrain draft library measure reduce roll ");
   CHECK(ocellus_branch_get(-1) == nullptr);
-  CHECK(ocellus_branch_get(4) == nullptr);
+  CHECK(ocellus_branch_get(6) == nullptr);
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
   const Handles handles(true);
   const struct {
     const char* branch;
-    int32_t ocellus_limits::*limit;
-    int32_t value;
-  } cases[] = {{"constrain", &ocellus_limits::max_constraints, 1},
-               {"draft", &ocellus_limits::draft_rows, 4},
-               {"library", &ocellus_limits::library, 1},
-               {"measure", &ocellus_limits::synthetic_tokens, 64}};
-  for (const auto& [branch, limit, value] : cases) {
+    void (*ask)(ocellus_limits& limits);
+  } cases[] = {{"constrain", [](ocellus_limits& limits) { limits.max_constraints = 1; }},
+               {"draft", [](ocellus_limits& limits) { limits.draft_rows = 4; }},
+               {"library",
+                [](ocellus_limits& limits) {
+                  limits.reuse = OCELLUS_REUSE_MPIC;  // it needs it
+                  limits.library = 1;
+                }},
+               {"measure", [](ocellus_limits& limits) { limits.synthetic_tokens = 64; }},
+               {"reduce", ask_for_half},
+               {"roll", [](ocellus_limits& limits) {
+                  test::set_text(limits.cache.evict, "infinipot-v");
+                  limits.cache.keep = 0.75f;
+                }}};
+  for (const auto& [branch, ask] : cases) {
     ocellus_limits limits = handles.config.limits;
     limits.max_images = 0;
-    limits.reuse = OCELLUS_REUSE_MPIC;  // a library needs it
-    limits.*limit = value;
+    ask(limits);
     ocellus_plan plan;
     check_works_or_is_refused(ocellus_plan_memory(handles.model, &limits, &plan), branch);
   }
+}
+
+TEST_CASE("methods of a branch are listed, and their options known, in every build") {
+  CHECK(std::string(ocellus_method_get(OCELLUS_METHOD_REDUCE, 0)->name) == "cover-rows");
+  CHECK(ocellus_method_check(OCELLUS_METHOD_REDUCE, "cover-rows:place=1") == OCELLUS_OK);
+  CHECK(ocellus_method_check(OCELLUS_METHOD_REDUCE, "cover-rows:place=-1") == OCELLUS_BAD_ARGUMENT);
 }
 
 TEST_CASE("a function of a branch works, or is refused with its name") {
@@ -113,6 +134,8 @@ TEST_CASE("a function of a branch works, or is refused with its name") {
   check_works_or_is_refused(ocellus_constraint_create(handles.engine, &params, &constraint), "constrain");
   CHECK((constraint != nullptr) == Handles::has("constrain"));
   ocellus_constraint_destroy(constraint);
+
+  check_works_or_is_refused(ocellus_session_set_rolling(handles.session, 1, 16), "roll");
 
   CHECK(handles.answer() > 0);  // what was planned or not
   REQUIRE(ocellus_session_reset(handles.session) == OCELLUS_OK);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/clock.h"
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/whole_pictures.h"
@@ -237,7 +238,7 @@ TEST_CASE("a rolling session takes picture after picture in constant memory") {
     for (const Question& question : questions)
       if (status.ok()) status = talk.ask_alone(question, &right_alone);
     session.reset();
-    if (status.ok()) status = session.set_rolling(kKept, kSinkTokens);
+    if (status.ok()) status = set_rolling(session, kKept, kSinkTokens);
     if (status.ok()) status = talk.go_on(kWarmUp);
   }
   REQUIRE_MESSAGE(status.ok(), last_failure().sentence);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "runtime/engine/feature_pairs.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/policy/eviction_rule.h"
@@ -244,7 +245,7 @@ TEST_CASE("rolling contexts run with every pair that evicts nothing during answe
     const bool answers = evicts_answers(cell);
     const bool is_prefix = cell.reuse->method == OCELLUS_REUSE_PREFIX;
     Talk talk(cell.limits(0.4f, 3));
-    const Status rolling = talk.session.set_rolling(2, 16);
+    const Status rolling = set_rolling(talk.session, 2, 16);
     REQUIRE(rolling.ok() == !(answers || is_prefix));
     if (!rolling.ok()) {
       const std::string_view sentence = last_failure().sentence;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/reduce/picture_reduction.h"
+#include "runtime/branches/roll/roll.h"
 #include "runtime/models/family.h"
 #include "tests/support/clips.h"
 #include "tests/support/packed_sessions.h"
@@ -413,7 +415,7 @@ TEST_CASE("of a clip's frames the first stays whole, and of the others the rows 
   (void)test::first_logits(session);
   CHECK(session.cache().rows() == all_rows - 2 * rows);
   CHECK(session.cache().image_count() == 4);
-  const int32_t* const kept = engine->memory().reduction.picks.host.data;
+  const int32_t* const kept = reduction_of(*engine).picks.host.data;
   const int32_t* const end = kept + session.cache().rows();
   for (int64_t i = 0; i < 2 * rows; ++i) {
     CHECK(std::binary_search(kept, end, image_rows[static_cast<size_t>(i)]) == (i < rows));
@@ -427,7 +429,7 @@ TEST_CASE("of a clip's frames the first stays whole, and of the others the rows 
   add(session, brief);
   const int64_t brief_rows = engine->memory().chunk.row_count;
   CHECK(test::answer_of(session, test::default_params(4)).status.ok());
-  CHECK(engine->memory().reduction.picks.host.data[brief_rows - rows / 2 - 1] == brief_rows - 1);
+  CHECK(reduction_of(*engine).picks.host.data[brief_rows - rows / 2 - 1] == brief_rows - 1);
   session.reset();
   CHECK(session.add_frame(test::TestPicture(40, 31, 0).frame()).code() == Code::kUnsupported);
 }
@@ -475,7 +477,7 @@ TEST_CASE("frames of clips are packed, dropped, linked and released as pictures 
 
   const std::unique_ptr<Engine> engine = test::make_engine(*model, clip_limits(3));
   Session& session = test::open_session(*engine);
-  REQUIRE_MESSAGE(session.set_rolling(3, 16).ok(), last_failure().sentence);
+  REQUIRE_MESSAGE(set_rolling(session, 3, 16).ok(), last_failure().sentence);
   for (int turn = 0; turn < 4; ++turn) {
     TestClip clip;
     fill(clip, 2);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platform/clock.h"
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/exif.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/random.h"
@@ -308,7 +309,7 @@ TEST_CASE("a rolling context of any family sees its newest pictures, however man
     const std::unique_ptr<Engine> engine = test::make_engine(model, family_limits(2, 160));
     const test::FreeBlocks all(*engine);
     Session& session = test::open_session(*engine);
-    REQUIRE_MESSAGE(session.set_rolling(2, 16).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(set_rolling(session, 2, 16).ok(), last_failure().sentence);
     const std::vector<TestPicture> pictures = {{100, 41}, {41, 100}, {28, 28}, {5, 3}};
     for (size_t turn = 0; turn < 8; ++turn) {
       CAPTURE(turn);

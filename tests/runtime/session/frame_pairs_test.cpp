@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mm/views/clip_views.h"
+#include "runtime/branches/roll/roll.h"
 #include "runtime/models/family.h"
 #include "tests/support/clips.h"
 #include "tests/support/packed_sessions.h"
@@ -273,7 +274,7 @@ TEST_CASE("pairs are packed, dropped and released as pictures are") {
 
     const std::unique_ptr<Engine> engine = test::make_engine(model, pair_limits(6));
     Session& session = test::open_session(*engine);
-    REQUIRE_MESSAGE(session.set_rolling(3, 16).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(set_rolling(session, 3, 16).ok(), last_failure().sentence);
     for (int turn = 0; turn < 4; ++turn) {
       TestClip clip;
       fill(clip, {turn, 40, 80, 120});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/small_run.h"
@@ -267,7 +268,7 @@ TEST_CASE("a rolling context ends its use of the picture that it releases, which
   const std::vector<std::string> images = boards(3);
   const std::unique_ptr<Engine> engine = make_engine(sharing_limits(2, 2, 3));
   Session &rolling = open_session(*engine), &other = open_session(*engine);
-  REQUIRE(rolling.set_rolling(2, 16).ok());
+  REQUIRE(set_rolling(rolling, 2, 16).ok());
   (void)ask(other, {images[0]}, 2);
   for (const std::string& image : images) (void)ask(rolling, {image}, 2);
   CHECK(rolling.cache().image_count() == 2);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/tiny_families.h"
 
@@ -156,7 +157,7 @@ TEST_CASE("a beginning that later rows change cannot be marked") {
   const auto engine = make_engine(board_limits(2, 120));
   Session& session = open_session(*engine);
   REQUIRE(session.mark().ok());
-  REQUIRE(session.set_rolling(2, 4).ok());
+  REQUIRE(set_rolling(session, 2, 4).ok());
   CHECK(session.mark().code() == Code::kUnsupported);
   CHECK(!session.rewind());
 }

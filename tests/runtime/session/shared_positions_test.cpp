@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/sharing_family.h"
 
@@ -198,7 +199,7 @@ TEST_CASE("a rolling context of pictures that share positions goes on within a c
   SharingPair pair(kContext);
   const std::unique_ptr<Engine> engine = test::make_engine(pair.model(), picture_limits(4, 64));
   Session& session = test::open_session(*engine);
-  REQUIRE(session.set_rolling(4, 0).ok());
+  REQUIRE(set_rolling(session, 4, 0).ok());
   for (int i = 0; i < 20; ++i) {
     CAPTURE(i);
     add_picture(session);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/rows/gather_rows.h"
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/tiled_pictures.h"
 
@@ -275,7 +276,7 @@ TEST_CASE("tiled pictures are cut down one by one, each to the share of its own 
       CHECK(bytes.payload < session.cache().full_bytes());
       // A rolling session takes more of them than are planned.
       session.reset();
-      REQUIRE_MESSAGE(session.set_rolling(2, 0).ok(), last_failure().sentence);
+      REQUIRE_MESSAGE(set_rolling(session, 2, 0).ok(), last_failure().sentence);
       const TestPicture worst(64, 64);
       for (int i = 0; i < 7; ++i) REQUIRE_MESSAGE(session.add_frame(worst.frame()).ok(), last_failure().sentence);
       CHECK(test::answer_of(session, test::default_params(4)).status.ok());

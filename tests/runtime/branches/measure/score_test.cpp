@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/golden_arrays.h"
 #include "tests/support/loaded_engine.h"
@@ -371,7 +372,7 @@ TEST_CASE("a forced answer reads the compressed cache" * doctest::test_suite("lo
 TEST_CASE("a rolling context makes room for what it is to say, but not for more than half of its text") {
   const std::unique_ptr<Engine> engine = test::make_bundled_engine(board_limits(1, 160));
   Session& session = open_session(*engine);
-  REQUIRE(session.set_rolling(1, 16).ok());
+  REQUIRE(set_rolling(session, 1, 16).ok());
   for (int turn = 0; turn < 6; ++turn) {
     test::add_question(session, golden(1));
     scored_well(session, golden_answer(1));
@@ -410,7 +411,7 @@ TEST_CASE("a sampled conversation goes on after choices as if none had been scor
     std::vector<test::Answer> plain;
     for (const bool scores : {false, true}) {
       session.reset();
-      REQUIRE(session.set_rolling(rolling, 16).ok());
+      REQUIRE(set_rolling(session, rolling, 16).ok());
       for (size_t turn = 0; turn < (rolling > 0 ? 4 : 2); ++turn) {
         test::add_question(session, golden(1));
         if (scores) CHECK(score_texts(session).values == score_texts(session).values);

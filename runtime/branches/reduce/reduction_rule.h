@@ -1,21 +1,17 @@
 // ReductionRule: which rows of a picture are read, chosen between the vision part and the language model, so that the
-// others cost neither time nor slots; or, by their attention, after its first layers (runtime/session/drop_pictures.h).
-// Rows keep their positions. A rule has a name, a paper and a table of options; a new one is a row in
-// reduction_rule.cpp.
+// others cost neither time nor slots; or, by their attention, after its first layers (drop_pictures.cpp). Rows keep
+// their positions. A new rule is a method in reduction_methods.h and a row in reduction_rule.cpp.
 #pragma once
 
 #include "kernels/choice/pick_rows.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "platform/views.h"
-#include "runtime/cache/kv_segments.h"
 #include "runtime/policy/method_text.h"
 
 namespace ocellus {
 
-struct CachePolicy;
 struct Reduction;
-struct TextConfig;
 
 /// Memory of a choice. `n` rows choose together.
 struct ChoiceScratch {
@@ -70,46 +66,25 @@ struct ReductionNeeds {
 struct ReductionRule {
   ocellus_method method;
   ReductionNeeds needs;
-  /// Null: runtime/session/drop_pictures.h chooses.
+  /// Null: drop_pictures.cpp chooses.
   Status (*choose)(const RowsToChoose& pictures, const MethodValues& options, Queue& queue);
 };
-
-/// Returns the index-th rule; null after the last.
-const ReductionRule* reduction_rule_at(int32_t index);
-
-/// Parses "divprune"; null for "none" or an empty text. kBadArgument names the method or the option.
-Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ReductionRule** rule, MethodValues* options);
 
 /// The planned rule, its options and the share that it keeps.
 struct Reduction {
   const ReductionRule* rule = nullptr;  // null: all rows are read
   MethodValues options;
-  float keep = 1;            // share of a picture's rows
-  float target_ms = 0;       // see ocellus_limits.reduce_ms; 0: none
-  int64_t encoded_rows = 0;  // maximum rows of a picture before it
-  /// Attention counts a row as often as there are rows that it stands for, kMostRowWeight at most (proportional
-  /// attention, Bolya et al. 2023): by a bias where the prompt is read, and by reading its slot again from the cache.
-  bool weighs = false;
+  float keep = 1;       // share of a picture's rows
+  float target_ms = 0;  // see ocellus_limits.reduce_ms; 0: none
 
   bool planned() const { return rule != nullptr; }
   /// Layers that all rows go through before some are dropped; 0: they are dropped before the first.
-  int32_t full_layers() const {
-    return planned() && rule->needs.layers ? static_cast<int32_t>(options.number("layer")) : 0;
-  }
-  bool needs_attention() const { return planned() && rule->needs.attention; }
+  int32_t full_layers() const { return rule->needs.layers ? static_cast<int32_t>(options.number("layer")) : 0; }
   /// Number of rows that are read of a picture of `rows`, one at least; of `share` of them if that is less.
   int64_t kept_of(int64_t rows, double share = 1) const;
-  /// Maximum of tiles of `tile_slots` slots that a picture's slots are read again in. A block has `block_slots` of
-  /// them.
-  int64_t again_tiles(int64_t tile_slots, int64_t block_slots) const;
-  /// Maximum of slots of a picture that are read again.
-  int64_t again_slots() const { return weighs ? encoded_rows - kept_of(encoded_rows) : 0; }
 };
 
-/// kBadArgument names the limit that is wrong; `encoded_rows` stays 0, and what complete_reduction() finds is open.
+/// kBadArgument names the limit that is wrong.
 Status plan_reduction(const ocellus_limits& limits, Reduction* out);
-/// Completes a planned reduction by what the cache and the model allow. kBadArgument or kUnsupported if they do not.
-Status complete_reduction(const ocellus_limits& limits, const CachePolicy& policy, const TextConfig& text,
-                          Reduction* out);
 
 }  // namespace ocellus

@@ -1,5 +1,5 @@
 // InfiniPot-V in rolling contexts: what stays of older images, and in how much memory.
-#include "runtime/policy/thin_frames.h"
+#include "runtime/branches/roll/thin_frames.h"
 
 #include <doctest/doctest.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
@@ -88,7 +89,7 @@ TEST_CASE("images that cannot be thinned are refused when they are planned") {
   refuses(thinning_limits(1), "plan at least two");
   refuses(thinning_limits(4, "infinipot-v:tar=2"), "tar");
   const std::unique_ptr<Engine> engine = test::make_engine(small_model(), thinning_limits(4));
-  CHECK(test::open_session(*engine).set_rolling(1, 0).code() == Code::kBadArgument);
+  CHECK(set_rolling(test::open_session(*engine), 1, 0).code() == Code::kBadArgument);
   CHECK(failure_says("keep at least two"));
 }
 
@@ -97,7 +98,7 @@ TEST_CASE("a full session keeps recent images whole and a part of every older sl
     CAPTURE(method);
     const std::unique_ptr<Engine> engine = test::make_engine(small_model(), thinning_limits(6, method));
     Session& session = test::open_session(*engine);
-    REQUIRE(session.set_rolling(6, 16).ok());
+    REQUIRE(set_rolling(session, 6, 16).ok());
     bool differ = false;
     for (int picture = 0; picture < 20; ++picture) {
       REQUIRE(session.add_text("x", false).ok());
@@ -135,7 +136,7 @@ TEST_CASE("a thinning session goes on beyond its context in constant memory, and
   const std::unique_ptr<Engine> engine = test::make_engine(small_model(false), thinning_limits(5));
   const test::FreeBlocks all(*engine);
   Session& session = test::open_session(*engine);
-  REQUIRE(session.set_rolling(5, 16).ok());
+  REQUIRE(set_rolling(session, 5, 16).ok());
   int64_t most = 0, most_early = 0;
   for (int turn = 0; turn < 150; ++turn) {
     REQUIRE(session.begin_turn().ok());

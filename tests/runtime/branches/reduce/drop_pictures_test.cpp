@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/reduce/picture_reduction.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/tiny_families.h"
 
@@ -94,7 +95,7 @@ void check_against_reference(int layer, float keep, bool lean) {
   prompt.add(session);
   const std::vector<float> logits = test::first_logits(session);
   CHECK(session.next_position() == std::ssize(prompt.picture_of));
-  const int32_t* const picks = engine->memory().reduction.picks.host.data;
+  const int32_t* const picks = reduction_of(*engine).picks.host.data;
   const std::vector<int64_t> kept(picks, picks + session.cache().rows());
 
   const ReferenceText text(pair.model.text_file());

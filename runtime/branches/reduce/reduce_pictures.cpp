@@ -1,11 +1,9 @@
-#include "runtime/session/reduce_pictures.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/rows/compact_rows.h"
 #include "kernels/rows/gather_rows.h"
-#include "runtime/engine/engine.h"
+#include "runtime/branches/reduce/picture_reduction.h"
 
 namespace ocellus {
 namespace {
@@ -56,16 +54,18 @@ constexpr double kLeastShare = 1.0 / 16;
 /// The reduction of a chunk's pictures, from the choice to the chunk of what is left.
 class ChunkReduction {
  public:
-  ChunkReduction(Engine& engine, const ChoiceScratch& scratch)
+  ChunkReduction(Engine& engine, const Reduction& reduction, const ReductionMemory& memory,
+                 const ChoiceScratch& scratch)
       : engine_(engine),
-        reduction_(engine.shape().pictures.reduction),
+        reduction_(reduction),
         chunk_(engine.memory().chunk),
-        memory_(engine.memory().reduction),
+        memory_(memory),
         scratch_(scratch),
         queue_(engine.queue()) {}
 
-  Status run() {
-    find_share();
+  /// `row_ms`: a prompt's row takes this; 0: not known.
+  Status run(double row_ms) {
+    find_share(row_ms);
     if (reduction_.rule->needs.text) chunk_.embed_text(engine_.text(), queue_);
     OCELLUS_TRY(choose());
     OCELLUS_TRY(queue_.finish());
@@ -80,8 +80,7 @@ class ChunkReduction {
   int64_t kept_of(const PictureGroup& group) const { return reduction_.kept_of(group.rows, share_) * group.count; }
 
   /// The share of pictures' rows that can be read in the time that the reduction aims at.
-  void find_share() {
-    const double row_ms = engine_.memory().prompt_row_ms;
+  void find_share(double row_ms) {
     if (reduction_.target_ms == 0 || row_ms == 0) return;
     const auto text = static_cast<double>(chunk_.text_count), all = static_cast<double>(chunk_.row_count);
     share_ = std::max(kLeastShare, (static_cast<double>(reduction_.target_ms) / row_ms - text) / (all - text));
@@ -105,7 +104,7 @@ class ChunkReduction {
                         .picks = part_of(memory_.picks, done, keep),
                         .stands_for = {}};
       if (reduction_.rule->needs.merges) rows.inputs = chunk_.inputs.slice_rows(0, chunk_.row_count);
-      if (reduction_.needs_attention()) {
+      if (reduction_.rule->needs.attention) {
         const DeviceView<float> notes = engine_.memory().notes.slice_rows(0, chunk_.row_count);
         rows.attention = notes.slice_cols(0, 1);
         rows.keys = notes.slice_cols(1, notes.cols - 1);
@@ -163,7 +162,7 @@ class ChunkReduction {
   void mark() {
     int32_t* const ids = chunk_.token_ids.host.data;
     const int32_t *picks = memory_.picks.host.data, *stands_for = memory_.stands_for.host.data;
-    chunk_.weighs = reduction_.weighs;
+    chunk_.weighs = engine_.shape().pictures.weighs_rows;
     if (chunk_.weighs) std::fill_n(chunk_.weights.data, chunk_.row_count, 1);
     for_each_group(chunk_, shares(), [&](const PictureGroup& group) {
       const int64_t keep = kept_of(group);
@@ -202,19 +201,31 @@ class ChunkReduction {
 
 }  // namespace
 
-Status reduce_pictures(Engine& engine, double* spent_ms) {
+Status PictureReduction::plan_scratch(RowSink& sink) const {
+  ChoiceScratch scratch;
+  return take(sink, &scratch);
+}
+
+Status PictureReduction::after_encoding(Engine& engine, double* spent_ms) {
   const PromptChunk& chunk = engine.memory().chunk;
-  const Reduction& reduction = engine.shape().pictures.reduction;
-  if (!reduction.planned() || reduction.full_layers() > 0 || chunk.text_count == chunk.row_count) return {};
+  if (reduction_.full_layers() > 0 || chunk.text_count == chunk.row_count) return {};
   const TraceRange range(engine.trace(), "reduce pictures");
   const ArenaScope scope(engine.arena());
   ChoiceScratch scratch;
-  OCELLUS_TRY(engine.take_scratch(&scratch));
+  OCELLUS_TRY(take(engine.arena(), &scratch));
   OCELLUS_TRY(engine.queue().finish());  // the pictures are encoded
   const int64_t start = now_ns();
-  OCELLUS_TRY(ChunkReduction(engine, scratch).run());
+  OCELLUS_TRY(ChunkReduction(engine, reduction_, memory_, scratch).run(row_ms_));
   *spent_ms += elapsed_ms(start, now_ns());
   return {};
+}
+
+/// Keeps a running mean, which follows a machine that slows down. Few rows tell nothing of many.
+void PictureReduction::note_time(double spent_ms, int64_t rows) {
+  constexpr int64_t kLeastRows = 32;
+  if (rows < kLeastRows) return;
+  const double row_ms = spent_ms / static_cast<double>(rows);
+  row_ms_ = row_ms_ == 0 ? row_ms : 0.75 * row_ms_ + 0.25 * row_ms;
 }
 
 }  // namespace ocellus

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/branches/reduce/picture_reduction.h"
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/tiny_families.h"
 
@@ -83,9 +85,8 @@ void check_against_reference(const char* rule, float keep) {
   test::add_words(session, "now");
   const std::vector<float> logits = test::first_logits(session);
   const int64_t rows_before = session.cache().rows(), next_before = session.next_position();
-  const auto& [picks, weights, weighs] =
-      std::tuple(engine->memory().reduction.picks.host.data, engine->memory().chunk.weights.data,
-                 engine->shape().pictures.reduction.weighs);
+  const auto& [picks, weights, weighs] = std::tuple(
+      reduction_of(*engine).picks.host.data, engine->memory().chunk.weights.data, engine->shape().pictures.weighs_rows);
   std::vector<int32_t> counts(weights, weights + (weighs ? rows_before : 0));
   std::vector<int32_t> kept(picks, picks + rows_before);
   test::add_words(session, "then");
@@ -207,7 +208,7 @@ TEST_CASE("pictures that are reduced are packed, evicted, known by their views a
   }
   const auto engine = test::make_engine(model, limits);
   Session& session = test::open_session(*engine);
-  REQUIRE(session.set_rolling(2, 4).ok());
+  REQUIRE(set_rolling(session, 2, 4).ok());
   for (int turn = 0; turn < 6; ++turn) {
     test::add_words(session, "Look");
     test::add_picture(session, turn % 2 == 0 ? test::wide_picture() : test::tall_picture());

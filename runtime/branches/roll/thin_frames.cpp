@@ -1,38 +1,13 @@
-#include "runtime/policy/thin_frames.h"
+#include "runtime/branches/roll/thin_frames.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/cache/favour_rows.h"
 #include "kernels/cache/select_slots.h"
-#include "runtime/policy/compress.h"
 
 namespace ocellus {
 namespace {
-
-/// InfiniPot-V's row in the list of methods. Images are stored as without eviction: see thin_frames.
-class InfinipotRule final : public EvictionRule {
- public:
-  explicit constexpr InfinipotRule(const ocellus_method& method) : EvictionRule(method) {}
-
-  bool thins_frames() const override { return true; }
-  int64_t window(const CachePolicy&, int64_t kept) const override { return kept; }
-  int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
-  int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
-  void choose(const LayerToCompress&, Queue&) const override {}
-};
-
-constexpr ocellus_method_option kThinOptions[] = {
-    {"tar", nullptr, 0, 1, 0, "0.5",
-     "Share of the kept slots chosen by novelty (TaR); norms of values choose the rest."},
-    {"recent", nullptr, 0, 1, 0, "0.25", "Share of the frames that are the recent ones, which TaR keeps whole."},
-    {"pool", "layers|none", 1, 0, 0, "layers",
-     "Norms are pooled over time and grid, grid, and order in the first three quarters of the layers, or nowhere."}};
-constexpr InfinipotRule kInfinipot(
-    describe_method("infinipot-v", "InfiniPot-V, Kim et al. 2025",
-                    "In rolling sessions that are full, older images are thinned to the share to keep: slots unlike "
-                    "those at their place in recent images, and those with large values.",
-                    kThinOptions));
 
 /// Pooling of a layer: wide in the first quarter of the layers, none in the last, as published; no wider than the grid.
 FramePool pool_of(const ThinPolicy& policy, const FrameRuns& frames, int64_t layers, int32_t cols) {
@@ -116,8 +91,6 @@ int32_t columns_of(const StoredImage& image, int64_t view_rows) {
 }
 
 }  // namespace
-
-const EvictionRule& infinipot_rule() { return kInfinipot; }
 
 Status ThinMemory::lay_out(const KvShape& kv, int64_t images, const DeviceTraits& device, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;

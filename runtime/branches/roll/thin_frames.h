@@ -9,7 +9,6 @@
 #include "platform/arena.h"
 #include "runtime/cache/kv_cache.h"
 #include "runtime/policy/cache_policy.h"
-#include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 
@@ -31,7 +30,5 @@ bool can_thin(const SessionCache& cache);
 /// positions tell its columns. Waits for the queue.
 Status thin_frames(const ThinPolicy& policy, const ThinMemory& memory, int32_t kept, int64_t view_rows,
                    SessionCache& cache, Queue& queue);
-
-const EvictionRule& infinipot_rule();
 
 }  // namespace ocellus

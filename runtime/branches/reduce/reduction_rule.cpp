@@ -1,4 +1,4 @@
-#include "runtime/policy/reduction_rule.h"
+#include "runtime/branches/reduce/reduction_rule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,8 @@
 #include "kernels/choice/row_cosines.h"
 #include "kernels/choice/row_products.h"
 #include "kernels/rows/merge_similar_rows.h"
-#include "platform/round_up.h"
-#include "runtime/models/text_model.h"
-#include "runtime/policy/cache_policy.h"
-#include "runtime/policy/visionzip_rule.h"
+#include "runtime/branches/reduce/reduction_methods.h"
+#include "runtime/branches/reduce/visionzip_rule.h"
 
 namespace ocellus {
 namespace {
@@ -170,84 +168,25 @@ Status pool_rows(const RowsToChoose& a, const MethodValues&, Queue& queue) {
   return queue.status();
 }
 
-/// Checks a rule that chooses after some layers.
-Status check_layers(const Reduction& reduction, const TextConfig& text) {
-  const int32_t layers = reduction.full_layers();
-  if (layers == 0) return {};
-  if (layers >= text.layer_count || layers > text.own_layers())
-    return OCELLUS_FAIL(
-        Code::kBadArgument,
-        "fastv drops rows after layer %d, but the model has %d, %d of them with keys of their own: name "
-        "an earlier one (layer)",
-        layers, text.layer_count, text.own_layers());
-  if (text.local.has(layers - 1))
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "
-                        "all, such as %d (layer)",
-                        layers, text.local.window, text.local.period);
-  return {};
-}
-
-constexpr ocellus_method_option kCoverOptions[] = {
-    {"place", nullptr, 0, 100, 0, "0.5",
-     "Weight of the distance in the picture, beside that of what rows hold, whose mean is 1."},
-    {"weigh", nullptr, 0, 1, 1, "1",
-     "1: attention counts a row as often as it stands for others; without eviction, KIVI and layers with a window."}};
-constexpr ocellus_method_option kConditionalOptions[] = {
-    {"sign", nullptr, -1, 1, 1, "-1",
-     "-1: rows unlike the text are relevant, as published for CLIP; 1: those like it."}};
-constexpr ocellus_method_option kRandomRowsOptions[] = {{"seed", nullptr, 0, 1e9, 1, "0", "Seed of the choice."}};
-
-constexpr ocellus_method_option kLayerOptions[] = {
-    {"layer", nullptr, 1, 1000, 1, "2",
-     "Number of layers that read all rows (K); rows are ranked in the last of them."}};
-
 constexpr ReductionRule kRules[] = {
-    {recommend(describe_method("cover-rows", "ours, after Lin and Bilmes 2011 and Bolya et al. 2023",
-                               "Rows that all others are near to, each counted as often as it stands for others.",
-                               kCoverOptions)),
-     {.products = true, .by = PickBy::kCover, .weighs = true, .places = true},
-     choose_cover},
-    {describe_method("divprune", "DivPrune, Alvar et al. 2025",
-                     "As published: rows at wide angles to each other (max-min diversity)."),
-     {.products = true, .by = PickBy::kAngle},
-     choose_far_angles},
-    {describe_method(
-         "visionzip", "VisionZip, Yang et al. 2024",
-         "Rows with the most attention in the tower, and some of the others, merged with what is like them. Unlike "
-         "the paper's, they are those of the language model, of a whole picture.",
-         kVisionZipOptions),
-     {.merges = true, .attention = true},
-     choose_visionzip},
-    {describe_method("cdpruner", "CDPruner, Zhang et al. 2025",
-                     "As published, relevance by the prompt's tokens: relevant rows that span much (conditional DPP).",
-                     kConditionalOptions),
-     {.products = true, .by = PickBy::kDeterminant, .text = true},
-     choose_conditionally},
-    {describe_method(
-         "evs", "Efficient Video Sampling, Bagrov et al. 2025",
-         "As published: of a clip's frames, all of the first and the rows that changed most. A clip too short for "
-         "that keeps even rows."),
-     {.clips = true},
-     choose_changed},
-    {describe_method("fastv", "FastV, Chen et al. 2024; our cache drops the rows in the first layers, too",
-                     "Rows to which the prompt's last row attends most after the first layers, over all pictures.",
-                     kLayerOptions),
-     {.layers = true},
-     nullptr},
-    {describe_method("even-rows", "baseline", "Every second, fourth, ... row: the picture at fewer rows."),
-     {},
-     choose_evenly},
-    {describe_method("pool-rows", "baseline", "Neighbours averaged, as if the picture were smaller."),
-     {.places = true, .merges = true},
-     pool_rows},
-    {describe_method("random-rows", "baseline", "Rows chosen at random.", kRandomRowsOptions), {}, choose_at_random}};
+    {kCoverRows, {.products = true, .by = PickBy::kCover, .weighs = true, .places = true}, choose_cover},
+    {kDivPrune, {.products = true, .by = PickBy::kAngle}, choose_far_angles},
+    {kVisionZip, {.merges = true, .attention = true}, choose_visionzip},
+    {kCdPruner, {.products = true, .by = PickBy::kDeterminant, .text = true}, choose_conditionally},
+    {kEvs, {.clips = true}, choose_changed},
+    {kFastV, {.layers = true}, nullptr},
+    {kEvenRows, {}, choose_evenly},
+    {kPoolRows, {.places = true, .merges = true}, pool_rows},
+    {kRandomRows, {}, choose_at_random}};
+static_assert(std::size(kRules) == std::size(kReductionMethods));
+
+const ReductionRule* rule_of(const ocellus_method* method) {
+  if (method == nullptr) return nullptr;
+  return std::find_if(std::begin(kRules), std::end(kRules),
+                      [&](const auto& r) { return r.method.name == std::string_view(method->name); });
+}
 
 }  // namespace
-
-const ReductionRule* reduction_rule_at(int32_t index) {
-  return index >= 0 && index < std::ssize(kRules) ? &kRules[index] : nullptr;
-}
 
 Status ChoiceScratch::lay_out(const Reduction& reduction, int64_t encoded, int64_t chunk_rows, int64_t width,
                               RowSink& sink) {
@@ -269,31 +208,15 @@ Status ChoiceScratch::lay_out(const Reduction& reduction, int64_t encoded, int64
                    pick_rows_scratch(needs.by, rows, reduction.kept_of(rows)), &picking);
 }
 
-Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ReductionRule** rule, MethodValues* options) {
-  MethodText parts;
-  OCELLUS_TRY(split_method_text("reduction", text, &parts));
-  *rule = nullptr;
-  if ((parts.name.empty() || parts.name == "none") && parts.options.empty()) return {};
-  const auto* const found =
-      std::find_if(std::begin(kRules), std::end(kRules), [&](const auto& r) { return r.method.name == parts.name; });
-  if (found != std::end(kRules)) {
-    *rule = found;
-    return parse_method_options(found->method, parts.options, options);
-  }
-  const MethodNameList names([](int32_t i) {
-    const ReductionRule* const known = reduction_rule_at(i);
-    return known == nullptr ? nullptr : known->method.name;
-  });
-  return refuse_method("reduction of pictures", parts.name, "none, ", names);
-}
-
 Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
   if (!(limits.reduce_keep > 0 && limits.reduce_keep <= 1))
     return OCELLUS_FAIL(
         Code::kBadArgument,
         "the share of a picture's rows that is read (reduce_keep) must be above 0 and at most 1, not %g",
         static_cast<double>(limits.reduce_keep));
-  OCELLUS_TRY(parse_reduction(limits.reduce, &out->rule, &out->options));
+  const ocellus_method* method = nullptr;
+  OCELLUS_TRY(parse_reduction(limits.reduce, &method, &out->options));
+  out->rule = rule_of(method);
   if (limits.reduce_keep < 1 && out->rule == nullptr)
     return OCELLUS_FAIL(Code::kBadArgument,
                         "a method chooses the rows of pictures that are read (reduce_keep): name one (reduce)");
@@ -312,34 +235,11 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
   return {};
 }
 
-Status complete_reduction(const ocellus_limits& limits, const CachePolicy& policy, const TextConfig& text,
-                          Reduction* out) {
-  if (!out->planned()) return {};
-  const ReductionNeeds& needs = out->rule->needs;
-  const char* const name = out->rule->method.name;
-  if (needs.clips && limits.max_clip_frames == 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "%s compares the frames of clips: plan some (max_clip_frames)", name);
-  if (needs.clips && text.architecture->has_mutual_pictures)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s cannot divide the frames of a model whose rows of a picture see each other", name);
-  OCELLUS_TRY(check_layers(*out, text));
-  out->weighs = needs.weighs && out->options.number("weigh") > 0 && !policy.lists_rows() && text.local.window == 0;
-  return {};
-}
-
 int64_t Reduction::kept_of(int64_t rows, double share) const {
   if (!planned() || rows == 0) return rows;
   const double most = std::min(static_cast<double>(keep), share);
   const auto kept = static_cast<int64_t>(most * static_cast<double>(rows) + 0.5);
   return std::clamp<int64_t>(kept, 1, rows);
-}
-
-/// Each time a picture is read again a part of its slots is, from the first on: a tile of them may be short, in a block
-/// that tiles do not divide one more.
-int64_t Reduction::again_tiles(int64_t tile_slots, int64_t block_slots) const {
-  if (!weighs) return 0;
-  const int64_t short_tiles = block_slots % tile_slots == 0 ? 1 : divide_up(kept_of(encoded_rows), block_slots);
-  return divide_up(again_slots(), tile_slots) + (kMostRowWeight - 1) * short_tiles;
 }
 
 }  // namespace ocellus

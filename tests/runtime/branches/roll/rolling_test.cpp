@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/rows/gather_rows.h"
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/pictures.h"
@@ -84,7 +85,7 @@ class Talk {
   int64_t released() const { return released_; }
 
   void set_rolling(int32_t images, int32_t sink_pages) {
-    REQUIRE_MESSAGE(session_->set_rolling(images, sink_pages * kPageSlots).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(ocellus::set_rolling(*session_, images, sink_pages * kPageSlots).ok(), last_failure().sentence);
     sink_pages_ = sink_pages;
   }
 
@@ -271,25 +272,25 @@ bool failure_says(const std::string& words) {
 TEST_CASE("what a rolling context cannot be is refused") {
   const std::unique_ptr<Engine> engine = test::make_engine(test::board_limits(4, 100));
   Session& session = test::open_session(*engine);
-  CHECK(session.set_rolling(4, 64).ok());
-  CHECK(session.set_rolling(0, 0).ok());
-  CHECK(session.set_rolling(5, 0).code() == Code::kBadArgument);
+  CHECK(set_rolling(session, 4, 64).ok());
+  CHECK(set_rolling(session, 0, 0).ok());
+  CHECK(set_rolling(session, 5, 0).code() == Code::kBadArgument);
   CHECK(failure_says("can keep 1 to 4 images here, not 5"));
-  CHECK(session.set_rolling(-1, 0).code() == Code::kBadArgument);
-  CHECK(session.set_rolling(2, -1).code() == Code::kBadArgument);
-  CHECK(session.set_rolling(2, 65).code() == Code::kBadArgument);
+  CHECK(set_rolling(session, -1, 0).code() == Code::kBadArgument);
+  CHECK(set_rolling(session, 2, -1).code() == Code::kBadArgument);
+  CHECK(set_rolling(session, 2, 65).code() == Code::kBadArgument);
   CHECK(failure_says("0 to 64 tokens"));
   const std::unique_ptr<Engine> narrow = test::make_engine(test::board_limits(1, 40));
-  CHECK(test::open_session(*narrow).set_rolling(1, 33).code() == Code::kBadArgument);
+  CHECK(set_rolling(test::open_session(*narrow), 1, 33).code() == Code::kBadArgument);
   CHECK(failure_says("leave no room"));
-  CHECK(test::open_session(*test::make_engine(test::evicting_limits(2, 100, "h2o", 0.5f))).set_rolling(1, 0).code() ==
+  CHECK(set_rolling(test::open_session(*test::make_engine(test::evicting_limits(2, 100, "h2o", 0.5f))), 1, 0).code() ==
         Code::kBadArgument);
   CHECK(
       failure_says("h2o (evict) drops tokens of later answers, which stand among those of the oldest prompt that a "
                    "rolling context releases together: plan another eviction method"));
   ocellus_limits limits = test::board_limits(2, 100);
   limits.reuse = OCELLUS_REUSE_PREFIX;
-  CHECK(test::open_session(*test::make_engine(limits)).set_rolling(1, 0).code() == Code::kBadArgument);
+  CHECK(set_rolling(test::open_session(*test::make_engine(limits)), 1, 0).code() == Code::kBadArgument);
   CHECK(failure_says("prefix caching"));
 }
 
@@ -430,7 +431,7 @@ TEST_CASE("hundreds of turns take no more pages and blocks than the first ones" 
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
     const test::FreeBlocks all(*engine);
     Session& session = test::open_session(*engine);
-    REQUIRE(session.set_rolling(4, 16).ok());
+    REQUIRE(set_rolling(session, 4, 16).ok());
     const SmallPicture picture(3);
     int64_t most = 0, most_early = 0;
     for (int turn = 0; turn < 300; ++turn) {
@@ -480,7 +481,7 @@ TEST_CASE("after a hundred turns the newest picture is answered as well as after
       right_before += is_right(last + r.images - 1);
     }
     session.reset();
-    REQUIRE(session.set_rolling(r.images, 16).ok());
+    REQUIRE(set_rolling(session, r.images, 16).ok());
     for (int turn = 0; turn < r.turns; ++turn) {
       const bool good = is_right(turn);
       right += good;

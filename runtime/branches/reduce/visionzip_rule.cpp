@@ -2,7 +2,7 @@
 // the others. Here rows of the language model are chosen from a whole picture, and a merged row is the mean of all,
 // target included, which is as long as other rows. The attention and the key of a row that was joined from several
 // patches are the means of theirs.
-#include "runtime/policy/visionzip_rule.h"
+#include "runtime/branches/reduce/visionzip_rule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/branches/roll/roll.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/tiled_pictures.h"
@@ -24,7 +25,7 @@ TEST_CASE("a rolling context releases linked pictures with their holes, and read
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
     const test::FreeBlocks before(*engine);
     Session& session = test::open_session(*engine);
-    REQUIRE_MESSAGE(session.set_rolling(3, 16).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(set_rolling(session, 3, 16).ok(), last_failure().sentence);
     const SessionCache& cache = session.cache();
     std::vector<int64_t> expected;  // slots of each picture that are read, the oldest first
     for (uint64_t turn = 0; turn < 12; ++turn) {
@@ -61,7 +62,7 @@ TEST_CASE("a rolling context of evicted prompts releases the oldest as a whole, 
     limits.cache.kv_bits = bits;
     const std::unique_ptr<Engine> engine = test::make_engine(pair.model, limits);
     Session& session = test::open_session(*engine);
-    REQUIRE_MESSAGE(session.set_rolling(2, 16).ok(), last_failure().sentence);
+    REQUIRE_MESSAGE(set_rolling(session, 2, 16).ok(), last_failure().sentence);
     const SessionCache& cache = session.cache();
     const std::vector<TokenId> beginning(20, 1), question(5, 2);
     const auto tell = [&](const std::vector<TokenId>& before, int32_t pictures) {

@@ -1,0 +1,26 @@
+// Builds without the branch: a session ends when it is full.
+#include "runtime/api/handles.h"
+#include "runtime/branches/all.h"
+#include "runtime/policy/cache_policy.h"
+#include "runtime/policy/eviction_rule.h"
+
+namespace ocellus {
+namespace {
+
+Status check(const ocellus_limits& limits) {
+  const EvictionRule* rule = nullptr;
+  MethodValues options;
+  OCELLUS_TRY(parse_eviction(limits.cache.evict, &rule, &options));
+  if (rule == nullptr || !rule->thins_frames() || limits.cache.keep == 1) return {};
+  return left_out(kRollBranch, "thinning of images (evict)");
+}
+
+}  // namespace
+
+const Branch kRollBranch = {.facts = {.name = "roll", .is_built = 0}, .check = check};
+
+}  // namespace ocellus
+
+ocellus_status ocellus_session_set_rolling(ocellus_session*, int32_t, int32_t) {
+  return ocellus::result(left_out(ocellus::kRollBranch, "rolling contexts"));
+}
