@@ -19,11 +19,6 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
-set(ocellus_about "Ocellus runs a small vision-language model, picture in and words out, inside
- one memory budget that is stated before the run. It reads GGUF files with
- their mmproj.")
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ocellus)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(ocellus_loaded "")  # libraries that the program loads when it needs them
 if(OCELLUS_HAS_CURL)
   list(APPEND ocellus_loaded libcurl4 libssl3 ca-certificates)
@@ -33,42 +28,41 @@ if(OCELLUS_HAS_HEIF)
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS libheif1)
 endif()
 list(JOIN ocellus_loaded ", " CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libocellus${ocellus_soversion})
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 file(WRITE ${PROJECT_BINARY_DIR}/package/shlibs
   "libocellus ${ocellus_soversion} libocellus${ocellus_soversion} (>= ${PROJECT_VERSION})\n")
 file(WRITE ${PROJECT_BINARY_DIR}/package/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
   ${PROJECT_BINARY_DIR}/package/shlibs ${PROJECT_BINARY_DIR}/package/triggers)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libocellus-dev)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "${ocellus_about}
- This package has the program and a model for demonstrations.")
-set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${ocellus_about}
- This package has the shared library.")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "${ocellus_about}
- This package has what programs are built with: headers, the archive, files for
- CMake and pkg-config, and examples.")
-set(CPACK_DEBIAN_PROGRAM_DESCRIPTION ${CPACK_COMPONENT_PROGRAM_DESCRIPTION})
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-  "libocellus${ocellus_soversion} (= ${PROJECT_VERSION}), libhwy-dev, libutf8proc-dev, zlib1g-dev, pkg-config")
+set(needs "libocellus${ocellus_soversion} (= ${PROJECT_VERSION}), libhwy-dev, libutf8proc-dev, zlib1g-dev, pkg-config")
 if(OCELLUS_HAS_JPEG)
-  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libjpeg-dev")
+  string(APPEND needs ", libjpeg-dev")
 endif()
 if(OCELLUS_HAS_SQLITE)  # newer than the functions that we call tell
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libsqlite3-0 (>= 3.37)")
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "libsqlite3-0 (>= 3.37)")
-  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libsqlite3-dev")
+  string(APPEND needs ", libsqlite3-dev")
 endif()
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ${needs})
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS ocellus)
 
-# What Debian wants beside the files: in each package the licences and a changelog.
+# Debian wants the licences and a changelog in each.
 string(TIMESTAMP ocellus_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 configure_file(tools/package/changelog.in ${PROJECT_BINARY_DIR}/package/changelog @ONLY)
 execute_process(COMMAND gzip -9nf ${PROJECT_BINARY_DIR}/package/changelog COMMAND_ERROR_IS_FATAL ANY)
-foreach(component PROGRAM RUNTIME DEVELOPMENT)
-  string(TOLOWER ${component} name)
-  set(folder ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${component}_PACKAGE_NAME})
-  install(FILES tools/package/copyright ${PROJECT_BINARY_DIR}/package/changelog.gz DESTINATION ${folder} COMPONENT ${name})
-endforeach()
+function(ocellus_package component name section has)
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name} PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section} PARENT_SCOPE)
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "Ocellus runs a small vision-language model, picture in and words out, inside
+ one memory budget that is stated before the run. It reads GGUF files with
+ their mmproj.
+ This package has ${has}" PARENT_SCOPE)
+  install(FILES tools/package/copyright ${PROJECT_BINARY_DIR}/package/changelog.gz
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
+endfunction()
+ocellus_package(program ocellus science "the program and a model for demonstrations.")
+ocellus_package(runtime libocellus${ocellus_soversion} libs "the shared library.")
+ocellus_package(development libocellus-dev libdevel "what programs are built with: headers, the archive, files for
+ CMake and pkg-config, and examples.")
+set(CPACK_DEBIAN_PROGRAM_DESCRIPTION ${CPACK_COMPONENT_PROGRAM_DESCRIPTION})
 include(CPack)

@@ -1,0 +1,31 @@
+# Targets may have a kind, OCELLUS_KIND: TEST; COMMANDS, the program's; QUICK, as in other builds. Tests and commands go
+# without UndefinedBehaviorSanitizer: its checks in doctest's macros, in CLI11 and JSON take GCC as long as all others.
+set(of_kind $<TARGET_PROPERTY:OCELLUS_KIND>)
+set(is_sanitized $<NOT:$<STREQUAL:${of_kind},QUICK>>)
+if(OCELLUS_SANITIZE STREQUAL "THREAD")
+  target_compile_options(ocellus_flags INTERFACE $<${is_sanitized}:-fsanitize=thread>)
+  target_link_options(ocellus_flags INTERFACE -fsanitize=thread)
+else()
+  target_compile_options(ocellus_flags INTERFACE $<${is_sanitized}:-fsanitize=address>
+    $<$<STREQUAL:${of_kind},>:-fsanitize=undefined> -fno-sanitize=vptr -fno-sanitize-recover=all
+    $<$<BOOL:${OCELLUS_LIBFUZZER}>:-fsanitize=fuzzer-no-link>)
+  target_link_options(ocellus_flags INTERFACE -fsanitize=address,undefined)
+endif()
+target_compile_options(ocellus_flags INTERFACE -fno-omit-frame-pointer -g1)
+
+# Under sanitizers the CPU's products and attention take two thirds of a model's time. The kernels' tests have them so;
+# programs that run whole models link them as in other builds: these objects come before those of the archive. All kernels
+# go without checks of pointers whose harm AddressSanitizer sees, which take GCC long.
+set(products attention/attend_one linear/matmul linear/matmul_pairs linear/matmul_tiles linear/matmul_vnni)
+list(TRANSFORM products REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/kernels/\\1_cpu.cpp")
+if(NOT OCELLUS_SANITIZE STREQUAL "THREAD")
+  file(GLOB_RECURSE kernel_sources ${PROJECT_SOURCE_DIR}/kernels/*_cpu.cpp)
+  set_property(SOURCE ${kernel_sources} APPEND PROPERTY COMPILE_OPTIONS
+    -fno-sanitize=null,object-size,pointer-overflow)
+  # GCC checks them in half the time at -O1; only tests of these kernels run them so.
+  set_property(SOURCE ${products} APPEND PROPERTY COMPILE_OPTIONS $<${is_sanitized}:-O1>)
+endif()
+add_library(ocellus_quick_ops OBJECT ${products})
+set_target_properties(ocellus_quick_ops PROPERTIES OCELLUS_KIND QUICK)
+target_compile_options(ocellus_quick_ops PRIVATE -fno-exceptions -fno-rtti)
+target_link_libraries(ocellus_quick_ops PRIVATE ocellus_kernels ocellus_flags)
