@@ -16,13 +16,9 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${OCELLUS_SYSROOT})
 set(ENV{PKG_CONFIG_LIBDIR} ${OCELLUS_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${OCELLUS_SYSROOT}/usr/share/pkgconfig)
 
-# libjpeg keeps jconfig.h where a native compiler would look by itself.
 set(CMAKE_C_STANDARD_INCLUDE_DIRECTORIES ${OCELLUS_SYSROOT}/usr/include/aarch64-linux-gnu)
 set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES ${CMAKE_C_STANDARD_INCLUDE_DIRECTORIES})
-
-# What a shared library needs in turn is looked for when a program is linked to it, too.
 set(CMAKE_EXE_LINKER_FLAGS_INIT -Wl,-rpath-link,${OCELLUS_SYSROOT}/usr/lib/aarch64-linux-gnu)
-
 # The C library is the cross compiler's own; what the unpacked libraries need in turn lies beside them.
 set(CMAKE_CROSSCOMPILING_EMULATOR
     qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=${OCELLUS_SYSROOT}/usr/lib/aarch64-linux-gnu)

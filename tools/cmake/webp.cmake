@@ -1,9 +1,6 @@
-# libwebp's decoder as one object that becomes part of the library. libwebp has no hooks for its memory, and a lossless
-# file of a few kB can make it take hundreds of MB: a table of 12 kB for a few bits. So its decoder alone is cut out of
-# the static library, malloc, calloc and free in it are renamed to functions of mm/pictures/webp_decoder.cpp, which hand out
-# planned scratch, and every other name becomes local, so that it meets nobody's own libwebp. Distributions build
-# libwebp without marks for targets of indirect jumps; Debian's own start files have none either, and a program or shared
-# library keeps that mark only if every part has it, so that nothing is lost by this object.
+# libwebp's decoder as one object of the library. libwebp has no hooks for its memory, and a lossless file of a few kB can
+# make it take hundreds of MB. So malloc, calloc and free in it are renamed to functions of mm/pictures/webp_decoder.cpp,
+# which hand out planned scratch, and every other name becomes local, so that it meets nobody's own libwebp.
 ocellus_choice(OCELLUS_WEBP "AUTO;ON;OFF" "Decode WebP, which needs libwebp's archive: AUTO, ON or OFF")
 if(NOT OCELLUS_WEBP STREQUAL "OFF")
   find_path(OCELLUS_WEBP_INCLUDE webp/decode.h)
@@ -19,18 +16,17 @@ endif()
 
 set(ocellus_webp_include ${OCELLUS_WEBP_INCLUDE})
 set(ocellus_webp_object ${PROJECT_BINARY_DIR}/webp_decoder.o)
-set(ocellus_webp_whole ${PROJECT_BINARY_DIR}/webp_whole.o)
-foreach(name WebPDecode=ocellus_webp_decode WebPInitDecoderConfigInternal=ocellus_webp_init_config
-        malloc=ocellus_webp_malloc calloc=ocellus_webp_calloc free=ocellus_webp_free)
-  list(APPEND ocellus_webp_renamed --redefine-sym=${name})
-endforeach()
+set(whole ${PROJECT_BINARY_DIR}/webp_whole.o)
+set(renamed WebPDecode=ocellus_webp_decode WebPInitDecoderConfigInternal=ocellus_webp_init_config
+    malloc=ocellus_webp_malloc calloc=ocellus_webp_calloc free=ocellus_webp_free)
+list(TRANSFORM renamed PREPEND --redefine-sym=)
 add_custom_command(
   OUTPUT ${ocellus_webp_object}
   COMMAND ${CMAKE_CXX_COMPILER} -r -nostdlib -Wl,-u,WebPDecode -Wl,-u,WebPInitDecoderConfigInternal
-          ${OCELLUS_WEBP_ARCHIVE} -o ${ocellus_webp_whole}
-  COMMAND ${CMAKE_OBJCOPY} ${ocellus_webp_renamed} ${ocellus_webp_whole}  # in one call LLVM's keeps names from before
+          ${OCELLUS_WEBP_ARCHIVE} -o ${whole}
+  COMMAND ${CMAKE_OBJCOPY} ${renamed} ${whole}  # in one call LLVM's keeps names from before
   COMMAND ${CMAKE_OBJCOPY} --keep-global-symbol=ocellus_webp_decode --keep-global-symbol=ocellus_webp_init_config
-          ${ocellus_webp_whole} ${ocellus_webp_object}
+          ${whole} ${ocellus_webp_object}
   DEPENDS ${OCELLUS_WEBP_ARCHIVE} COMMENT "Cutting the decoder out of ${OCELLUS_WEBP_ARCHIVE}" VERBATIM)
 set_source_files_properties(${ocellus_webp_object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_custom_target(ocellus_webp_object DEPENDS ${ocellus_webp_object})  # made once, whoever needs it first
