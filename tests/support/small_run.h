@@ -6,7 +6,15 @@
 #include <cstdint>
 #include <cstdlib>
 
+// There in programs with AddressSanitizer and with ThreadSanitizer.
+extern "C" __attribute__((weak)) void __asan_init();
+extern "C" __attribute__((weak)) void __tsan_init();
+
 namespace ocellus::test {
+
+/// Whether the library has been built with a sanitizer; the tests themselves may be without.
+inline bool has_address_sanitizer() { return &__asan_init != nullptr; }
+inline bool is_sanitized() { return has_address_sanitizer() || &__tsan_init != nullptr; }
 
 inline bool is_small_run() {
   static const bool small = std::getenv("OCELLUS_TEST_SMALL") != nullptr;
@@ -14,13 +22,7 @@ inline bool is_small_run() {
 }
 
 /// Small runs, and those under AddressSanitizer, where a model takes ten times as long.
-inline bool is_slow_run() {
-#ifdef __SANITIZE_ADDRESS__
-  return true;
-#else
-  return is_small_run();
-#endif
-}
+inline bool is_slow_run() { return has_address_sanitizer() || is_small_run(); }
 
 /// Returns true if this one of many similar, numbered cases is left out. One in `of` is kept; the default has no factor
 /// in common with the periods at which cases change their options.

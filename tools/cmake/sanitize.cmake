@@ -13,19 +13,31 @@ else()
 endif()
 target_compile_options(ocellus_flags INTERFACE -fno-omit-frame-pointer -g1)
 
+# Sanitizers find in the library what tests make it do, so they need not be in the tests. Objects that are the same in a
+# build without them are linked from there: those of tests, and of the products below.
+set(OCELLUS_TESTS_FROM "" CACHE PATH "A build with the same options, but not OCELLUS_SANITIZE, whose tests are linked; empty: none")
+
 # Under sanitizers the CPU's products and attention take two thirds of a model's time. The kernels' tests have them so;
 # programs that run whole models link them as in other builds: these objects come before those of the archive. All kernels
 # go without checks of pointers whose harm AddressSanitizer sees, which take GCC long.
-set(products attention/attend_one linear/matmul linear/matmul_pairs linear/matmul_tiles linear/matmul_vnni)
-list(TRANSFORM products REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/kernels/\\1_cpu.cpp")
+set(ocellus_products "/(attend_one|matmul(_pairs|_tiles|_vnni)?)_cpu[.]cpp")
+file(GLOB_RECURSE kernel_sources ${PROJECT_SOURCE_DIR}/kernels/*_cpu.cpp)
+set(products ${kernel_sources})
+list(FILTER products INCLUDE REGEX ${ocellus_products})
 if(NOT OCELLUS_SANITIZE STREQUAL "THREAD")
-  file(GLOB_RECURSE kernel_sources ${PROJECT_SOURCE_DIR}/kernels/*_cpu.cpp)
   set_property(SOURCE ${kernel_sources} APPEND PROPERTY COMPILE_OPTIONS
     -fno-sanitize=null,object-size,pointer-overflow)
   # GCC checks them in half the time at -O1; only tests of these kernels run them so.
   set_property(SOURCE ${products} APPEND PROPERTY COMPILE_OPTIONS $<${is_sanitized}:-O1>)
 endif()
-add_library(ocellus_quick_ops OBJECT ${products})
-set_target_properties(ocellus_quick_ops PROPERTIES OCELLUS_KIND QUICK)
-target_compile_options(ocellus_quick_ops PRIVATE -fno-exceptions -fno-rtti)
-target_link_libraries(ocellus_quick_ops PRIVATE ocellus_kernels ocellus_flags)
+if(OCELLUS_TESTS_FROM)
+  add_library(ocellus_quick_ops INTERFACE)
+  list(TRANSFORM products REPLACE "^${PROJECT_SOURCE_DIR}/(.+)$"
+       "${OCELLUS_TESTS_FROM}/CMakeFiles/ocellus_kernels.dir/\\1.o")
+  target_link_libraries(ocellus_quick_ops INTERFACE ${products})
+else()
+  add_library(ocellus_quick_ops OBJECT ${products})
+  set_target_properties(ocellus_quick_ops PROPERTIES OCELLUS_KIND QUICK)
+  target_compile_options(ocellus_quick_ops PRIVATE -fno-exceptions -fno-rtti)
+  target_link_libraries(ocellus_quick_ops PRIVATE ocellus_kernels ocellus_flags)
+endif()

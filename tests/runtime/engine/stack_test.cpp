@@ -13,17 +13,13 @@
 #include "runtime/ocellus.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/goldens.h"
+#include "tests/support/small_run.h"
 
 namespace ocellus {
 namespace {
 
 constexpr size_t kLargeStack = size_t{8} << 20;
 constexpr uint8_t kPaint = 0xC5;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;  // frames are several times as large there
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 /// Memory for one thread's stack, with an inaccessible page below it.
 class PaintedStack {
@@ -240,7 +236,7 @@ TEST_CASE("a session's whole life takes no more stack than the header says" * do
       std::string used;
       for (const auto& [what, bytes] : life.marks) used += std::string(", ") + what + " " + std::to_string(bytes);
       if (!exact) MESSAGE("bytes of stack, at most so far: " << std::string(kind.name) << used);
-      if (kIsSanitized || built_with_cuda())
+      if (test::is_sanitized() || built_with_cuda())
         break;  // CUDA takes what it likes, without a GPU, too: the numbers are to be read
       CHECK(life.marks.back().second < OCELLUS_STACK_BYTES * 3 / 4);
     }

@@ -10,6 +10,7 @@
 #include "runtime/branches/constrain/grammar/schema.h"
 #include "tests/support/constrained.h"
 #include "tests/support/grammar_reference.h"
+#include "tests/support/small_run.h"
 
 namespace ocellus {
 namespace {
@@ -288,14 +289,10 @@ TEST_CASE("the deepest constraints take a small part of a calling thread's stack
     }
     return nullptr;
   };
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr size_t kStack = 4 << 20;  // frames are larger
-#else
-  constexpr size_t kStack = 200 << 10;
-#endif
+  const size_t stack = test::is_sanitized() ? 4 << 20 : 200 << 10;  // frames are larger there
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  REQUIRE(pthread_attr_setstacksize(&attributes, kStack) == 0);
+  REQUIRE(pthread_attr_setstacksize(&attributes, stack) == 0);
   pthread_t thread;
   REQUIRE(pthread_create(&thread, &attributes, run, &deep) == 0);
   pthread_join(thread, nullptr);
