@@ -11,11 +11,13 @@ fi
 architectures=${*:-87}
 [ "$architectures" != all ] || architectures="87 110 86 89 90 120"
 echo "check_cuda: building for $architectures"
-# Nothing of this is run, so code for the CPU, which other builds compile too, is neither optimised nor vectorised here.
+# Nothing of this is run, so code for the CPU is taken over from another build, and that of tests is not optimised.
 log=build/cuda-check/ptxas.log  # grows: it still has what is not compiled again
 mkdir -p build/cuda-check
 {
-  sh tools/build.sh cuda-check test_allocation -DOCELLUS_CUDA_ARCHITECTURES="$(echo "$architectures" | tr ' ' ';')" \
+  sh tools/build.sh release ocellus &&
+  sh tools/build.sh cuda-check test_allocation -DOCELLUS_CPU_FROM="$PWD/build/release" \
+    -DOCELLUS_CUDA_ARCHITECTURES="$(echo "$architectures" | tr ' ' ';')" \
     -DOCELLUS_WERROR=ON -DCMAKE_CUDA_FLAGS="-Xptxas -v" &&
     cmake --build --preset cuda-check --target cublas_rate_bench --parallel "$(nproc)"
 } >>"$log" 2>&1 || { tail -n 50 "$log"; exit 1; }

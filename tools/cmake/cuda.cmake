@@ -20,7 +20,6 @@ elseif(NOT OCELLUS_NVCC OR NOT (OCELLUS_CUDA STREQUAL "ON" OR ocellus_gpus))
 endif()
 
 set(OCELLUS_HAS_CUDA ON)
-set(ocellus_cuda_definition OCELLUS_HAS_CUDA=1)
 set(ocellus_cuda_libraries CUDA::cudart_static CUDA::cublasLt)
 if(OCELLUS_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES ${OCELLUS_CUDA_ARCHITECTURES})

@@ -7,6 +7,4 @@ ocellus_library(ocellus_shared SHARED)
 add_library(ocellus::shared ALIAS ocellus_shared)
 set_target_properties(ocellus_shared PROPERTIES OUTPUT_NAME ocellus EXPORT_NAME shared VERSION ${PROJECT_VERSION}
   SOVERSION ${ocellus_soversion} LINK_DEPENDS ${map})
-target_include_directories(ocellus_shared INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_options(ocellus_shared PRIVATE LINKER:--version-script=${map})
