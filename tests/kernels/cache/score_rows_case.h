@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cache/score_rows.h"
@@ -148,11 +149,11 @@ class ScoreCase {
     const bool of_visual = is_visual_[reader] != 0;
     if (shape_.observers != Observers::kAll && of_visual != (shape_.observers == Observers::kVisual)) return;
     if (shape_.some_read && readers_[reader] == readers_[reader + 1]) return;
+    std::vector<double> query;
+    for (int64_t e = 0; e < shape_.dim; ++e) query.push_back(static_cast<double>(query_.get(t, head * shape_.dim + e)));
     const auto score_of = [&](const std::vector<double>& key) {
-      double score = 0;
-      for (int64_t e = 0; e < shape_.dim; ++e)
-        score += static_cast<double>(query_.get(t, head * shape_.dim + e)) * key[static_cast<size_t>(e)];
-      return score / std::sqrt(static_cast<double>(shape_.dim));
+      return std::inner_product(query.begin(), query.end(), key.begin(), 0.0) /
+             std::sqrt(static_cast<double>(shape_.dim));
     };
     std::vector<double> scores, packed;
     for (const ScorePast::Slot& slot : past)
