@@ -9,8 +9,8 @@ export PYTHONDONTWRITEBYTECODE
 times_folder=$(mktemp -d)
 cleanup() {
   status=$?
-  [ -z "${beside:-}" ] || wait "$beside" || true  # it mounts and installs, and cleans up
-  [ ! -s "$times_folder/beside" ] || cat "$times_folder/beside"
+  wait || true  # what runs beside mounts and installs, and cleans up
+  cat "$times_folder"/*.log 2>/dev/null || true
   printf '%-26s %8s %14s\n' "test.sh: stage" seconds "processor's"
   cat "$times_folder/table" 2>/dev/null || true
   rm -rf "$times_folder"
@@ -37,13 +37,13 @@ stage() {  # stage NAME COMMAND...
 }
 
 start_beside() {  # start_beside FUNCTION: its words come with wait_beside
-  (set -e; "$1") >"$times_folder/beside" 2>&1 &
-  beside=$!
+  (set -e; "$1") >"$times_folder/$1.log" 2>&1 &
+  echo $! >"$times_folder/$1.process"
 }
-wait_beside() {
-  wait "$beside"
-  cat "$times_folder/beside"
-  : >"$times_folder/beside"
+wait_beside() {  # wait_beside FUNCTION
+  wait "$(cat "$times_folder/$1.process")"
+  cat "$times_folder/$1.log"
+  rm "$times_folder/$1.log"
 }
 
 sh tools/setup.sh
@@ -103,10 +103,17 @@ try_python() {
   stage "notebooks" run_notebooks
   stage "site" build_site
 }
+# Once more under AddressSanitizer and UndefinedBehaviorSanitizer (whose code makes GCC warn falsely, so without the options
+# above): with the objects of tests that are there, and at the lowest priority, beside tests that wait a third of their
+# time.
+build_sanitized() {
+  stage "sanitized build" nice -n 19 sh tools/build.sh asan all -DOCELLUS_TESTS_FROM="$PWD/build/release"
+}
 start_beside try_python
+start_beside build_sanitized
 # One test more than processors: those of the program wait, for each other's frames and requests.
 stage "tests" ctest --preset release --parallel $(($(nproc) + 1))
-wait_beside
+wait_beside try_python
 stage "samples" python3 tests/apps/samples_test.py build/release/apps/ocellus
 stage "branches" python3 tools/branch_sizes.py build/release
 try_packages() {  # try_packages TEST; exit code 77: PyPI is out of reach, as it has said
@@ -119,24 +126,22 @@ if [ "${OCELLUS_LMMS:-}" = 1 ]; then
   stage "lmms-eval" try_packages lmms_test.py
 fi
 
-# What is built is installed, packed and taken to a bare system while the sanitized build, which nothing hurries, is made:
-# one waits for the network and for single compilers, the other takes every processor.
+# What is built is installed, packed and taken to a bare system while the sanitized tests, which leave out what takes hours
+# there, take the processors: one waits for the network and for single compilers.
 try_installations() {
   stage "symbols" python3 tools/check_symbols.py build/release
   stage "installation" sh tests/install/run.sh build/release
   stage "packages" sh tools/check_deb.sh build/release
   stage "bare system" sh tools/check_fresh.sh build/release
 }
+wait_beside build_sanitized
 start_beside try_installations
-# Once more under AddressSanitizer and UndefinedBehaviorSanitizer (whose code makes GCC warn falsely, so without the
-# options above), without what would take hours there.
-stage "sanitized build" sh tools/build.sh asan all
-wait_beside
 stage "sanitized tests" ctest --preset asan --parallel "$(nproc)" --label-exclude long --timeout 1200
+wait_beside try_installations
 try_fuzzing() {
   stage "fuzzing" python3 tools/fuzz.py 120 --program build/asan/tests/ocellus_fuzz --engine mutations
 }
 start_beside try_fuzzing
 stage "CUDA" sh tools/check_cuda.sh
-wait_beside
+wait_beside try_fuzzing
 stage "aarch64" sh tools/check_aarch64.sh
