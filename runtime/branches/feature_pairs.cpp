@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "runtime/branches/reduce/reduction_methods.h"
 #include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
@@ -105,6 +106,12 @@ bool has_eviction(Feature feature, const CachePolicy& policy) {
   }
 }
 
+/// The name of the method that the limits have, without its options.
+std::string_view reduction_of(const EngineShape& s) {
+  const std::string_view text = s.limits.reduce;
+  return text.substr(0, text.find(':'));
+}
+
 bool has(Feature feature, const EngineShape& s) {
   const CachePolicy& policy = s.policy;
   switch (feature) {
@@ -125,8 +132,8 @@ bool has(Feature feature, const EngineShape& s) {
     case Feature::kStagedImages: return s.reuse.staged;
     case Feature::kSharedImages: return s.reuse.shares();
     case Feature::kReduction: return s.limits.reduce_keep < 1 || s.limits.reduce_ms > 0;
-    case Feature::kReducesClips: return s.pictures.frames_only != nullptr;
-    case Feature::kReducesInLayers: return s.pictures.chosen == RowsChosen::kInLayers;
+    case Feature::kReducesClips: return has(Feature::kReduction, s) && reduction_of(s) == kEvs.name;
+    case Feature::kReducesInLayers: return has(Feature::kReduction, s) && reduction_of(s) == kFastV.name;
     case Feature::kRollingContext: return false;
     case Feature::kClips: return s.limits.max_clip_frames > 0;
     case Feature::kTiles: return s.limits.max_tiles > 1;
@@ -146,8 +153,7 @@ constexpr auto kTexts = [] {
 /// The method that the limits have in the field; empty: none.
 std::string_view method_in(const char* field, const EngineShape& s) {
   if (field == nullptr) return {};
-  const std::string_view reduction = s.limits.reduce;
-  if (std::string_view(field) == "reduce") return reduction.substr(0, reduction.find(':'));
+  if (std::string_view(field) == "reduce") return reduction_of(s);
   return s.policy.thin.on() ? s.policy.thin.method : s.policy.evict->method().name;
 }
 

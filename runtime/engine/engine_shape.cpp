@@ -143,7 +143,7 @@ void size_prompt(const ocellus_limits& limits, EngineShape* s) {
   const int64_t wanted = limits.max_prompt_rows > 0 ? limits.max_prompt_rows : kDefaultPromptRows;
   s->rows_at_once = std::max({std::min(wanted, whole_session), encoded + p.delimiters, s->reuse.alone_rows});
   s->prompt_rows = s->rows_at_once;
-  if (!s->policy.waits_for_prompt() && p.chosen == RowsChosen::kByPicture) return;
+  if (!s->policy.waits_for_prompt() && !p.chosen_together) return;
   // Whole multiples, so that a GPU can pad the last rows.
   const int64_t rows = s->session.text_tokens + p.per_session * (s->reuse.staged ? s->reuse.input_rows : encoded);
   s->prompt_rows = s->device.is_cuda() ? round_up(rows, s->rows_at_once) : std::max(rows, s->rows_at_once);
@@ -418,13 +418,13 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(resolve_pictures(model, limits, s.device, &s.pictures));
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
   if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
-  for (const Branch* branch : all_branches())
-    if (s.pictures.planned() && branch->resolve_pictures != nullptr)
-      OCELLUS_TRY(branch->resolve_pictures(model, limits, &s));
   OCELLUS_TRY(check_pairs(s));
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
+  for (const Branch* branch : all_branches())
+    if (s.pictures.planned() && branch->resolve_pictures != nullptr)
+      OCELLUS_TRY(branch->resolve_pictures(model, limits, &s));
   size_chunk(limits, &s);
   OCELLUS_TRY(check_links(s, model.text()));
   OCELLUS_TRY(size_cache(model.text(), &s));

@@ -25,10 +25,6 @@ struct SessionShape {
   int64_t text_bytes() const;
 };
 
-/// Says when rows of pictures are chosen, if not all are read: by picture, or once all rows of a session wait in a
-/// chunk, before or after the first layers.
-enum class RowsChosen : uint8_t { kByPicture, kTogether, kInLayers };
-
 /// Pictures of a session.
 struct PictureShape {
   int32_t per_session = 0;   // frames of clips, or groups of them, included
@@ -44,7 +40,7 @@ struct PictureShape {
   KeptViewsShape kept_views;
   ViewBatch batch;  // largest number of views that are encoded together; one, the largest, if they have any size
   // Where not all rows are read.
-  RowsChosen chosen = RowsChosen::kByPicture;
+  bool chosen_together = false;       // rows of all pictures of a session wait until those that are read are known
   bool weighs_rows = false;           // rows have weights: see PromptChunk
   const char* frames_only = nullptr;  // names what reads frames of clips alone; null: nothing
 

@@ -51,9 +51,7 @@ Status resolve_pictures(const Model& model, const ocellus_limits& limits, Engine
   OCELLUS_TRY(check_layers(reduction, text));
   p.rows = reduction.kept_of(p.encoded_rows);
   p.batch.noted = needs.attention;
-  p.chosen = needs.layers            ? RowsChosen::kInLayers
-             : needs.whole_session() ? RowsChosen::kTogether
-                                     : RowsChosen::kByPicture;
+  p.chosen_together = needs.whole_session();
   p.frames_only = needs.clips ? "the reduction evs" : nullptr;
   p.weighs_rows =
       needs.weighs && reduction.options.number("weigh") > 0 && !s->policy.lists_rows() && text.local.window == 0;
