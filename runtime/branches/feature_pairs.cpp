@@ -30,8 +30,8 @@ constexpr FeaturePair kPairs[] = {
     {Feature::kNeedsAnswers, Feature::kImageEnd,
      "chooses among all tokens, not image by image (compress_at): compress at the prompt's end or before the suffix"},
     {Feature::kReuse, Feature::kEvictsImages,
-     "links images, and a linked image is not read in its prompt, so none of it is evicted when it ends (evict, "
-     "compress_at): evict at the prompt's end or before the suffix"},
+     "links images, and a linked image is not read in its prompt (reuse), so none of it is evicted when it ends "
+     "(evict, compress_at): evict at the prompt's end or before the suffix"},
     {Feature::kPrefix, Feature::kStagedImages,
      "reads an image after all slots before it, which here depend on the rest of the prompt: plan another way to "
      "reuse, or none of eviction, kivi and calibquant"},

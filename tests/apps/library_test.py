@@ -190,7 +190,7 @@ class Library(LibraryTest):
                                 (["--reuse", "mpic:-2"], "write none"), (["--reuse", "mpic:4x"], "write none"),
                                 (["--reuse", "prefix:3"], "write none"), (["--reuse", "full:3"], "write none"),
                                 (["--reuse", "cacheblend:101"], "cacheblend:PERCENT"),
-                                (["--reuse", "prefix", "--kv-bits", "4", "--kv-scheme", "kivi"], "prefix caching reads"),
+                                (["--reuse", "prefix", "--kv-bits", "4", "--kv-scheme", "kivi"], r"prefix caching \(--reuse\) reads"),
                                 (["--reuse", "full", "--evict", "david", "--keep", 0.5], "with full reuse only"),
                                 (["--reuse", "mpic:8", "--evict", "david", "--keep", 0.5, "--compress-at", "image-end"],
                                  "is not read in its prompt")]:

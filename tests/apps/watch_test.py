@@ -154,7 +154,7 @@ class Sources(ProgramTest):
                 (["browser"], USAGE, "--http 127.0.0.1:8080"),
                 (["synthetic", "--history", "/proc/nothing"], USAGE, "--history"),
                 (["synthetic", "--budget", "1M"], OVER_BUDGET, "needs"),
-                (["synthetic", "--memory", "rolling", "--reuse", "prefix"], USAGE, "prefix caching finds"),
+                (["synthetic", "--memory", "rolling", "--reuse", "prefix"], USAGE, r"prefix caching \(--reuse\) finds"),
                 (["synthetic", "--memory", "rolling", "--evict", "h2o", "--keep", "0.5"], USAGE,
                  r"h2o \(--evict\) .* \(--compress-at\).*; --memory rolling compresses frame by frame"),
                 (["synthetic", "--compress-at", "image-end", "--evict", "random", "--keep", "0.5", "--reuse", "carry:8"],

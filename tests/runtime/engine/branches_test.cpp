@@ -9,6 +9,7 @@
 
 #include "runtime/ocellus.h"
 #include "tests/support/bundled_model.h"
+#include "tests/support/c_handles.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/failure.h"
 #include "tests/support/goldens.h"
@@ -24,34 +25,33 @@ void ask_for_half(ocellus_limits& limits) {
   limits.reduce_keep = 0.5f;
 }
 
-/// An engine with what every branch that this build has can plan, or with nothing of any.
-struct Handles {
-  explicit Handles(bool plain) {
-    const test::ModelPair pair = test::bundled_pair();
-    REQUIRE(ocellus_model_open(pair.model.c_str(), pair.mmproj.c_str(), &model) == OCELLUS_OK);
-    ocellus_engine_config_init(&config);
-    config.limits.max_image_pixels = 65536;
-    config.limits.max_text_tokens = 128;
-    config.limits.max_constraints = !plain && has("constrain") ? 1 : 0;
-    config.limits.draft_rows = !plain && has("draft") ? 4 : 0;
-    if (!plain && has("reduce")) ask_for_half(config.limits);
-    REQUIRE(ocellus_engine_create(model, &config, &engine) == OCELLUS_OK);
-    REQUIRE(ocellus_session_open(engine, &session) == OCELLUS_OK);
-  }
-  ~Handles() {
-    ocellus_session_close(session);
-    ocellus_engine_destroy(engine);
-    ocellus_model_close(model);
-  }
-  Handles(const Handles&) = delete;
-  Handles& operator=(const Handles&) = delete;
+bool has(std::string_view name) {
+  for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
+    if (branch->name == name) return branch->is_built != 0;
+  FAIL("no such branch");
+  return false;
+}
 
-  static bool has(std::string_view name) {
-    for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
-      if (branch->name == name) return branch->is_built != 0;
-    FAIL("no such branch");
-    return false;
-  }
+/// What no branch is needed for.
+ocellus_limits plain_limits() {
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.max_image_pixels = 65536;
+  limits.max_text_tokens = 128;
+  return limits;
+}
+
+/// With what every branch that this build has can plan.
+ocellus_limits full_limits() {
+  ocellus_limits limits = plain_limits();
+  limits.max_constraints = has("constrain") ? 1 : 0;
+  limits.draft_rows = has("draft") ? 4 : 0;
+  if (has("reduce")) ask_for_half(limits);
+  return limits;
+}
+
+struct Handles : test::CHandles {
+  explicit Handles(const ocellus_limits& limits) : CHandles(test::bundled_pair(), limits) {}
   /// Adds a text and generates; returns the number of tokens.
   int32_t answer() const {
     REQUIRE(ocellus_session_begin_turn(session) == OCELLUS_OK);
@@ -64,17 +64,12 @@ struct Handles {
     REQUIRE(ocellus_session_generate(session, &params, &stats) == OCELLUS_OK);
     return stats.generated_tokens;
   }
-
-  ocellus_model* model = nullptr;
-  ocellus_engine* engine = nullptr;
-  ocellus_session* session = nullptr;
-  ocellus_engine_config config;
 };
 
 /// A call does its work in builds with the branch; in others it is refused with the branch's name.
 void check_works_or_is_refused(ocellus_status status, const char* branch) {
   CAPTURE(branch);
-  if (Handles::has(branch)) {
+  if (has(branch)) {
     CHECK_MESSAGE(status == OCELLUS_OK, ocellus_last_error()->sentence);
   } else {
     CHECK(status == OCELLUS_UNSUPPORTED);
@@ -92,7 +87,7 @@ TEST_CASE("branches have names, in order, and their list ends") {
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
-  const Handles handles(true);
+  const Handles handles(plain_limits());
   const struct {
     const char* branch;
     void (*ask)(ocellus_limits& limits);
@@ -110,7 +105,7 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
                   limits.cache.keep = 0.75f;
                 }}};
   for (const auto& [branch, ask] : cases) {
-    ocellus_limits limits = handles.config.limits;
+    ocellus_limits limits = plain_limits();
     limits.max_images = 0;
     ask(limits);
     ocellus_plan plan;
@@ -125,14 +120,14 @@ TEST_CASE("methods of a branch are listed, and their options known, in every bui
 }
 
 TEST_CASE("a function of a branch works, or is refused with its name") {
-  const Handles handles(false);
+  const Handles handles(full_limits());
   ocellus_constraint_params params;
   ocellus_constraint_params_init(&params);
   params.text = "{}";
   params.text_bytes = 2;
   ocellus_constraint* constraint = nullptr;
   check_works_or_is_refused(ocellus_constraint_create(handles.engine, &params, &constraint), "constrain");
-  CHECK((constraint != nullptr) == Handles::has("constrain"));
+  CHECK((constraint != nullptr) == has("constrain"));
   ocellus_constraint_destroy(constraint);
 
   check_works_or_is_refused(ocellus_session_set_rolling(handles.session, 1, 16), "roll");
@@ -158,19 +153,19 @@ TEST_CASE("a function of a branch works, or is refused with its name") {
 }
 
 TEST_CASE("a library is opened, or refused with its name, and owners have shared images without one") {
-  const Handles handles(true);
+  const Handles handles(plain_limits());
   std::string folder = (std::filesystem::temp_directory_path() / "ocellus-branches-XXXXXX").string();
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   ocellus_library* library = nullptr;
   check_works_or_is_refused(ocellus_library_open(folder.c_str(), 0, &library), "library");
-  CHECK((library != nullptr) == Handles::has("library"));
+  CHECK((library != nullptr) == has("library"));
   ocellus_library_close(library);
   std::filesystem::remove_all(folder);
   CHECK(ocellus_session_set_library(handles.session, nullptr, "ann") == OCELLUS_OK);
   CHECK(ocellus_session_set_library(handles.session, nullptr, "../ann") == OCELLUS_BAD_ARGUMENT);
   const ocellus_part entry = {OCELLUS_PART_ENTRY, 0, "0123456789abcdef0123456789abcdef", 32, nullptr, nullptr};
   CHECK(ocellus_session_add_parts(handles.session, &entry, 1, nullptr) != OCELLUS_OK);
-  CHECK(last_error_says(Handles::has("library") ? OCELLUS_BAD_ARGUMENT : OCELLUS_UNSUPPORTED, "library"));
+  CHECK(last_error_says(has("library") ? OCELLUS_BAD_ARGUMENT : OCELLUS_UNSUPPORTED, "library"));
 }
 
 }  // namespace

@@ -252,14 +252,14 @@ TEST_CASE("what linked images do not go with is refused in one sentence") {
   refused(limits, "so none of it is evicted when it ends");
   limits.cache.compress_at = OCELLUS_COMPRESS_PROMPT_END;
   limits.reuse = OCELLUS_REUSE_FULL;
-  refused(limits, "snapkv has nothing to rank their rows by");
+  refused(limits, "snapkv (evict) ranks rows by their attention, and with full reuse only the last token sees images");
   limits.reuse = OCELLUS_REUSE_PREFIX;
-  refused(limits, "prefix caching reads an image after all slots before it");
+  refused(limits, "prefix caching (reuse) reads an image after all slots before it");
   limits = linking_limits(1, 100, 8, 2);
   limits.reuse = OCELLUS_REUSE_PREFIX;
   for (const char* const scheme : {"kivi", "calibquant"}) {
     test::set_text(limits.cache.kv_scheme, scheme);
-    refused(limits, "prefix caching reads an image after all slots before it");
+    refused(limits, "prefix caching (reuse) reads an image after all slots before it");
   }
   limits = linking_limits(1, 100, 8);
   limits.shared_images = 1;
