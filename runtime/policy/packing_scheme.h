@@ -8,8 +8,7 @@ namespace ocellus {
 
 struct PackingScheme {
   ocellus_method method;
-  /// Applies the scheme to a policy of fewer than 16 bits. kBadArgument names settings that the scheme does not
-  /// support.
+  /// Applies the scheme to a policy of fewer than 16 bits.
   void (*apply)(const MethodValues& options, CachePolicy* out);
 };
 
