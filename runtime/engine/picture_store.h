@@ -57,7 +57,7 @@ class PictureStore {
   /// The picture was found on the device instead. `is_due`: the last such note is a minute old.
   virtual void note_found(Engine& engine, const PictureWish& wish, const StoreMark& mark, bool is_due) = 0;
   /// Notes what was encoded: the image rows of a chunk, before they are read.
-  virtual void note_rows(const PromptChunk& chunk, Queue& queue) = 0;
+  virtual Status note_rows(const PromptChunk& chunk, Queue& queue) = 0;
   /// Keeps a picture that was computed instead of recalled. Returns the number under which it will be settled; 0: it is
   /// not kept.
   virtual int64_t keep(Conversation& conversation, const PictureWish& wish, int32_t ordinal, double computed_ms,

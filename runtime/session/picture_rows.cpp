@@ -71,18 +71,24 @@ Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_
   return {};
 }
 
-Status average_image_rows(const PromptChunk& chunk, float* staging, float* mean, Queue& queue) {
+Status average_image_rows(const PromptChunk& chunk, HostView<float> staging, float* mean, Queue& queue) {
   const int64_t width = chunk.inputs.cols;
-  queue.copy(staging, chunk.inputs.data, chunk.row_count * width * int64_t{sizeof(float)});
-  OCELLUS_TRY(queue.finish());
-  std::fill_n(mean, width, 0.0f);
+  int64_t count = 0;
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
-    for (int64_t i = 0; piece.kind == RowKind::kImage && i < piece.row_count; ++i)
-      for (int64_t e = 0; e < width; ++e) mean[e] += staging[(piece.first_row + i) * width + e];
+    if (piece.kind != RowKind::kImage) continue;
+    if (count + piece.row_count > staging.rows)
+      return OCELLUS_FAIL(Code::kInternal, "%lld rows of a picture do not fit where %lld are averaged",
+                          static_cast<long long>(count + piece.row_count), static_cast<long long>(staging.rows));
+    queue.copy(staging.row(count), chunk.inputs.row(piece.first_row),
+               piece.row_count * width * int64_t{sizeof(float)});
+    count += piece.row_count;
   }
-  const auto count = static_cast<float>(chunk.row_count - chunk.text_count);
-  for (int64_t e = 0; e < width; ++e) mean[e] /= count;
+  OCELLUS_TRY(queue.finish());
+  std::fill_n(mean, width, 0.0f);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t e = 0; e < width; ++e) mean[e] += staging.row(i)[e];
+  for (int64_t e = 0; e < width; ++e) mean[e] /= static_cast<float>(count);
   return {};
 }
 

@@ -18,8 +18,9 @@ Status plan_picture(const PictureShape& shape, const Picture& picture, ViewPlan*
 /// Counts the tokens of all texts around the views of a picture.
 Status count_delimiters(const Tokenizer& tokenizer, const ViewPlan& plan, int64_t* total);
 
-/// Computes the mean of the image rows of a chunk. `staging`: room for all of its rows, in the host's memory.
-Status average_image_rows(const PromptChunk& chunk, float* staging, float* mean, Queue& queue);
+/// Computes the mean of the image rows of a chunk, which may hold texts, too. `staging`: room for the image rows alone,
+/// in the host's memory; kInternal if there are more. `mean`: as wide as a row.
+Status average_image_rows(const PromptChunk& chunk, HostView<float> staging, float* mean, Queue& queue);
 
 class PictureRows {
  public:

@@ -104,7 +104,7 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
   if (start != kNoToken) alone.add_text(&start, 1);
   OCELLUS_TRY(pictures_.add(picture, plan, ordinal, alone));
   OCELLUS_TRY(pictures_.encode());
-  if (store_ != nullptr) store_->note_rows(alone, engine.queue());
+  if (store_ != nullptr) OCELLUS_TRY(store_->note_rows(alone, engine.queue()));
   OCELLUS_TRY(pick_rows(plan));
   keep_picked_rows(chunk);
   const bool reads_all = alone.row_count - alone.text_count == alone.pick_count && !engine.shape().reuse.blends();
@@ -118,7 +118,7 @@ Status Reuse::read_in_context(const Picture& picture, const ViewPlan& plan, int3
   conversation_.engine().memory().image_chunk.pick_count = 0;
   OCELLUS_TRY(pictures_.add(picture, plan, ordinal, chunk));
   OCELLUS_TRY(pictures_.encode());
-  if (store_ != nullptr) store_->note_rows(chunk, conversation_.engine().queue());
+  if (store_ != nullptr) OCELLUS_TRY(store_->note_rows(chunk, conversation_.engine().queue()));
   OCELLUS_TRY(prefill_images(chunk, conversation_.state().next_position));
   chunk.rewind(waiting);
   return {};

@@ -104,7 +104,7 @@ Status embed(Session& session, const uint8_t* bytes, int64_t byte_count) {
   alone.clear();
   Status status = pictures.add(picture, plan, 0, alone);
   if (status.ok()) status = pictures.encode();
-  if (status.ok()) session.reuse().store()->note_rows(alone, engine.queue());
+  if (status.ok()) status = session.reuse().store()->note_rows(alone, engine.queue());
   if (status.ok()) status = engine.queue().status();
   alone.clear();
   if (!status.ok()) pictures.forget_from(0);

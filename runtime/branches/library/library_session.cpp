@@ -176,10 +176,12 @@ void LibrarySession::note_found(Engine& engine, const PictureWish& wish, const S
 }
 
 /// The staging is free: its former contents have been transferred.
-void LibrarySession::note_rows(const PromptChunk& chunk, Queue& queue) {
-  auto* const staging = reinterpret_cast<float*>(stores_->memory().staging.data);
-  // A failure stays in the queue.
-  (void)average_image_rows(chunk, staging, stores_->memory().embedding.data, queue);
+Status LibrarySession::note_rows(const PromptChunk& chunk, Queue& queue) {
+  const LibraryMemory& memory = stores_->memory();
+  const int64_t width = memory.embedding.cols;
+  const int64_t room = memory.staging.cols / (width * int64_t{sizeof(float)});
+  const HostView<float> rows(reinterpret_cast<float*>(memory.staging.data), room, width);
+  return average_image_rows(chunk, rows, memory.embedding.data, queue);
 }
 
 /// Passes the computed image to the writing thread.

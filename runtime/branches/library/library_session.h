@@ -68,7 +68,7 @@ class LibrarySession final : public PictureStore, public SetUpObject {
   Status recall(Conversation& conversation, const PictureWish& wish, int32_t ordinal, const PromptChunk& chunk,
                 bool* found) override;
   void note_found(Engine& engine, const PictureWish& wish, const StoreMark& mark, bool is_due) override;
-  void note_rows(const PromptChunk& chunk, Queue& queue) override;
+  Status note_rows(const PromptChunk& chunk, Queue& queue) override;
   int64_t keep(Conversation& conversation, const PictureWish& wish, int32_t ordinal, double computed_ms,
                const PromptChunk& chunk) override;
   Status settle(Conversation& conversation) override;

@@ -36,10 +36,10 @@ Status average_picture(Session& session, PictureRows& pictures, const Picture& p
     return OCELLUS_FAIL(Code::kFull, "the picture has %lld rows, and %lld were planned for a prompt: plan more text",
                         static_cast<long long>(plan.row_count() + text_rows), static_cast<long long>(rows.room()));
   Buffer<float> copied;
-  OCELLUS_TRY(copied.resize((plan.row_count() + text_rows) * rows.inputs.cols));
+  OCELLUS_TRY(copied.resize(plan.row_count() * rows.inputs.cols));
   OCELLUS_TRY(pictures.add(picture, plan, 0, rows));
   OCELLUS_TRY(pictures.encode());
-  return average_image_rows(rows, copied.data(), out->values, engine.queue());
+  return average_image_rows(rows, {copied.data(), plan.row_count(), rows.inputs.cols}, out->values, engine.queue());
 }
 
 }  // namespace

@@ -81,6 +81,25 @@ TEST_CASE("images that are found behind their prefix give the bits of computing 
   }
 }
 
+TEST_CASE("an image that waiting text comes before is stored with the mean of its own rows") {
+  // The waiting rows and the image's are more than one image's: the mean's memory has room for those of an image.
+  const std::string many = "Look at this with care, and think of all that was said before the board was shown. <image>So?";
+  const std::vector<uint8_t> bytes = test::board_bytes("images/115.png");
+  for (const int bits : {16, 1}) {
+    CAPTURE(bits);
+    Shelf shelf;
+    const std::unique_ptr<Engine> engine = make_engine(prefix_limits(1, bits));
+    Session& session = open_with(*engine, shelf, "robot");
+    check_hits(ask(session, many, {"images/115.png"}), 0, 1);
+    library_traffic(*engine).finish_writes();
+    session.reset();
+    Buffer<NearEntry> near;
+    REQUIRE_MESSAGE(search_library(session, bytes.data(), std::ssize(bytes), 1, &near).ok(), last_failure().sentence);
+    REQUIRE(near.size() == 1);
+    CHECK(near[0].similarity > 0.99999f);
+  }
+}
+
 TEST_CASE("images that are read in context give nearly what reading the prompt at once gives" *
           doctest::test_suite("long")) {
   for (const int bits : {16, 4, 1}) {
