@@ -112,15 +112,15 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
   OCELLUS_TRY(engine->settle_memory(config));
   OCELLUS_TRY(engine->lay_out_memory(config.extent_count));
   OCELLUS_TRY(engine->load_weights(config));
-  if (engine->shape_.pictures.planned()) OCELLUS_TRY(engine->memory_.image_decoder.open());
-  engine->memory_.waiting_views.set_trace(engine->trace_);
+  if (engine->shape_.pictures.planned()) OCELLUS_TRY(engine->memory_.pictures.decoder.open());
+  engine->memory_.pictures.waiting.set_trace(engine->trace_);
   if (engine->cuda_ != nullptr) OCELLUS_TRY(engine->finish_cuda());
 
   if (PictureStores* const stores = engine->memory_.branches.stores.get())
     OCELLUS_TRY(stores->start(engine->shape_, engine->threads_, engine->trace_, engine->log_));
-  engine->memory_.shared_images.attach(engine->memory_.shared_image_memory, &engine->memory_.pools);
+  engine->memory_.linked.shared.attach(engine->memory_.linked.shared_memory, &engine->memory_.pools);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools, i);
-  engine->memory_.staged.images.attach(&engine->memory_.staged.pools);
+  engine->memory_.linked.staged.images.attach(&engine->memory_.linked.staged.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
                      engine->cuda_ != nullptr ? engine->cuda_->facts().name : "the CPU", plan->total_bytes,
@@ -244,7 +244,7 @@ Status Engine::lay_out_memory(int32_t extent_count) {
 Status Engine::load_weights(const ocellus_engine_config& config) {
   const TraceRange range(trace_, "load weights");
   const GgufFile& text = model_->text_file();
-  const LoadedSection<std::byte> section = memory_.text_section(text);
+  const LoadedSection<std::byte> section = memory_.weights.text_section(text);
   const bool host_writes = !shape_.device.is_cuda() || shape_.device.maps_weights;
   const int64_t vision_bytes = shape_.pictures.planned() ? model_->vision_file().data_bytes() : 0;
   LoadProgress progress(config.progress, config.progress_user, text.data_bytes() + vision_bytes);
@@ -255,10 +255,10 @@ Status Engine::load_weights(const ocellus_engine_config& config) {
   OCELLUS_TRY(bind_text_model(text, model_->text(), {data, apart, section.stretch}, &text_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
-  OCELLUS_TRY(load_tensors(vision, {.data = memory_.vision_weights.data}, host_writes, queue_, progress));
+  OCELLUS_TRY(load_tensors(vision, {.data = memory_.weights.vision.data}, host_writes, queue_, progress));
   if (const char* const turned = model_->vision().family->turned_matrix; turned[0] != '\0')
-    OCELLUS_TRY(turn_matrix(vision, turned, memory_.vision_weights, queue_));
-  return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.vision_weights.data),
+    OCELLUS_TRY(turn_matrix(vision, turned, memory_.weights.vision, queue_));
+  return bind_vision_model(vision, model_->vision(), reinterpret_cast<const uint8_t*>(memory_.weights.vision.data),
                            &vision_);
 }
 
@@ -302,11 +302,11 @@ void Engine::describe(ocellus_engine_stats* out) const {
   out->outside_bytes_now = cuda_ == nullptr ? 0 : cuda_->outside_bytes();
   out->load_ms = load_ms_;
   if (memory_.branches.stores != nullptr) memory_.branches.stores->describe(out);
-  const SharedUse shared = memory_.shared_images.use();
+  const SharedUse shared = memory_.linked.shared.use();
   out->shared_images_held = shared.held;
   out->shared_images_used = shared.used;
   out->shared_image_links = shared.links;
-  out->shared_image_hits = memory_.shared_images.hits();
+  out->shared_image_hits = memory_.linked.shared.hits();
   out->shared_bytes_used = shared.used * shape_.kv.image_bytes();
   out->shared_bytes_saved = (shared.links - shared.used) * shape_.kv.image_bytes();
 }

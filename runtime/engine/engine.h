@@ -93,7 +93,7 @@ class Engine : public SetUpObject {
   EngineMemory memory_;
   TextModel text_;
   VisionModel vision_;
-  ChunkLoan chunk_loan_{memory_.chunk, memory_.waiting_views};
+  ChunkLoan chunk_loan_{memory_.chunk, memory_.pictures.waiting};
   std::bitset<kMaxSessions> open_slots_;
   Hash128 fingerprint_;
   double load_ms_ = 0;

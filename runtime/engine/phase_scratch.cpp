@@ -56,7 +56,7 @@ Status PhaseScratch::take(ImageScratch* out) const {
   if (!shape_.device.is_cuda())
     return out->picture.lay_out(sink_, "picture and views", kLife, phase, 1,
                                 image_scratch_bytes(pictures.preprocess, pictures.limits));
-  const HostView<std::byte>& staging = memory_.picture_staging;
+  const HostView<std::byte>& staging = memory_.pictures.staging;
   out->picture = {staging, {staging.data, 1, staging.cols}};
   if (!sink_.shares_host_memory())
     OCELLUS_TRY(
@@ -70,8 +70,8 @@ Status PhaseScratch::take(VisionScratch* out) const {
 }
 
 Status PhaseScratch::take(PrefillScratch* out) const {
-  out->join.images = &memory_.staged.images;
-  out->join.prompt = &memory_.staged.prompt;
+  out->join.images = &memory_.linked.staged.images;
+  out->join.prompt = &memory_.linked.staged.prompt;
   if (memory_.branches.rows != nullptr) out->extra.source = memory_.branches.rows->source();
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }

@@ -13,7 +13,7 @@ Status record_encoding(Engine& e) {
   const ArenaScope scope(e.arena());
   VisionScratch scratch;
   OCELLUS_TRY(e.take_scratch(&scratch));
-  return e.memory().waiting_views.record(e.vision(), scratch, e.memory().chunk.inputs, e.queue());
+  return e.memory().pictures.waiting.record(e.vision(), scratch, e.memory().chunk.inputs, e.queue());
 }
 
 /// Records prompts of every shape. Their keys and values all go to the first page.
@@ -56,11 +56,11 @@ Status record_steps(Engine& e, StepGraphs* graphs) {
 Status rehearse_picture(Engine& e, const PictureShape& shape, const Frame& frame, const ImageScratch& scratch) {
   ViewPlan plan;
   OCELLUS_TRY(plan_views(shape.preprocess, frame.width, frame.height, &plan));
-  PictureSource source(shape, plan, scratch, e.memory().image_decoder, e.queue());
+  PictureSource source(shape, plan, scratch, e.memory().pictures.decoder, e.queue());
   const Picture picture{.frame = &frame, .width = frame.width, .height = frame.height};
   OCELLUS_TRY(source.open(picture));
   const ViewBatch one(e.vision().config, 1, plan.view_size());
-  const DeviceView<float> out = e.memory().waiting_views.next_pixels(one, scratch.vision);
+  const DeviceView<float> out = e.memory().pictures.waiting.next_pixels(one, scratch.vision);
   for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(picture, view, out));
   return e.queue().status();
 }
@@ -102,7 +102,7 @@ Status rehearse_images(Engine& e) {
   ViewPlan plan;
   plan.view_rows = vision.any_size ? 1 : vision.tokens_per_view();
   const Size size = vision.any_size ? Size{vision.row_side(), vision.row_side()} : vision.view_size();
-  WaitingViews& waiting = e.memory().waiting_views;
+  WaitingViews& waiting = e.memory().pictures.waiting;
   waiting.add({plan.whole_view(), size});
   OCELLUS_TRY(waiting.encode(e.vision(), scratch, e.memory().chunk.inputs, nullptr, e.queue()));
   waiting.kept().clear();

@@ -58,7 +58,7 @@ WaitingText Conversation::text() {
 SessionCache& Conversation::cache() const { return engine_->memory().caches[slot_]; }
 
 SessionCache& Conversation::linked_cache() const {
-  return engine_->shape().reuse.staged ? engine_->memory().staged.images : cache();
+  return engine_->shape().reuse.staged ? engine_->memory().linked.staged.images : cache();
 }
 
 float* Conversation::last_hidden() const { return engine_->memory().last_hidden.row(slot_); }

@@ -100,7 +100,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
   const ArenaScope scope(engine.arena());
   ImageScratch scratch;
   OCELLUS_TRY(engine.take_scratch(&scratch));
-  PictureSource source(engine.shape().pictures, plan, scratch, memory.image_decoder, queue);
+  PictureSource source(engine.shape().pictures, plan, scratch, memory.pictures.decoder, queue);
   {
     const TraceRange range(engine.trace(), "preprocess");
     const AddedTime time(&conversation_.stats().preprocess_ms);
@@ -122,7 +122,8 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
     }
     chunk.add_image_rows(ordinal, piece.rows, piece.positions,
                          chunk.next_span(piece.rows, piece.positions, piece.cols, plan.earlier, plan.time));
-    if (plan.rules->has_map) end_lines(plan, piece, first, engine.vision().row_end, chunk.hidden, memory.notes, queue);
+    if (plan.rules->has_map)
+      end_lines(plan, piece, first, engine.vision().row_end, chunk.hidden, memory.pictures.notes, queue);
   }
   return queue.status();
 }
@@ -133,7 +134,7 @@ Status PictureRows::add_view(const Picture& picture, const ViewPlan& plan, int32
                              PictureSource& source, const VisionScratch& scratch) {
   Engine& engine = conversation_.engine();
   const VisionConfig& vision = engine.vision().config;
-  WaitingViews& waiting = engine.memory().waiting_views;
+  WaitingViews& waiting = engine.memory().pictures.waiting;
   if (waiting.full()) OCELLUS_TRY(encode_waiting(scratch));
   const TraceRange range(engine.trace(), "preprocess");
   const AddedTime time(&conversation_.stats().preprocess_ms);
@@ -150,14 +151,15 @@ Status PictureRows::encode_waiting(const VisionScratch& scratch) {
   take_time();
   queue.start_timer(kEncodeTimer);
   timed_ = true;
-  OCELLUS_TRY(memory.waiting_views.encode(engine.vision(), scratch, memory.chunk.inputs, &conversation_.stop(), queue));
+  OCELLUS_TRY(
+      memory.pictures.waiting.encode(engine.vision(), scratch, memory.chunk.inputs, &conversation_.stop(), queue));
   queue.stop_timer(kEncodeTimer);
   return queue.status();
 }
 
 Status PictureRows::encode() {
   Engine& engine = conversation_.engine();
-  WaitingViews& waiting = engine.memory().waiting_views;
+  WaitingViews& waiting = engine.memory().pictures.waiting;
   if (waiting.count() > 0) {
     const ArenaScope scope(engine.arena());
     VisionScratch scratch;
@@ -169,7 +171,7 @@ Status PictureRows::encode() {
 }
 
 void PictureRows::forget_from(int64_t first_row) {
-  WaitingViews& waiting = conversation_.engine().memory().waiting_views;
+  WaitingViews& waiting = conversation_.engine().memory().pictures.waiting;
   conversation_.engine().queue().clear();
   waiting.forget_from(first_row);
   (void)waiting.take_counts();

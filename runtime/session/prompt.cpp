@@ -28,7 +28,7 @@ int32_t new_images(const PromptChunk& chunk, const SessionCache& cache) {
 const PromptChunk& stored_chunk(Engine& engine) {
   EngineMemory& memory = engine.memory();
   const bool joins = engine.shape().reuse.staged && memory.chunk.linked_image_count > 0;
-  return joins ? memory.staged.prompt : memory.chunk;
+  return joins ? memory.linked.staged.prompt : memory.chunk;
 }
 
 /// Takes pages and blocks for every row, or for the survivors.
@@ -109,7 +109,7 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   Queue& queue = engine.queue();
   const TraceRange range(engine.trace(), "prefill chunk");
   if (shape.reuse.blends()) OCELLUS_TRY(reuse.choose_rows(chunk));
-  if (shape.reuse.staged) memory.staged.prompt.join(chunk, cache.image_count());
+  if (shape.reuse.staged) memory.linked.staged.prompt.join(chunk, cache.image_count());
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();
@@ -229,7 +229,7 @@ void Prompt::go_back(const Checkpoint& to) {
   Engine& engine = conversation_.engine();
   engine.queue().join_transfers();
   chunk().rewind(to.chunk);
-  engine.memory().waiting_views.forget_from(to.chunk.row_count);
+  engine.memory().pictures.waiting.forget_from(to.chunk.row_count);
   const bool staged = engine.shape().reuse.staged;
   conversation_.linked_cache().release_reserved_images(staged ? static_cast<int32_t>(to.chunk.linked_image_count)
                                                               : to.images);

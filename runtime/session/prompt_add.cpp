@@ -114,7 +114,7 @@ Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role, int6
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.
 Status Prompt::end_picture(Status status, const Checkpoint& before) {
   Engine& engine = conversation_.engine();
-  if (status.ok() && engine.memory().waiting_views.full()) status = pictures_.encode();
+  if (status.ok() && engine.memory().pictures.waiting.full()) status = pictures_.encode();
   if (!status.ok()) {
     pictures_.forget_from(before.chunk.row_count);
     go_back(before);

@@ -46,7 +46,7 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
   facts.token_count = static_cast<int32_t>(row_count);
   facts.block_rows = kv.block_slots;
   facts.view_count = view_count;
-  facts.embedding_width = static_cast<int32_t>(engine.memory().linked_rows.cols);
+  facts.embedding_width = static_cast<int32_t>(engine.memory().linked.rows.cols);
   facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count, row_count));
   return facts;
 }
@@ -134,7 +134,7 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
   OCELLUS_TRY(engine.take_scratch(&scratch));
   const int64_t start = now_ns();
   ImageHash hash;
-  PictureSource source(shape.pictures, plan, scratch, engine.memory().image_decoder, engine.queue());
+  PictureSource source(shape.pictures, plan, scratch, engine.memory().pictures.decoder, engine.queue());
   OCELLUS_TRY(source.identify(picture, &hash));
   if (picture.next != nullptr) {
     ImageHash second;

@@ -98,7 +98,7 @@ Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& ch
 /// place.
 Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
-  PromptChunk& alone = engine.memory().image_chunk;
+  PromptChunk& alone = engine.memory().linked.chunk;
   const TokenId start = engine.tokenizer().facts().start_token();
   alone.clear();
   if (start != kNoToken) alone.add_text(&start, 1);
@@ -115,7 +115,7 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
 /// prompt's rows are read in the same pieces, and so get the same bits, whether an image is found or not.
 Status Reuse::read_in_context(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   const PromptChunk::Mark waiting = chunk.mark();
-  conversation_.engine().memory().image_chunk.pick_count = 0;
+  conversation_.engine().memory().linked.chunk.pick_count = 0;
   OCELLUS_TRY(pictures_.add(picture, plan, ordinal, chunk));
   OCELLUS_TRY(pictures_.encode());
   if (store_ != nullptr) OCELLUS_TRY(store_->note_rows(chunk, conversation_.engine().queue()));
@@ -127,7 +127,7 @@ Status Reuse::read_in_context(const Picture& picture, const ViewPlan& plan, int3
 /// Chooses the rows of the waiting image that are computed in place.
 Status Reuse::pick_rows(const ViewPlan& plan) {
   EngineMemory& memory = conversation_.engine().memory();
-  PromptChunk& alone = memory.image_chunk;
+  PromptChunk& alone = memory.linked.chunk;
   Queue& queue = conversation_.engine().queue();
   const EngineShape& shape = conversation_.engine().shape();
   const int64_t rows = plan.row_count(), views = plan.view_count();
@@ -138,7 +138,7 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
     for (int64_t i = 0, each = alone.pick_count / views; i < alone.pick_count; ++i)
       picks[i] = static_cast<int32_t>(i / each * plan.view_rows + i % each);
   if (shape.reuse.picks() != PickRule::kSpread || alone.pick_count == rows) return queue.status();
-  const SpreadMemory& spread = memory.spread;
+  const SpreadMemory& spread = memory.linked.spread;
   queue.upload(alone.token_ids, alone.row_count);
   spread_rows({.rows = alone.hidden.slice_rows(0, alone.row_count),
                .ids = alone.token_ids.device.data,
@@ -164,7 +164,7 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
 /// Keeps the embeddings of the picked rows, which the prompt chunk computes in place.
 void Reuse::keep_picked_rows(const PromptChunk& chunk) {
   EngineMemory& memory = conversation_.engine().memory();
-  const PromptChunk& alone = memory.image_chunk;
+  const PromptChunk& alone = memory.linked.chunk;
   int64_t pick = 0, before = 0;
   for (int64_t p = 0; p < alone.piece_count; ++p) {
     const Piece& piece = alone.pieces.data[p];
@@ -175,7 +175,7 @@ void Reuse::keep_picked_rows(const PromptChunk& chunk) {
       while (pick < alone.pick_count && alone.picks.data[pick] == row + pick - first && row + pick - first < end)
         ++pick;
       convert_rows({.from = alone.inputs.slice_rows(piece.first_row + row - before, pick - first),
-                    .to = memory.linked_rows.slice_rows(chunk.linked_rows + first, pick - first)},
+                    .to = memory.linked.rows.slice_rows(chunk.linked_rows + first, pick - first)},
                    conversation_.engine().queue());
     }
     before = end;
@@ -208,7 +208,7 @@ Status Reuse::prefill_images(const PromptChunk& chunk, int64_t first_position) {
 Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   Engine& engine = conversation_.engine();
   const TraceRange range(engine.trace(), "link");
-  const PromptChunk& alone = engine.memory().image_chunk;
+  const PromptChunk& alone = engine.memory().linked.chunk;
   const int64_t first = conversation_.state().next_position + chunk.position_count;
   const int64_t start_tokens = engine.tokenizer().facts().start_token() != kNoToken ? 1 : 0;
   LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
@@ -236,7 +236,7 @@ void Reuse::fetch_rows(const PromptChunk& chunk) {
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     if (piece.kind == RowKind::kLinked)
-      convert_rows({.from = memory.linked_rows.slice_rows(piece.source_row, piece.row_count),
+      convert_rows({.from = memory.linked.rows.slice_rows(piece.source_row, piece.row_count),
                     .to = chunk.inputs.slice_rows(piece.first_row, piece.row_count)},
                    conversation_.engine().queue());
   }

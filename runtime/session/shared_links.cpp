@@ -7,12 +7,12 @@
 
 namespace ocellus {
 
-bool SharedLinks::planned() const { return conversation_.engine().memory().shared_images.planned(); }
+bool SharedLinks::planned() const { return conversation_.engine().memory().linked.shared.planned(); }
 
 Status SharedLinks::link(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found) {
   Engine& engine = conversation_.engine();
   EngineMemory& memory = engine.memory();
-  SharedImages& shared = memory.shared_images;
+  SharedImages& shared = memory.linked.shared;
   const int64_t start = now_ns();
   *found = false;
   int32_t place = shared.find(wish);
@@ -32,11 +32,11 @@ Status SharedLinks::link(const PictureWish& wish, const PromptChunk& chunk, int3
   const int64_t count = wish.facts.stored_input_rows;
   if (count > 0) {
     engine.queue().join_transfers();  // the rows may be on their way from the store
-    const ActivationView to = memory.linked_rows.slice_rows(chunk.linked_rows, count);
+    const ActivationView to = memory.linked.rows.slice_rows(chunk.linked_rows, count);
     engine.queue().copy(to.data, shared.rows(place).data, count * to.cols * to.value_bytes());
-    std::copy_n(shared.picks(place), count, memory.image_chunk.picks.data);
+    std::copy_n(shared.picks(place), count, memory.linked.chunk.picks.data);
   }
-  memory.image_chunk.pick_count = count;
+  memory.linked.chunk.pick_count = count;
   *found = true;
   const SharedImage& image = shared.image(place);
   const bool is_due = shared.note_link(place);
@@ -59,7 +59,7 @@ void SharedLinks::copy_blocks(int32_t place, int32_t ordinal, bool to_place) {
 
 void* SharedLinks::rows_of(int32_t ordinal) const {
   const int32_t place = conversation_.linked_cache().place_of(ordinal);
-  return place < 0 ? nullptr : conversation_.engine().memory().shared_images.rows(place).data;
+  return place < 0 ? nullptr : conversation_.engine().memory().linked.shared.rows(place).data;
 }
 
 void SharedLinks::keep(int32_t ordinal, const PictureWish& wish, SharedImage image, bool computed,
@@ -78,12 +78,12 @@ void SharedLinks::keep(int32_t ordinal, const PictureWish& wish, SharedImage ima
     engine.queue().join_transfers();
     copy_blocks(place, ordinal, true);
   }
-  std::copy_n(memory.image_chunk.picks.data, count, memory.shared_images.picks(place));
+  std::copy_n(memory.linked.chunk.picks.data, count, memory.linked.shared.picks(place));
   if (count > 0 && (copies || computed)) {
-    const ActivationView from = memory.linked_rows.slice_rows(chunk.linked_rows, count);
-    engine.queue().copy(memory.shared_images.rows(place).data, from.data, count * from.cols * from.value_bytes());
+    const ActivationView from = memory.linked.rows.slice_rows(chunk.linked_rows, count);
+    engine.queue().copy(memory.linked.shared.rows(place).data, from.data, count * from.cols * from.value_bytes());
   }
-  memory.shared_images.keep(place, image);
+  memory.linked.shared.keep(place, image);
   if (copies) pools.shared.release(place, pools.blocks);
 }
 

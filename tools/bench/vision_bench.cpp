@@ -22,7 +22,7 @@ double encode_ms(Engine& engine, int32_t views, Size size) {
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
   require(engine.take_scratch(&scratch));
-  WaitingViews& waiting = engine.memory().waiting_views;
+  WaitingViews& waiting = engine.memory().pictures.waiting;
   const auto rows = static_cast<int32_t>(ViewBatch(engine.vision().config, 1, size).tokens());
   for (int32_t i = 0; i < views; ++i)
     waiting.add({{.first = i * int64_t{rows}, .cols = rows, .from_stride = rows}, size});

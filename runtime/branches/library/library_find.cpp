@@ -95,7 +95,7 @@ Status embed(Session& session, const uint8_t* bytes, int64_t byte_count) {
   Engine& engine = session.engine();
   const PictureShape& shape = engine.shape().pictures;
   PictureRows& pictures = session.pictures();
-  PromptChunk& alone = engine.memory().image_chunk;
+  PromptChunk& alone = engine.memory().linked.chunk;
   ImageFacts image;
   ViewPlan plan;
   OCELLUS_TRY(probe_image(bytes, byte_count, shape.limits, &image));

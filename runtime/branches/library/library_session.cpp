@@ -57,7 +57,7 @@ Status copy_layers(int load, int32_t ordinal, Conversation& conversation, Librar
 void settle_last(Engine& engine, LibraryTraffic& traffic) {
   const StoredEntry stored = traffic.last_stored(LibraryTraffic::kAnySession);
   const StoreMark mark = to_mark(stored.part, stored.stamp);
-  engine.memory().shared_images.settle(stored.number, stored.is_stamped ? &mark : nullptr);
+  engine.memory().linked.shared.settle(stored.number, stored.is_stamped ? &mark : nullptr);
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ EntryWish LibrarySession::wish_for(const PictureWish& wish) const {
 }
 
 void LibrarySession::start_loads(Engine& engine, const PictureWish& wish) {
-  stores_->ahead().start_loads(wish, wish_for(wish), engine.memory().shared_images, stores_->traffic(), engine.queue());
+  stores_->ahead().start_loads(wish, wish_for(wish), engine.memory().linked.shared, stores_->traffic(), engine.queue());
 }
 
 Status LibrarySession::recall(Conversation& conversation, const PictureWish& wish, int32_t ordinal,
@@ -132,13 +132,14 @@ Status LibrarySession::load_entry(Conversation& conversation, const PictureWish&
     SharedLinks shared(conversation);
     if (facts.stored_input_rows > 0) {
       const std::byte* const rows = entry.bytes + conversation.linked_cache().shape().image_bytes();
-      queue.transfer(memory.linked_rows.half_row(chunk.linked_rows), rows, input_row_bytes(facts));
+      queue.transfer(memory.linked.rows.half_row(chunk.linked_rows), rows, input_row_bytes(facts));
       if (void* const kept = shared.rows_of(ordinal); kept != nullptr)
         queue.transfer(kept, rows, input_row_bytes(facts));
-      std::memcpy(memory.image_chunk.picks.data, rows + input_row_bytes(facts), static_cast<size_t>(pick_bytes(facts)));
+      std::memcpy(memory.linked.chunk.picks.data, rows + input_row_bytes(facts),
+                  static_cast<size_t>(pick_bytes(facts)));
     }
     queue.end_transfers(load);
-    memory.image_chunk.pick_count = facts.stored_input_rows;
+    memory.linked.chunk.pick_count = facts.stored_input_rows;
     keep_.note_found(entry.stamp.key, entry.part);
     if (entry.is_stamped)
       shared.keep(ordinal, wish, {.mark = to_mark(entry.part, entry.stamp), .computed_ms = entry.computed_ms}, false,
@@ -202,8 +203,8 @@ int64_t LibrarySession::keep(Conversation& conversation, const PictureWish& wish
     to += count;
   });
   if (facts.stored_input_rows > 0) {
-    queue.copy(to, memory.linked_rows.half_row(chunk.linked_rows), input_row_bytes(facts));
-    std::memcpy(to + input_row_bytes(facts), memory.image_chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
+    queue.copy(to, memory.linked.rows.half_row(chunk.linked_rows), input_row_bytes(facts));
+    std::memcpy(to + input_row_bytes(facts), memory.linked.chunk.picks.data, static_cast<size_t>(pick_bytes(facts)));
   }
   if (const Status copied = queue.finish(); !copied.ok()) {
     traffic.give_up(slot_, copied);

@@ -28,7 +28,7 @@ Status average_picture(Session& session, PictureRows& pictures, const Picture& p
                        Embedding* out) {
   Engine& engine = session.engine();
   OCELLUS_TRY(session.prompt().start());  // lends the chunk, in whose memory the other one lies
-  PromptChunk& rows = engine.shape().reuse.links() ? engine.memory().image_chunk : engine.memory().chunk;
+  PromptChunk& rows = engine.shape().reuse.links() ? engine.memory().linked.chunk : engine.memory().chunk;
   int64_t text_rows = 0;
   OCELLUS_TRY(count_delimiters(engine.tokenizer(), plan, &text_rows));
   rows.clear();

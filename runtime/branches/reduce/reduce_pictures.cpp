@@ -105,7 +105,7 @@ class ChunkReduction {
                         .stands_for = {}};
       if (reduction_.rule->needs.merges) rows.inputs = chunk_.inputs.slice_rows(0, chunk_.row_count);
       if (reduction_.rule->needs.attention) {
-        const DeviceView<float> notes = engine_.memory().notes.slice_rows(0, chunk_.row_count);
+        const DeviceView<float> notes = engine_.memory().pictures.notes.slice_rows(0, chunk_.row_count);
         rows.attention = notes.slice_cols(0, 1);
         rows.keys = notes.slice_cols(1, notes.cols - 1);
       }

@@ -125,7 +125,7 @@ std::vector<float> tower_rows(Engine& engine, const std::vector<float>& planes, 
   const ArenaScope scope(engine.arena());
   VisionScratch scratch;
   REQUIRE(engine.take_scratch(&scratch).ok());
-  const DeviceView<float> pixels = engine.memory().waiting_views.next_pixels(batch, scratch);
+  const DeviceView<float> pixels = engine.memory().pictures.waiting.next_pixels(batch, scratch);
   const test::Vector<float> source = test::visible(planes);
   engine.queue().copy(pixels.data, source.data(), std::ssize(source) * static_cast<int64_t>(sizeof(float)));
   const Status status = encode_views({.model = vision,

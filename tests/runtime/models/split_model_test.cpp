@@ -57,9 +57,9 @@ TEST_CASE("A split pair has the plan, the weights and the answers of the whole o
 
   const std::unique_ptr<Engine> engine = test::make_engine(split, limits), other = test::make_bundled_engine(limits);
   CHECK(engine->arena().capacity_bytes() == plan.total_bytes);
-  check_equal_bytes(engine->memory().text_weights, other->memory().text_weights, whole.text_file().data_bytes(),
+  check_equal_bytes(engine->memory().weights.text, other->memory().weights.text, whole.text_file().data_bytes(),
                     engine->queue());
-  check_equal_bytes(engine->memory().vision_weights, other->memory().vision_weights, whole.vision_file().data_bytes(),
+  check_equal_bytes(engine->memory().weights.vision, other->memory().weights.vision, whole.vision_file().data_bytes(),
                     engine->queue());
   Session &session = test::open_session(*engine), &whole_session = test::open_session(*other);
   for (Session* each : {&session, &whole_session})

@@ -55,7 +55,7 @@ class LinkedPicture {
     Session& session = test::open_session(*engine_);
     REQUIRE(session.add_text(before_, false).ok());
     REQUIRE_MESSAGE(session.add_frame(pictures_[0].frame()).ok(), last_failure().sentence);
-    const PromptChunk& alone = engine_->memory().image_chunk;
+    const PromptChunk& alone = engine_->memory().linked.chunk;
     picks_ = std::set<int64_t>(alone.picks.data, alone.picks.data + alone.pick_count);
     REQUIRE(session.add_text("?", false).ok());
     return session;

@@ -142,7 +142,7 @@ TEST_CASE("an entry of the library holds nothing of what its blocks held before"
       bool found = false;
       REQUIRE(shelf.library.find_key("ann", key, &entry, &found).ok());
       REQUIRE(found);
-      const int64_t width = engine->memory().linked_rows.cols;
+      const int64_t width = engine->memory().linked.rows.cols;
       CHECK(entry.block_bytes(entry.facts().layer_count) == rows * (2 * width + 4));  // f16, and which row it is
       std::vector<std::byte>& bytes = kept[after_others ? 1 : 0];
       bytes.assign(static_cast<size_t>(entry.block_bytes(0)), std::byte{1});

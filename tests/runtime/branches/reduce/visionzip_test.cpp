@@ -42,7 +42,7 @@ void check_notes(const Model& model, double cpu_bound) {
   const ViewBatch batch(c, 1, c.view_size());
   test::Vector<float> noise(static_cast<size_t>(batch.pixel_values()));
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = std::sin(0.37f * static_cast<float>(i % 8191));
-  const DeviceView<float> pixels = engine->memory().waiting_views.next_pixels(batch, scratch);
+  const DeviceView<float> pixels = engine->memory().pictures.waiting.next_pixels(batch, scratch);
   Queue& queue = engine->queue();
   queue.copy(pixels.data, noise.data(), batch.pixel_values() * int64_t{sizeof(float)});
   const auto encode = [&](const LayerRange& layers) {
@@ -136,7 +136,7 @@ TEST_CASE("the rows with the most attention are read as they are, and a few othe
 
     Matrix rows = test::reference_rows(pair.model, engine->shape().pictures.preprocess, parts, pictures);
     REQUIRE(engine->memory().chunk.row_count == rows.rows);
-    const std::vector<float> notes = rows_of(engine->memory().notes.slice_rows(0, rows.rows), *engine);
+    const std::vector<float> notes = rows_of(engine->memory().pictures.notes.slice_rows(0, rows.rows), *engine);
     const std::vector<float> logits = test::first_logits(session);
     std::vector<std::vector<int64_t>> by_picture(2);
     std::vector<bool> stays;
