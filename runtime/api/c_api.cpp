@@ -317,14 +317,6 @@ ocellus_status ocellus_session_add_parts(ocellus_session* session, const ocellus
   return status;
 }
 
-ocellus_status ocellus_session_set_linking(ocellus_session* session, int32_t links) {
-  OCELLUS_REQUIRE(session);
-  return on_session(session, __func__, [&](Session& s) {
-    s.reuse().set_linking(links != 0);
-    return Status();
-  });
-}
-
 void ocellus_library_keep_init(ocellus_library_keep* keep) {
   if (keep == nullptr) return;
   *keep = {};

@@ -3,8 +3,8 @@
 namespace ocellus {
 namespace {
 
-constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch,  &kLibraryBranch,
-                                       &kMeasureBranch,   &kReduceBranch, &kRollBranch};
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kLibraryBranch, &kMeasureBranch,
+                                       &kReduceBranch,    &kReuseBranch, &kRollBranch};
 
 }  // namespace
 

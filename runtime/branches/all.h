@@ -5,6 +5,7 @@
 
 namespace ocellus {
 
-extern const Branch kConstrainBranch, kDraftBranch, kLibraryBranch, kMeasureBranch, kReduceBranch, kRollBranch;
+extern const Branch kConstrainBranch, kDraftBranch, kLibraryBranch, kMeasureBranch, kReduceBranch, kReuseBranch,
+    kRollBranch;
 
 }  // namespace ocellus

@@ -10,7 +10,7 @@
 #include "kernels/sampling/guess_rows.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
-#include "runtime/engine/picture_store.h"
+#include "runtime/engine/picture_links.h"
 #include "runtime/engine/row_hooks.h"
 #include "runtime/ocellus.h"
 #include "runtime/vocabulary/tokenizer.h"
@@ -119,6 +119,7 @@ struct StoreStats {
 struct BranchMemory {
   std::unique_ptr<AnswerForms> forms;     // null: no answer has one
   std::unique_ptr<Guessing> guessing;     // null: a step has one row for each session
+  std::unique_ptr<PictureLinker> linker;  // null: all pictures are read in their prompts
   std::unique_ptr<PictureStores> stores;  // null: pictures are kept on the device alone
   std::unique_ptr<RowChoice> rows;        // null: all rows of pictures are read
   std::unique_ptr<Roller> roller;         // null: no session rolls
@@ -147,7 +148,9 @@ struct Branch {
   Status (*check)(const ocellus_limits& limits) = nullptr;
   /// Adds to a shape whose device, sessions and policy are known; refuses what does not go together.
   Status (*resolve)(const ocellus_limits& limits, EngineShape* shape) = nullptr;
-  /// Adds to the pictures of a shape, if some are planned; its policy and reuse are known.
+  /// Adds links to the pictures of a shape, if some are planned.
+  Status (*resolve_links)(const Model& model, const ocellus_limits& limits, EngineShape* shape) = nullptr;
+  /// Adds to the pictures of a shape, if some are planned; its policy and links are known.
   Status (*resolve_pictures)(const Model& model, const ocellus_limits& limits, EngineShape* shape) = nullptr;
   /// Takes the rows that live as long as the engine, and makes what works on them.
   Status (*lay_out)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;

@@ -8,19 +8,8 @@ namespace ocellus {
 namespace {
 
 // Like kMaxSessions and kMaxImages, for limits used in this file only.
-constexpr int32_t kMaxTextTokens = 1 << 24;
 constexpr int64_t kMaxPixels = int64_t{1} << 28;
 constexpr int64_t kMaxWholePixels = 2 * kMaxPixels;  // progressive CMYK
-
-Status check_clips(const Model& model, const ocellus_limits& limits) {
-  if (limits.max_clip_frames > 0 && limits.reuse != OCELLUS_REUSE_NONE && model.has_vision() &&
-      clips_of(model.vision()).time_step != nullptr)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s has the frames of a clip in one block, each at its time, while pictures are linked one by "
-                        "one: plan no reuse (reuse), or no clips (max_clip_frames)",
-                        family_of(model.vision())->name);
-  return {};
-}
 
 /// Checks which views are kept.
 Status check_views(const ocellus_limits& limits) {
@@ -83,15 +72,6 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_picture_sizes(limits));
   OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
-  OCELLUS_TRY(check_range("the number of shared images", limits.shared_images, 0, kMaxImages));
-  if (limits.shared_images > 0 && (limits.reuse == OCELLUS_REUSE_NONE || planned_images(model, limits) == 0))
-    return OCELLUS_FAIL(Code::kBadArgument, "sessions share linked images: plan images and reuse, or no shared images");
-  OCELLUS_TRY(check_range("the way to reuse images", limits.reuse, OCELLUS_REUSE_NONE, OCELLUS_REUSE_BLEND));
-  OCELLUS_TRY(
-      check_range("the rows of a linked image that are computed in place", limits.reuse_rows, -1, kMaxTextTokens));
-  if (limits.reuse == OCELLUS_REUSE_BLEND)
-    OCELLUS_TRY(
-        check_range("the percentage of linked images' rows that is computed in place", limits.reuse_rows, -1, 100));
   if (planned_images(model, limits) > 0 && limits.synthetic_tokens > 0)
     return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens replace images: plan no images with them");
   if (planned_images(model, limits) > 0 && !model.has_vision())
@@ -102,7 +82,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
     return OCELLUS_FAIL(
         Code::kBadArgument, "this model's views have one size, of %d rows: plan no bound of a picture's rows (%s)",
         model.vision().tokens_per_view(), limits.max_image_rows > 0 ? "max_image_rows" : "planned_image_rows");
-  return check_clips(model, limits);
+  return {};
 }
 
 }  // namespace ocellus

@@ -5,6 +5,8 @@
 
 namespace ocellus {
 
+inline constexpr int32_t kMaxTextTokens = 1 << 24;
+
 /// kBadArgument, `name` in its sentence, for a value that is not in [least, most].
 Status check_range(const char* name, int64_t value, int64_t least, int64_t most);
 

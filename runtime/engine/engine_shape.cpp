@@ -11,6 +11,7 @@
 #include "runtime/engine/feature_pairs.h"
 #include "runtime/forward/decode_step.h"
 #include "runtime/models/clip.h"
+#include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 namespace {
@@ -85,36 +86,6 @@ Status resolve_tokens(const Model& model, const ocellus_limits& limits, EngineSh
   return {};
 }
 
-/// True if linked pictures are staged: see ReuseShape. A session of a model that has layers with a window keeps no
-/// linked rows in them after the prompt; a single session has nothing to gain from that.
-bool is_staged(const EngineShape& s, const TextConfig& text) {
-  const ReuseShape& r = s.reuse;
-  if (s.policy.lists_rows() || s.policy.one_range) return true;
-  if (s.policy.packs() && (r.carries() || r.blends())) return true;
-  return text.local.window > 0 && s.sessions > 1 && !r.shares() && !r.in_context();
-}
-
-/// Pictures are planned.
-void resolve_reuse(const ocellus_limits& limits, const TextConfig& text, EngineShape* s) {
-  const PictureShape& pictures = s->pictures;
-  ReuseShape* const r = &s->reuse;
-  r->method = static_cast<ocellus_reuse>(limits.reuse);
-  if (!r->links()) return;
-  r->shared_images = limits.shared_images;
-  r->staged = is_staged(*s, text);
-  r->alone_rows = pictures.rows + pictures.delimiters + 1;
-  if (r->in_context() || r->text_alone()) return;
-  if (r->blends()) {
-    r->blend_percent = limits.reuse_rows < 0 ? 100 : limits.reuse_rows;
-    r->in_place = blocks_of(pictures.rows * r->blend_percent, 100);
-    r->input_rows = pictures.rows;
-    return;
-  }
-  const int64_t tiles = r->picks() == PickRule::kFirstOfTiles ? pictures.views : 1;
-  r->in_place = limits.reuse_rows < 0 ? pictures.rows : std::min(limits.reuse_rows * tiles, pictures.rows);
-  r->input_rows = r->in_place;
-}
-
 /// Checks that this build, this model and this device support the policy.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
   if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
@@ -157,22 +128,11 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
 }
 
-/// Linked images were read alone, and not with their prompt.
-Status check_links(const EngineShape& s, const TextConfig& text) {
-  if (!s.reuse.links()) return {};
-  if (text.local.window > 0 && s.reuse.text_alone())
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s models have layers in which a token sees the newest %d and no others, so that full reuse "
-                        "cannot hide images from all but the last: plan MPIC, spread, carry, CacheBlend or prefix",
-                        text.architecture->name, text.local.window);
-  if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
-    return OCELLUS_FAIL(
-        Code::kUnsupported,
-        "the rows of this model's tiles are one map, so that no tile has first rows: plan MPIC or spread");
-  if (s.prompt_rows > UINT16_MAX)
-    return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
-                        UINT16_MAX, static_cast<long long>(s.prompt_rows));
-  return {};
+/// Links have the rows of a chunk as 16-bit numbers.
+Status check_links(const EngineShape& s) {
+  if (!s.reuse.links() || s.prompt_rows <= UINT16_MAX) return {};
+  return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
+                      UINT16_MAX, static_cast<long long>(s.prompt_rows));
 }
 
 /// Slots of a block: the policy's number, or `usual`.
@@ -417,7 +377,8 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
   OCELLUS_TRY(size_steps(limits, &s));
   OCELLUS_TRY(resolve_pictures(model, limits, s.device, &s.pictures));
   OCELLUS_TRY(resolve_tokens(model, limits, &s));
-  if (s.pictures.planned()) resolve_reuse(limits, model.text(), &s);
+  for (const Branch* branch : all_branches())
+    if (s.pictures.planned() && branch->resolve_links != nullptr) OCELLUS_TRY(branch->resolve_links(model, limits, &s));
   OCELLUS_TRY(check_pairs(s));
   // Only visual slots are packed.
   if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
@@ -426,7 +387,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     if (s.pictures.planned() && branch->resolve_pictures != nullptr)
       OCELLUS_TRY(branch->resolve_pictures(model, limits, &s));
   size_chunk(limits, &s);
-  OCELLUS_TRY(check_links(s, model.text()));
+  OCELLUS_TRY(check_links(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   *out = s;
   return {};

@@ -8,7 +8,7 @@
 //   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
-//   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/session/reuse_blend.cpp
+//   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/branches/reuse/reuse_blend.cpp
 #pragma once
 
 #include "kernels/attention/attend_rows.h"

@@ -27,13 +27,14 @@ void PromptStats::report(ocellus_generate_stats* out) const {
   out->first_token_ms += preprocess_ms + encode_ms + prefill_ms;
 }
 
-void Conversation::open(Engine& engine, int32_t slot) {
+void Conversation::open(Engine& engine, int32_t slot, PictureRows& pictures) {
   engine_ = &engine;
   slot_ = slot;
   stop_.set_deadline(0);
   state_.message.thinks = false;
-  Guessing* const guessing = engine.memory().branches.guessing.get();
-  guesser_ = guessing == nullptr ? nullptr : guessing->open(slot);
+  const BranchMemory& branches = engine.memory().branches;
+  guesser_ = branches.guessing == nullptr ? nullptr : branches.guessing->open(slot);
+  links_ = branches.linker == nullptr ? nullptr : branches.linker->open(*this, pictures);
 }
 
 void Conversation::reset() {
@@ -57,8 +58,9 @@ WaitingText Conversation::text() {
 
 SessionCache& Conversation::cache() const { return engine_->memory().caches[slot_]; }
 
-SessionCache& Conversation::linked_cache() const {
-  return engine_->shape().reuse.staged ? engine_->memory().linked.staged.images : cache();
+SessionCache& linked_cache(const Conversation& conversation) {
+  Engine& engine = conversation.engine();
+  return engine.shape().reuse.staged ? engine.memory().linked.staged.images : conversation.cache();
 }
 
 float* Conversation::last_hidden() const { return engine_->memory().last_hidden.row(slot_); }

@@ -49,15 +49,14 @@ class Conversation {
   Conversation() = default;
   Conversation(const Conversation&) = delete;
 
-  void open(Engine& engine, int32_t slot);
+  /// `pictures`: what makes rows of the session's pictures.
+  void open(Engine& engine, int32_t slot, PictureRows& pictures);
   /// Drops everything said and seen.
   void reset();
 
   Engine& engine() const { return *engine_; }
   int32_t slot() const { return slot_; }
   SessionCache& cache() const;
-  /// The cache, or the engine's staged images: what holds linked ones until their prompt is read.
-  SessionCache& linked_cache() const;
   ConversationState& state() { return state_; }
   PromptStats& stats() { return stats_; }
   StopSignal& stop() { return stop_; }
@@ -81,6 +80,8 @@ class Conversation {
   void note_token(TokenId token);
   /// Null: answers have no guesses.
   Guesser* guesser() { return guesser_; }
+  /// Null: all pictures are read in their prompts.
+  PictureLinks* links() const { return links_; }
 
   /// Drops a cancellation that came while there was no prompt and no answer: it was not meant for the next one.
   void forget_late_cancel();
@@ -118,6 +119,10 @@ class Conversation {
   PromptStats stats_;
   Utf8Stream characters_;
   Guesser* guesser_ = nullptr;
+  PictureLinks* links_ = nullptr;
 };
+
+/// The conversation's cache, or the engine's staged images: what holds linked ones until their prompt is read.
+SessionCache& linked_cache(const Conversation& conversation);
 
 }  // namespace ocellus

@@ -99,7 +99,7 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
   return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
 }
 
-Status prefill(Conversation& conversation, Reuse& reuse) {
+Status prefill(Conversation& conversation) {
   Engine& engine = conversation.engine();
   const EngineShape& shape = engine.shape();
   EngineMemory& memory = engine.memory();
@@ -108,7 +108,8 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   const TextModel& text = engine.text();
   Queue& queue = engine.queue();
   const TraceRange range(engine.trace(), "prefill chunk");
-  if (shape.reuse.blends()) OCELLUS_TRY(reuse.choose_rows(chunk));
+  PictureLinks* const links = conversation.links();
+  if (links != nullptr) OCELLUS_TRY(links->choose_rows(chunk));
   if (shape.reuse.staged) memory.linked.staged.prompt.join(chunk, cache.image_count());
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
@@ -126,7 +127,7 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
   plan.known_layers = known_layers;
   if (known_layers == 0) chunk.embed_text(text, queue);
   queue.join_transfers();  // recalled images
-  reuse.fetch_rows(chunk);
+  if (links != nullptr) links->fetch_rows(chunk);
   OCELLUS_TRY(run_layers(engine, chunk, scratch, &conversation.stop(), &plan));
   if (chunk.row_count > 0)
     queue.copy(conversation.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
@@ -144,12 +145,12 @@ Status prefill(Conversation& conversation, Reuse& reuse) {
 }
 
 /// Runs the chunk's rows through the text model, waits for it, and makes them part of the conversation.
-Status read_rows(Conversation& conversation, Reuse& reuse) {
+Status read_rows(Conversation& conversation) {
   Engine& engine = conversation.engine();
   Queue& queue = engine.queue();
   PromptChunk& chunk = engine.memory().chunk;
   if (chunk.row_count > 0 || (engine.shape().stores_links() && chunk.linked_image_count > 0))
-    OCELLUS_TRY(prefill(conversation, reuse));
+    OCELLUS_TRY(prefill(conversation));
   else
     queue.join_transfers();
   OCELLUS_TRY(queue.status());
@@ -177,7 +178,7 @@ bool Prompt::holds_chunk() const { return conversation_.engine().chunk_loan().is
 void Prompt::give_back() {
   if (!holds_chunk()) return;
   conversation_.engine().chunk_loan().give_back(*this, conversation_.engine().queue());
-  if (conversation_.engine().shape().reuse.staged) conversation_.linked_cache().drop_uncommitted();
+  if (conversation_.engine().shape().reuse.staged) linked_cache(conversation_).drop_uncommitted();
 }
 
 void Prompt::reset() {
@@ -231,8 +232,8 @@ void Prompt::go_back(const Checkpoint& to) {
   chunk().rewind(to.chunk);
   engine.memory().pictures.waiting.forget_from(to.chunk.row_count);
   const bool staged = engine.shape().reuse.staged;
-  conversation_.linked_cache().release_reserved_images(staged ? static_cast<int32_t>(to.chunk.linked_image_count)
-                                                              : to.images);
+  linked_cache(conversation_)
+      .release_reserved_images(staged ? static_cast<int32_t>(to.chunk.linked_image_count) : to.images);
   conversation_.restore(to.state);
 }
 
@@ -265,7 +266,7 @@ Status Prompt::read() {
   if (status.ok()) status = pictures_.encode();
   if (RowChoice* const rows = engine.memory().branches.rows.get(); status.ok() && rows != nullptr)
     status = rows->after_encoding(engine, &conversation_.stats().prefill_ms);
-  if (status.ok()) status = read_rows(conversation_, reuse_);
+  if (status.ok()) status = read_rows(conversation_);
   if (!status.ok()) {
     pictures_.forget_from(0);
     forget();

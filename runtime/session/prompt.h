@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "runtime/engine/chunk_loan.h"
+#include "runtime/session/picture_rows.h"
 #include "runtime/session/prompt_text.h"
-#include "runtime/session/reuse.h"
 #include "runtime/session/room.h"
 
 namespace ocellus {
@@ -23,8 +23,8 @@ Status check_tokens(const TextConfig& config, const TokenId* tokens, int64_t cou
 
 class Prompt final : private ChunkHolder {
  public:
-  Prompt(Conversation& conversation, Room& room, PictureRows& pictures, Reuse& reuse)
-      : conversation_(conversation), room_(room), pictures_(pictures), reuse_(reuse) {}
+  Prompt(Conversation& conversation, Room& room, PictureRows& pictures)
+      : conversation_(conversation), room_(room), pictures_(pictures) {}
 
   /// Begins every addition: reports an earlier failure or a request to stop, borrows the chunk, and puts the token that
   /// was generated last and not read yet in front of the addition.
@@ -61,6 +61,7 @@ class Prompt final : private ChunkHolder {
   void give_back();
   Status read_and_borrow();
   PromptChunk& chunk() const;
+  int64_t rows_in_chunk(const ViewPlan& plan) const;
   Status make_room(const RowNeed& need);
   Status roll(const RowNeed& need);
   Status add_start_token();
@@ -74,7 +75,6 @@ class Prompt final : private ChunkHolder {
   Conversation& conversation_;
   Room& room_;
   PictureRows& pictures_;
-  Reuse& reuse_;
   PromptText text_{conversation_, room_, *this};
   Status deferred_;    // failure of rows that were read because another prompt needed the chunk
   int64_t reads_ = 0;  // times the chunk was read, so that marks know whether it was read since

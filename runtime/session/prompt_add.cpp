@@ -60,18 +60,28 @@ Status Prompt::add_picture(const Picture& picture, bool is_numbered) {
   if (!shape.planned()) return OCELLUS_FAIL(Code::kFull, "no images were planned: plan at least one");
   ViewPlan plan;
   OCELLUS_TRY(plan_picture(shape, picture, &plan));
-  return add_views(plan, {.is_frame = picture.is_of_clip, .is_numbered = is_numbered},
-                   [&](int32_t ordinal) { return reuse_.add(picture, plan, ordinal, chunk()); });
+  return add_views(plan, {.is_frame = picture.is_of_clip, .is_numbered = is_numbered}, [&](int32_t ordinal) {
+    PictureLinks* const links = conversation_.links();
+    return links != nullptr ? links->add(picture, plan, ordinal, chunk())
+                            : pictures_.add(picture, plan, ordinal, chunk());
+  });
 }
 
 Status Prompt::add_named_picture(std::string_view name, bool is_numbered) {
   const TraceRange range(conversation_.engine().trace(), "add image");
-  if (reuse_.store() == nullptr) return no_store();
+  PictureLinks* const links = conversation_.links();
+  if (links == nullptr || links->store() == nullptr) return no_store();
   EntryFacts facts;
   ViewPlan plan;
-  OCELLUS_TRY(reuse_.store()->find(conversation_, reuse_.owner(), name, &facts, &plan));
+  OCELLUS_TRY(links->store()->find(conversation_, links->owner(), name, &facts, &plan));
   return add_views(plan, {.is_numbered = is_numbered},
-                   [&](int32_t) { return reuse_.link_named(facts, plan, chunk()); });
+                   [&](int32_t) { return links->link_named(facts, plan, chunk()); });
+}
+
+/// Rows of a picture that are in the chunk at a time.
+int64_t Prompt::rows_in_chunk(const ViewPlan& plan) const {
+  const PictureLinks* const links = conversation_.links();
+  return links == nullptr ? plan.row_count() : links->rows_in_chunk(plan);
 }
 
 /// Adds the texts around a picture, and its rows by add(number of the image), or nothing.
@@ -101,14 +111,15 @@ Status Prompt::prepare_picture(const ViewPlan& plan, const PictureRole& role, in
     return OCELLUS_FAIL(Code::kFull, "the session holds its planned %d images already: plan more images", most_images);
   OCELLUS_TRY(add_start_token());
   OCELLUS_TRY(room_.check(need, waiting()));
-  const bool is_full = chunk().row_count > 0 && chunk().room() < text_rows + reuse_.rows_in_chunk(plan);
-  return is_full || reuse_.reads_before(chunk()) ? read_and_borrow() : Status();
+  const bool is_full = chunk().row_count > 0 && chunk().room() < text_rows + rows_in_chunk(plan);
+  const PictureLinks* const links = conversation_.links();
+  return is_full || (links != nullptr && links->reads_before(chunk())) ? read_and_borrow() : Status();
 }
 
 /// Adds the text before a picture. Where it is long it leaves no room for the picture beside it.
 Status Prompt::begin_picture(const ViewPlan& plan, const PictureRole& role, int64_t marks) {
   OCELLUS_TRY(text_.begin_picture(plan, role));
-  return chunk().room() < marks + reuse_.rows_in_chunk(plan) ? read_and_borrow() : Status();
+  return chunk().room() < marks + rows_in_chunk(plan) ? read_and_borrow() : Status();
 }
 
 /// Ends the addition of a picture, whose rows are in the chunk or failed half way.

@@ -6,9 +6,8 @@
 namespace ocellus {
 
 void Session::open(Engine& engine, int32_t slot) {
-  conversation_.open(engine, slot);
+  conversation_.open(engine, slot, pictures_);
   open_ = true;
-  reuse_.reset();
   room_.roll(0, 0);
   reset();
 }
@@ -42,6 +41,15 @@ bool Session::rewind() {
   const bool found = !room_.is_rolling() && conversation_.go_to_mark();
   if (!found) reset();
   return found;
+}
+
+Status Session::set_store(PictureStore* store, std::string_view owner) {
+  OwnerName name;
+  const bool is_named = store != nullptr || !owner.empty();
+  if (is_named && (!is_owner_name(owner) || !name.assign(owner)))
+    return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
+  if (PictureLinks* const links = conversation_.links()) links->set_store(store, name);
+  return {};
 }
 
 Status Session::acknowledge_cancel(Status status) {

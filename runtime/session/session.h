@@ -4,7 +4,6 @@
 //   Conversation   conversation.h   the history: slots, positions, the checkpoint to return to
 //   Room           room.h           the remaining room
 //   PictureRows    picture_rows.h   pictures become views, and views become rows
-//   Reuse          reuse.h          pictures that are linked or found instead of read: link, prefix, blend
 //   Prompt         prompt.h         text and pictures wait in the chunk and are read
 //   Generation     generation.h     answers, one token at a time, of one session or of many together
 #pragma once
@@ -56,7 +55,11 @@ class Session : public SetUpObject {
   Conversation& conversation() { return conversation_; }
   Room& room() { return room_; }
   PictureRows& pictures() { return pictures_; }
-  Reuse& reuse() { return reuse_; }
+  /// The store of linked pictures and their owner. kBadArgument for a name that is none; the store may be null, and
+  /// then the name empty.
+  Status set_store(PictureStore* store, std::string_view owner);
+  PictureStore* store() const { return conversation_.links() == nullptr ? nullptr : conversation_.links()->store(); }
+  OwnerName owner() const { return conversation_.links() == nullptr ? OwnerName() : conversation_.links()->owner(); }
   Prompt& prompt() { return prompt_; }
 
  private:
@@ -64,8 +67,7 @@ class Session : public SetUpObject {
   Conversation conversation_;
   Room room_{conversation_};
   PictureRows pictures_{conversation_};
-  Reuse reuse_{conversation_, pictures_};
-  Prompt prompt_{conversation_, room_, pictures_, reuse_};
+  Prompt prompt_{conversation_, room_, pictures_};
 };
 
 }  // namespace ocellus

@@ -115,19 +115,24 @@ Status for_each_group(const ocellus_clip& clip, const PictureShape& shape, Use u
   return {};
 }
 
+bool looks_ahead(Session& session) {
+  const PictureLinks* const links = session.conversation().links();
+  return links != nullptr && links->looks_ahead();
+}
+
 Status look_ahead(Session& session, const Picture& picture) {
   ViewPlan plan;
   OCELLUS_TRY(session.stop_signal().check());
   OCELLUS_TRY(plan_picture(session.engine().shape().pictures, picture, &plan));
-  return session.reuse().look_ahead(picture, plan);
+  return session.conversation().links()->look_ahead(picture, plan);
 }
 
 Status look_ahead(Session& session, const ocellus_part& part) {
-  if (part.kind == OCELLUS_PART_TEXT || part.kind == OCELLUS_PART_ENTRY || !session.reuse().looks_ahead()) return {};
+  if (part.kind == OCELLUS_PART_TEXT || part.kind == OCELLUS_PART_ENTRY || !looks_ahead(session)) return {};
   const PictureShape& pictures = session.engine().shape().pictures;
   if (part.kind == OCELLUS_PART_CLIP)
     return for_each_group(*part.clip, pictures, [&](const Picture& picture, int32_t) {
-      return session.reuse().looks_ahead() ? look_ahead(session, picture) : Status();
+      return looks_ahead(session) ? look_ahead(session, picture) : Status();
     });
   Frame frame;
   Picture picture;
@@ -193,7 +198,7 @@ Status Session::add_parts(const ocellus_part* parts, int32_t count, int32_t* fai
     if (status = look_ahead(*this, parts[i]); !status.ok()) *failed = i;
   for (int32_t i = 0; i < count && status.ok(); ++i)
     if (status = add_part(*this, parts[i]); !status.ok()) *failed = i;
-  reuse_.forget_ahead();
+  if (PictureLinks* const links = conversation_.links()) links->forget_ahead();
   if (!status.ok()) prompt_.go_back(before);
   return status;
 }

@@ -66,9 +66,8 @@ ocellus_status ocellus_library_collect_garbage(ocellus_library*, ocellus_library
 /// Without a library the owner separates shared images.
 ocellus_status ocellus_session_set_library(ocellus_session* session, ocellus_library* library, const char* owner) {
   if (library != nullptr) return refuse();
-  return ocellus::on_session(session, __func__, [&](ocellus::Session& s) {
-    return s.reuse().set_store(nullptr, owner == nullptr ? "" : owner);
-  });
+  return ocellus::on_session(session, __func__,
+                             [&](ocellus::Session& s) { return s.set_store(nullptr, owner == nullptr ? "" : owner); });
 }
 
 ocellus_status ocellus_session_set_library_keep(ocellus_session*, const ocellus_library_keep*) { return refuse(); }

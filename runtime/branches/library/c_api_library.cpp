@@ -137,7 +137,7 @@ Status search_image(ocellus::Session& session, const uint8_t* bytes, int64_t byt
   OCELLUS_TRY(search_library(session, bytes, byte_count, capacity, &found));
   ImageLibrary& library = library_of(session)->library();
   for (const ocellus::NearEntry& one : found)
-    OCELLUS_TRY(add_hit(library, session.reuse().owner().view(), one.key, double{one.similarity}, hits, count));
+    OCELLUS_TRY(add_hit(library, session.owner().view(), one.key, double{one.similarity}, hits, count));
   return {};
 }
 

@@ -155,15 +155,15 @@ Status fingerprint_model(Engine& engine) {
 
 LibraryTraffic& library_traffic(Engine& engine) { return stores_of(engine)->traffic(); }
 
-LibrarySession* library_of(Session& session) { return static_cast<LibrarySession*>(session.reuse().store()); }
+LibrarySession* library_of(Session& session) { return static_cast<LibrarySession*>(session.store()); }
 
 Status set_library(Session& session, ImageLibrary* library, std::string_view owner) {
-  if (library == nullptr) return session.reuse().set_store(nullptr, owner);
+  if (library == nullptr) return session.set_store(nullptr, owner);
   LibraryStores* const stores = stores_of(session.engine());
   if (stores == nullptr) return OCELLUS_FAIL(Code::kBadArgument, "no image library was planned: plan one");
   OCELLUS_TRY(fingerprint_model(session.engine()));
   LibrarySession& own = stores->session(session.index());
-  OCELLUS_TRY(session.reuse().set_store(&own, owner));
+  OCELLUS_TRY(session.set_store(&own, owner));
   own.open(*stores, session.index(), library);
   return {};
 }
@@ -172,7 +172,7 @@ Status set_library_keep(Session& session, const EntryLabels& labels, LibraryPart
   LibrarySession* const own = library_of(session);
   if (own == nullptr) return no_store();
   // Fails now rather than after a picture has been computed.
-  OCELLUS_TRY(own->library().check_writer(session.reuse().owner().view(), part));
+  OCELLUS_TRY(own->library().check_writer(session.owner().view(), part));
   SessionKeep& keep = own->keep_settings();
   keep.labels = labels;
   keep.part = part;

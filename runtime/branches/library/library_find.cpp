@@ -60,13 +60,14 @@ bool has_sound_views(const EntryFacts& facts, const ViewFacts& views) {
 }
 
 /// Fails if the cache of a session does not take the entry as it is.
-Status check_fits(const LibraryKey& key, const EntryFacts& facts, Engine& engine) {
+Status check_fits(const LibraryKey& key, const EntryFacts& facts, const Conversation& conversation) {
+  Engine& engine = conversation.engine();
   const KeyText name = key_text(key);
   if (engine.shape().reuse.in_context())
     return OCELLUS_FAIL(Code::kUnsupported,
                         "with prefix caching an image is found by the prompt before it, not by its key");
   const ViewFacts views = ViewFacts::of(engine);
-  EntryFacts expected = entry_facts(engine, facts.view_count, view_plan(facts, views).row_count());
+  EntryFacts expected = conversation.links()->facts_of(facts.view_count, view_plan(facts, views).row_count());
   if (facts.model != expected.model)
     return OCELLUS_FAIL(Code::kBadArgument, "library entry %s was made by another model", name.text);
   if (facts.bits != expected.bits)
@@ -104,7 +105,7 @@ Status embed(Session& session, const uint8_t* bytes, int64_t byte_count) {
   alone.clear();
   Status status = pictures.add(picture, plan, 0, alone);
   if (status.ok()) status = pictures.encode();
-  if (status.ok()) status = session.reuse().store()->note_rows(alone, engine.queue());
+  if (status.ok()) status = session.store()->note_rows(alone, engine.queue());
   if (status.ok()) status = engine.queue().status();
   alone.clear();
   if (!status.ok()) pictures.forget_from(0);
@@ -126,7 +127,7 @@ Status LibrarySession::find(Conversation& conversation, const OwnerName& owner, 
     return OCELLUS_FAIL(Code::kBadArgument, "the library has no entry %s that %s sees", key_text(key).text,
                         owner.c_str());
   *facts = entry.facts();
-  OCELLUS_TRY(check_fits(key, *facts, conversation.engine()));
+  OCELLUS_TRY(check_fits(key, *facts, conversation));
   *plan = view_plan(*facts, ViewFacts::of(conversation.engine()));
   return {};
 }
@@ -140,7 +141,7 @@ Status search_library(Session& session, const uint8_t* bytes, int64_t byte_count
   session.conversation().forget_late_cancel();
   OCELLUS_TRY(session.stop_signal().check());
   OCELLUS_TRY(embed(session, bytes, byte_count));
-  return own->nearest(session.reuse().owner().view(), engine.model_fingerprint(), count, out);
+  return own->nearest(session.owner().view(), engine.model_fingerprint(), count, out);
 }
 
 Status LibrarySession::nearest(std::string_view owner, const Hash128& model, int32_t count, Buffer<NearEntry>* out) {

@@ -5,7 +5,7 @@
 
 #include "platform/clock.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/reuse.h"
+#include "runtime/session/picture_rows.h"
 
 namespace ocellus {
 namespace {
@@ -40,7 +40,7 @@ Status copy_layers(int load, int32_t ordinal, Conversation& conversation, Librar
     status = traffic.wait(load, copied, conversation.stop(), entry);
     if (!status.ok() || entry->bytes == nullptr) continue;
     int64_t at = 0;
-    visit_layers(conversation.linked_cache(), ordinal, [&](std::byte* data, int64_t count) {
+    visit_layers(linked_cache(conversation), ordinal, [&](std::byte* data, int64_t count) {
       if (at >= copied && at + count <= entry->byte_count) queue.transfer(data, entry->bytes + at, count);
       at += count;
     });
@@ -129,11 +129,11 @@ Status LibrarySession::load_entry(Conversation& conversation, const PictureWish&
   OCELLUS_TRY(copy_layers(load, ordinal, conversation, traffic, &entry));
   *found = entry.bytes != nullptr;
   if (*found) {
-    SharedLinks shared(conversation);
+    PictureLinks& links = *conversation.links();
     if (facts.stored_input_rows > 0) {
-      const std::byte* const rows = entry.bytes + conversation.linked_cache().shape().image_bytes();
+      const std::byte* const rows = entry.bytes + linked_cache(conversation).shape().image_bytes();
       queue.transfer(memory.linked.rows.half_row(chunk.linked_rows), rows, input_row_bytes(facts));
-      if (void* const kept = shared.rows_of(ordinal); kept != nullptr)
+      if (void* const kept = links.shared_rows(ordinal); kept != nullptr)
         queue.transfer(kept, rows, input_row_bytes(facts));
       std::memcpy(memory.linked.chunk.picks.data, rows + input_row_bytes(facts),
                   static_cast<size_t>(pick_bytes(facts)));
@@ -142,8 +142,7 @@ Status LibrarySession::load_entry(Conversation& conversation, const PictureWish&
     memory.linked.chunk.pick_count = facts.stored_input_rows;
     keep_.note_found(entry.stamp.key, entry.part);
     if (entry.is_stamped)
-      shared.keep(ordinal, wish, {.mark = to_mark(entry.part, entry.stamp), .computed_ms = entry.computed_ms}, false,
-                  chunk);
+      links.share(ordinal, wish, {.mark = to_mark(entry.part, entry.stamp), .computed_ms = entry.computed_ms}, chunk);
   }
   traffic.end(load, queue);
   const double spent_ms = elapsed_ms(start, now_ns());
@@ -158,7 +157,7 @@ Status LibrarySession::load_entry(Conversation& conversation, const PictureWish&
 /// session's image.
 void LibrarySession::clear_blocks(Conversation& conversation, int32_t ordinal) {
   Queue& queue = conversation.engine().queue();
-  const SessionCache& cache = conversation.linked_cache();
+  const SessionCache& cache = linked_cache(conversation);
   const int64_t bytes = cache.shape().block_bytes();
   std::byte* const staging = stores_->memory().staging.data;
   queue.wait_for_copies();
@@ -198,7 +197,7 @@ int64_t LibrarySession::keep(Conversation& conversation, const PictureWish& wish
   keep_.note_storing();
   if (to == nullptr) return 0;
   settle_last(engine, traffic);
-  visit_layers(conversation.linked_cache(), ordinal, [&](std::byte* data, int64_t count) {
+  visit_layers(linked_cache(conversation), ordinal, [&](std::byte* data, int64_t count) {
     queue.copy(to, data, count);
     to += count;
   });

@@ -81,9 +81,9 @@ TEST_CASE("branches have names, in order, and their list ends") {
   std::string names;
   for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
     names += std::string(branch->name) + " ";
-  CHECK(names == "constrain draft library measure reduce roll ");
+  CHECK(names == "constrain draft library measure reduce reuse roll ");
   CHECK(ocellus_branch_get(-1) == nullptr);
-  CHECK(ocellus_branch_get(6) == nullptr);
+  CHECK(ocellus_branch_get(7) == nullptr);
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
@@ -100,6 +100,7 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
                 }},
                {"measure", [](ocellus_limits& limits) { limits.synthetic_tokens = 64; }},
                {"reduce", ask_for_half},
+               {"reuse", [](ocellus_limits& limits) { limits.reuse = OCELLUS_REUSE_MPIC; }},
                {"roll", [](ocellus_limits& limits) {
                   test::set_text(limits.cache.evict, "infinipot-v");
                   limits.cache.keep = 0.75f;
@@ -132,6 +133,7 @@ TEST_CASE("a function of a branch works, or is refused with its name") {
 
   check_works_or_is_refused(ocellus_session_set_rolling(handles.session, 1, 16), "roll");
 
+  check_works_or_is_refused(ocellus_session_set_linking(handles.session, 0), "reuse");
   CHECK(handles.answer() > 0);  // what was planned or not
   REQUIRE(ocellus_session_reset(handles.session) == OCELLUS_OK);
   REQUIRE(ocellus_session_begin_turn(handles.session) == OCELLUS_OK);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/session/reuse.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 #include "tests/support/pairs.h"
@@ -89,7 +88,8 @@ TEST_CASE("the library tells entries apart whose keys or values have other bits"
     ocellus_limits limits = packed_limits(1, 50, keys);
     limits.cache.kv_value_bits = values;
     limits.reuse = OCELLUS_REUSE_FULL;
-    const EntryFacts facts = entry_facts(*make_engine(limits), 1, kImageSlots);
+    const std::unique_ptr<Engine> engine = make_engine(limits);
+    const EntryFacts facts = test::open_session(*engine).conversation().links()->facts_of(1, kImageSlots);
     CHECK(facts.bits == keys);
     return facts.prefix_id;
   };

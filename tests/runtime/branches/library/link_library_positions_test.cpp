@@ -34,7 +34,7 @@ TEST_CASE("a library entry remembers how many positions its rows take") {
   EntryFacts facts;
   ViewPlan plan;
   const Status found =
-      library_of(session)->find(session.conversation(), session.reuse().owner(), key_text(key).text, &facts, &plan);
+      library_of(session)->find(session.conversation(), session.owner(), key_text(key).text, &facts, &plan);
   REQUIRE_MESSAGE(found.ok(), last_failure().sentence);
   CHECK(facts.shared_rows == test::kSharingRows - test::kSharingPositions);
   CHECK(plan.row_count() == test::kSharingRows);

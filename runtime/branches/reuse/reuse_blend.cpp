@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "kernels/cache/value_change.h"
+#include "runtime/branches/reuse/reuse.h"
 #include "runtime/engine/engine.h"
-#include "runtime/session/reuse.h"
 
 namespace ocellus {
 namespace {
@@ -99,24 +99,24 @@ void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, Sessi
 }  // namespace
 
 Status Reuse::choose_rows(PromptChunk& chunk) {
-  Engine& engine = conversation_.engine();
+  Engine& engine = conversation_->engine();
   const TextModel& text = engine.text();
-  SessionCache &cache = conversation_.cache(), &images = conversation_.linked_cache();
+  SessionCache &cache = conversation_->cache(), &images = linked_cache(*conversation_);
   Queue& queue = engine.queue();
-  if (chunk.linked_rows == 0) return {};
+  if (!engine.shape().reuse.blends() || chunk.linked_rows == 0) return {};
   const TraceRange range(engine.trace(), "choose rows");
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.trace = engine.trace();
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
-  PrefillPlan plan = plan_look(chunk, conversation_.state().next_position, cache, scratch, queue);
+  PrefillPlan plan = plan_look(chunk, conversation_->state().next_position, cache, scratch, queue);
   const int32_t layer = std::min(kCheckedLayer, text.config.layer_count - 1);
   plan.most_layers = layer + 1;
   chunk.embed_text(text, queue);
   queue.join_transfers();
   fetch_rows(chunk);
-  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
+  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_->stop()));
   const bool local = text.config.local.has(layer);
   list_stored(chunk, images, local, scratch.blend);
   queue.upload(scratch.blend.stored, chunk.row_count);
@@ -129,7 +129,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
                queue);
   if (changes.host.data != changes.device.data)
     queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
-  OCELLUS_TRY(timer.finish(&conversation_.stats().prefill_ms));
+  OCELLUS_TRY(timer.finish(&conversation_->stats().prefill_ms));
   const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, scratch.blend);
   link_others(scratch.blend.order.data, count, chunk, engine.shape().reuse.staged ? nullptr : &images);
   return {};

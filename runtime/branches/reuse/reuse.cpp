@@ -1,4 +1,4 @@
-#include "runtime/session/reuse.h"
+#include "runtime/branches/reuse/reuse.h"
 
 #include <cstring>
 
@@ -31,7 +31,25 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
 
 }  // namespace
 
-EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
+void Reuse::open(Conversation& conversation, PictureRows& pictures) {
+  conversation_ = &conversation;
+  pictures_ = &pictures;
+  shared_.open(conversation);
+  reset();
+}
+
+void Reuse::reset() {
+  set_store(nullptr, {});
+  is_linking_ = true;
+}
+
+void Reuse::set_store(PictureStore* store, const OwnerName& owner) {
+  store_ = store;
+  owner_ = owner;
+}
+
+EntryFacts Reuse::facts_of(int32_t view_count, int64_t row_count) const {
+  Engine& engine = conversation_->engine();
   const EngineShape& shape = engine.shape();
   const KvShape& kv = shape.linked_kv();
   EntryFacts facts;
@@ -51,34 +69,17 @@ EntryFacts entry_facts(Engine& engine, int32_t view_count, int64_t row_count) {
   return facts;
 }
 
-void Reuse::reset() {
-  store_ = nullptr;
-  owner_ = {};
-  is_linking_ = true;
-}
-
-bool Reuse::links() const { return is_linking_ && conversation_.engine().shape().reuse.links(); }
-
-Status Reuse::set_store(PictureStore* store, std::string_view owner) {
-  OwnerName name;
-  const bool is_named = store != nullptr || !owner.empty();
-  if (is_named && (!is_owner_name(owner) || !name.assign(owner)))
-    return OCELLUS_FAIL(Code::kBadArgument, "an owner has 1 to 64 characters of A-Z, a-z, 0-9, '.', '_' and '-'");
-  store_ = store;
-  owner_ = name;
-  return {};
-}
-
 /// Not for images that are read in their prompt: their identity includes all that stands before them, which is not
 /// known ahead.
 bool Reuse::looks_ahead() const {
-  return store_ != nullptr && links() && !conversation_.engine().shape().reuse.in_context() && store_->looks_ahead();
+  return store_ != nullptr && is_linking_ && !conversation_->engine().shape().reuse.in_context() &&
+         store_->looks_ahead();
 }
 
 Status Reuse::look_ahead(const Picture& picture, const ViewPlan& plan) {
   EntryFacts facts;
   OCELLUS_TRY(identify(picture, plan, &facts));
-  store_->look_ahead(conversation_.engine(), wish_for(facts));
+  store_->look_ahead(conversation_->engine(), wish_for(facts));
   return {};
 }
 
@@ -87,12 +88,12 @@ void Reuse::forget_ahead() {
 }
 
 Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal) {
-  Engine& engine = conversation_.engine();
+  Engine& engine = conversation_->engine();
   EntryFacts facts;
   if (store_ == nullptr || !store_->next_ahead(&facts)) OCELLUS_TRY(identify(picture, plan, &facts));
   bool found = false;
   OCELLUS_TRY(find(wish_for(facts), chunk, ordinal, &found));
-  if (store_ != nullptr) conversation_.stats().store.note_search(found);
+  if (store_ != nullptr) conversation_->stats().store.note_search(found);
   if (!found) {
     const int64_t start = now_ns();
     OCELLUS_TRY(engine.shape().reuse.in_context() ? read_in_context(picture, plan, *ordinal, chunk)
@@ -100,7 +101,7 @@ Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChu
     OCELLUS_TRY(engine.queue().finish());
     keep_image(facts, *ordinal, elapsed_ms(start, now_ns()), chunk);
   }
-  uint64_t& prefix = conversation_.state().prefix_hash;
+  uint64_t& prefix = conversation_->state().prefix_hash;
   for (const uint64_t part : {facts.content.high, facts.content.low, static_cast<uint64_t>(facts.tile_cols)})
     prefix = prefix_of(prefix, part);
   return engine.queue().status();
@@ -110,8 +111,8 @@ Status Reuse::link_known(const Picture& picture, const ViewPlan& plan, PromptChu
 Status Reuse::find(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found) {
   OCELLUS_TRY(shared_.link(wish, chunk, ordinal, found));
   if (*found) return {};
-  OCELLUS_TRY(conversation_.linked_cache().reserve_image(ordinal));
-  return store_ == nullptr ? Status() : store_->recall(conversation_, wish, *ordinal, chunk, found);
+  OCELLUS_TRY(linked_cache(*conversation_).reserve_image(ordinal));
+  return store_ == nullptr ? Status() : store_->recall(*conversation_, wish, *ordinal, chunk, found);
 }
 
 Status Reuse::link_named(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk) {
@@ -121,12 +122,12 @@ Status Reuse::link_named(const EntryFacts& facts, const ViewPlan& plan, PromptCh
   bool found = false;
   OCELLUS_TRY(find(wish, chunk, &ordinal, &found));
   OCELLUS_TRY(add_links(plan, ordinal, chunk));
-  ++conversation_.stats().store.hits;
+  ++conversation_->stats().store.hits;
   return {};
 }
 
 Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts) {
-  Engine& engine = conversation_.engine();
+  Engine& engine = conversation_->engine();
   const TraceRange range(engine.trace(), "identify image");
   const EngineShape& shape = engine.shape();
   const ArenaScope scope(engine.arena());
@@ -141,10 +142,10 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
     OCELLUS_TRY(source.identify(*picture.next, &second));
     hash = pair_hash(hash, second);
   }
-  conversation_.stats().preprocess_ms += elapsed_ms(start, now_ns());
-  *facts = entry_facts(engine, plan.view_count(), plan.row_count());
+  conversation_->stats().preprocess_ms += elapsed_ms(start, now_ns());
+  *facts = facts_of(plan.view_count(), plan.row_count());
   facts->content = {hash.high, hash.low};
-  if (shape.reuse.in_context()) facts->prefix_id = prefix_of(facts->prefix_id, conversation_.state().prefix_hash);
+  if (shape.reuse.in_context()) facts->prefix_id = prefix_of(facts->prefix_id, conversation_->state().prefix_hash);
   facts->tile_cols = plan.is_tall() ? 1 : plan.tile_cols;
   facts->shared_rows = static_cast<int32_t>(plan.row_count() - plan.position_count());
   return {};
@@ -153,7 +154,7 @@ Status Reuse::identify(const Picture& picture, const ViewPlan& plan, EntryFacts*
 /// Keeps it in the store and in its shared place. An image that the store does not have is not found there either.
 void Reuse::keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk) {
   const PictureWish wish = wish_for(facts);
-  const int64_t awaited = store_ == nullptr ? 0 : store_->keep(conversation_, wish, ordinal, computed_ms, chunk);
+  const int64_t awaited = store_ == nullptr ? 0 : store_->keep(*conversation_, wish, ordinal, computed_ms, chunk);
   if (store_ != nullptr && awaited == 0) return;
   shared_.keep(ordinal, wish, {.awaited = awaited, .computed_ms = computed_ms}, true, chunk);
 }

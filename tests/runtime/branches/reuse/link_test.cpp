@@ -193,7 +193,7 @@ TEST_CASE("pictures of a session that links none are read as without reuse, bit 
     const std::unique_ptr<Engine> engine = make_engine(limits), plain_engine = make_engine(plain_limits);
     const FreeBlocks all(*engine);
     Session &session = open_session(*engine), &plain = open_session(*plain_engine);
-    session.reuse().set_linking(false);
+    session.conversation().links()->set_linking(false);
     for (const int id : {0, 12}) {
       CAPTURE(id);
       const Answer expected = answer_golden(plain, id), answer = answer_golden(session, id);
@@ -212,7 +212,7 @@ TEST_CASE("pictures of a session that links none are read as without reuse, bit 
     if (setting.evict[0] != 0) continue;
     REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/115.png"}).ok());
     REQUIRE(test::answer_of(session, default_params(4)).status.ok());
-    session.reuse().set_linking(true);
+    session.conversation().links()->set_linking(true);
     REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/113.png"}).ok());
     REQUIRE(test::answer_of(session, default_params(4)).status.ok());
     CHECK(session.cache().image_count() == 2);

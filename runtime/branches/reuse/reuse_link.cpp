@@ -7,9 +7,9 @@
 
 #include "kernels/cache/spread_rows.h"
 #include "kernels/rows/convert_rows.h"
+#include "runtime/branches/reuse/reuse.h"
 #include "runtime/engine/engine.h"
 #include "runtime/models/delimiter_tokens.h"
-#include "runtime/session/reuse.h"
 
 namespace ocellus {
 namespace {
@@ -63,47 +63,47 @@ class LinkedRows {
 }  // namespace
 
 int64_t Reuse::rows_in_chunk(const ViewPlan& plan) const {
-  const ReuseShape& shape = conversation_.engine().shape().reuse;
-  const bool is_alone = links() && !shape.in_context();
+  const ReuseShape& shape = conversation_->engine().shape().reuse;
+  const bool is_alone = is_linking_ && !shape.in_context();
   return is_alone ? std::min<int64_t>(plan.row_count(), shape.input_rows) : plan.row_count();
 }
 
 bool Reuse::reads_before(const PromptChunk& chunk) const {
-  return conversation_.engine().shape().reuse.in_context() && chunk.row_count >= kMostRowsAgain;
+  return conversation_->engine().shape().reuse.in_context() && chunk.row_count >= kMostRowsAgain;
 }
 
 Status Reuse::add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
-  const ReuseShape& shape = conversation_.engine().shape().reuse;
-  if (links() || shape.in_context()) return link(picture, plan, chunk);
+  const ReuseShape& shape = conversation_->engine().shape().reuse;
+  if (is_linking_ || shape.in_context()) return link(picture, plan, chunk);
   // Beside linked images every image has its blocks from the beginning: see reserve_rows.
-  if (shape.links() && !shape.staged) OCELLUS_TRY(conversation_.cache().reserve_image(&ordinal));
-  return pictures_.add(picture, plan, ordinal, chunk);
+  if (!shape.staged) OCELLUS_TRY(conversation_->cache().reserve_image(&ordinal));
+  return pictures_->add(picture, plan, ordinal, chunk);
 }
 
 Status Reuse::link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk) {
   int32_t ordinal = 0;
   Status status;
-  if (store_ != nullptr || shared_.planned() || conversation_.engine().shape().reuse.in_context()) {
+  if (store_ != nullptr || shared_.planned() || conversation_->engine().shape().reuse.in_context()) {
     status = link_known(picture, plan, chunk, &ordinal);
   } else {
-    OCELLUS_TRY(conversation_.linked_cache().reserve_image(&ordinal));
+    OCELLUS_TRY(linked_cache(*conversation_).reserve_image(&ordinal));
     status = read_alone(picture, plan, ordinal, chunk);
   }
   if (status.ok()) status = add_links(plan, ordinal, chunk);
-  if (!status.ok()) pictures_.forget_from(0);  // rows of the prompt are encoded, and those of the image are lost
+  if (!status.ok()) pictures_->forget_from(0);  // rows of the prompt are encoded, and those of the image are lost
   return status;
 }
 
 /// Fills the blocks of the image that was reserved last, and keeps the embeddings of the rows that are computed in
 /// place.
 Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk) {
-  Engine& engine = conversation_.engine();
+  Engine& engine = conversation_->engine();
   PromptChunk& alone = engine.memory().linked.chunk;
   const TokenId start = engine.tokenizer().facts().start_token();
   alone.clear();
   if (start != kNoToken) alone.add_text(&start, 1);
-  OCELLUS_TRY(pictures_.add(picture, plan, ordinal, alone));
-  OCELLUS_TRY(pictures_.encode());
+  OCELLUS_TRY(pictures_->add(picture, plan, ordinal, alone));
+  OCELLUS_TRY(pictures_->encode());
   if (store_ != nullptr) OCELLUS_TRY(store_->note_rows(alone, engine.queue()));
   OCELLUS_TRY(pick_rows(plan));
   keep_picked_rows(chunk);
@@ -115,21 +115,21 @@ Status Reuse::read_alone(const Picture& picture, const ViewPlan& plan, int32_t o
 /// prompt's rows are read in the same pieces, and so get the same bits, whether an image is found or not.
 Status Reuse::read_in_context(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
   const PromptChunk::Mark waiting = chunk.mark();
-  conversation_.engine().memory().linked.chunk.pick_count = 0;
-  OCELLUS_TRY(pictures_.add(picture, plan, ordinal, chunk));
-  OCELLUS_TRY(pictures_.encode());
-  if (store_ != nullptr) OCELLUS_TRY(store_->note_rows(chunk, conversation_.engine().queue()));
-  OCELLUS_TRY(prefill_images(chunk, conversation_.state().next_position));
+  conversation_->engine().memory().linked.chunk.pick_count = 0;
+  OCELLUS_TRY(pictures_->add(picture, plan, ordinal, chunk));
+  OCELLUS_TRY(pictures_->encode());
+  if (store_ != nullptr) OCELLUS_TRY(store_->note_rows(chunk, conversation_->engine().queue()));
+  OCELLUS_TRY(prefill_images(chunk, conversation_->state().next_position));
   chunk.rewind(waiting);
   return {};
 }
 
 /// Chooses the rows of the waiting image that are computed in place.
 Status Reuse::pick_rows(const ViewPlan& plan) {
-  EngineMemory& memory = conversation_.engine().memory();
+  EngineMemory& memory = conversation_->engine().memory();
   PromptChunk& alone = memory.linked.chunk;
-  Queue& queue = conversation_.engine().queue();
-  const EngineShape& shape = conversation_.engine().shape();
+  Queue& queue = conversation_->engine().queue();
+  const EngineShape& shape = conversation_->engine().shape();
   const int64_t rows = plan.row_count(), views = plan.view_count();
   alone.pick_count = shape.input_rows_of(views, rows);
   int32_t* const picks = alone.picks.data;
@@ -163,7 +163,7 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
 
 /// Keeps the embeddings of the picked rows, which the prompt chunk computes in place.
 void Reuse::keep_picked_rows(const PromptChunk& chunk) {
-  EngineMemory& memory = conversation_.engine().memory();
+  EngineMemory& memory = conversation_->engine().memory();
   const PromptChunk& alone = memory.linked.chunk;
   int64_t pick = 0, before = 0;
   for (int64_t p = 0; p < alone.piece_count; ++p) {
@@ -176,7 +176,7 @@ void Reuse::keep_picked_rows(const PromptChunk& chunk) {
         ++pick;
       convert_rows({.from = alone.inputs.slice_rows(piece.first_row + row - before, pick - first),
                     .to = memory.linked.rows.slice_rows(chunk.linked_rows + first, pick - first)},
-                   conversation_.engine().queue());
+                   conversation_->engine().queue());
     }
     before = end;
   }
@@ -184,10 +184,10 @@ void Reuse::keep_picked_rows(const PromptChunk& chunk) {
 
 /// Fills the blocks of the chunk's only image that is not linked.
 Status Reuse::prefill_images(const PromptChunk& chunk, int64_t first_position) {
-  Engine& engine = conversation_.engine();
+  Engine& engine = conversation_->engine();
   const TraceRange range(engine.trace(), "prefill image");
   const TextModel& text = engine.text();
-  SessionCache& cache = conversation_.linked_cache();
+  SessionCache& cache = linked_cache(*conversation_);
   Queue& queue = engine.queue();
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
@@ -200,16 +200,16 @@ Status Reuse::prefill_images(const PromptChunk& chunk, int64_t first_position) {
                                : plan_prefill_images(chunk, first_position, cache, head_dim, scratch, queue);
   chunk.embed_text(text, queue);
   if (first_position != kAlone) queue.join_transfers();  // recalled images
-  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_.stop()));
-  return timer.finish(&conversation_.stats().prefill_ms);
+  OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_->stop()));
+  return timer.finish(&conversation_->stats().prefill_ms);
 }
 
 /// Adds the tokens around the views and the rows that are computed in place to the chunk.
 Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) {
-  Engine& engine = conversation_.engine();
+  Engine& engine = conversation_->engine();
   const TraceRange range(engine.trace(), "link");
   const PromptChunk& alone = engine.memory().linked.chunk;
-  const int64_t first = conversation_.state().next_position + chunk.position_count;
+  const int64_t first = conversation_->state().next_position + chunk.position_count;
   const int64_t start_tokens = engine.tokenizer().facts().start_token() != kNoToken ? 1 : 0;
   LinkedImage& image = chunk.linked_images.data[chunk.linked_image_count++];
   image.ordinal = ordinal;
@@ -227,18 +227,18 @@ Status Reuse::add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chun
     OCELLUS_TRY(tokens.encode(engine.tokenizer(), piece.text));
     chunk.add_text(tokens.ids(), tokens.count());
   }
-  conversation_.linked_cache().note_image_position(ordinal, first);
+  linked_cache(*conversation_).note_image_position(ordinal, first);
   return {};
 }
 
 void Reuse::fetch_rows(const PromptChunk& chunk) {
-  const EngineMemory& memory = conversation_.engine().memory();
+  const EngineMemory& memory = conversation_->engine().memory();
   for (int64_t p = 0; p < chunk.piece_count; ++p) {
     const Piece& piece = chunk.pieces.data[p];
     if (piece.kind == RowKind::kLinked)
       convert_rows({.from = memory.linked.rows.slice_rows(piece.source_row, piece.row_count),
                     .to = chunk.inputs.slice_rows(piece.first_row, piece.row_count)},
-                   conversation_.engine().queue());
+                   conversation_->engine().queue());
   }
 }
 

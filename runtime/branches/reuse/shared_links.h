@@ -11,7 +11,7 @@ namespace ocellus {
 
 class SharedLinks {
  public:
-  explicit SharedLinks(Conversation& conversation) : conversation_(conversation) {}
+  void open(Conversation& conversation) { conversation_ = &conversation; }
 
   bool planned() const;
   /// Links an image that the device holds, or copies it, as image number *ordinal, and fetches its rows that are
@@ -25,7 +25,7 @@ class SharedLinks {
 
  private:
   void copy_blocks(int32_t place, int32_t ordinal, bool to_place);
-  Conversation& conversation_;
+  Conversation* conversation_ = nullptr;
 };
 
 }  // namespace ocellus

@@ -293,14 +293,14 @@ TEST_CASE("sessions of other owners share no pictures") {
   const std::vector<std::string> images = boards(1);
   const std::unique_ptr<Engine> engine = make_engine(sharing_limits(3, 1, 3));
   Session &ann = open_session(*engine), &bob = open_session(*engine), &nobody = open_session(*engine);
-  REQUIRE(ann.reuse().set_store(nullptr, "ann").ok());
-  REQUIRE(bob.reuse().set_store(nullptr, "bob").ok());
-  CHECK(bob.reuse().set_store(nullptr, "../bob").code() == Code::kBadArgument);
+  REQUIRE(ann.set_store(nullptr, "ann").ok());
+  REQUIRE(bob.set_store(nullptr, "bob").ok());
+  CHECK(bob.set_store(nullptr, "../bob").code() == Code::kBadArgument);
   check_found(ann, images[0], false);
   check_found(bob, images[0], false);
   check_found(nobody, images[0], false);
   check_found(ann, images[0], true);
-  REQUIRE(nobody.reuse().set_store(nullptr, "ann").ok());
+  REQUIRE(nobody.set_store(nullptr, "ann").ok());
   check_found(nobody, images[0], true);
 }
 

@@ -1,0 +1,65 @@
+// The branch reuse: pictures that are not computed in place. A picture is linked (computed alone, once, and seen at any
+// position), or, by prefix caching, linked as it was read in a prompt with the same beginning. Both may be recalled
+// from and kept in the session's picture store.
+//
+//   what an engine plans and makes         reuse_engine.cpp
+//   known pictures                         reuse.cpp
+//   images that sessions share             shared_links.h
+//   reading alone, linking                 reuse_link.cpp
+//   choosing rows to compute in place      reuse_blend.cpp
+#pragma once
+
+#include "runtime/branches/reuse/shared_links.h"
+#include "runtime/engine/picture_links.h"
+#include "runtime/session/picture_rows.h"
+
+namespace ocellus {
+
+class Reuse final : public PictureLinks, public SetUpObject {
+ public:
+  void open(Conversation& conversation, PictureRows& pictures);
+
+  void reset() override;
+  void set_linking(bool links) override { is_linking_ = links; }
+  void set_store(PictureStore* store, const OwnerName& owner) override;
+  const OwnerName& owner() const override { return owner_; }
+  PictureStore* store() const override { return store_; }
+  EntryFacts facts_of(int32_t view_count, int64_t row_count) const override;
+  bool looks_ahead() const override;
+  Status look_ahead(const Picture& picture, const ViewPlan& plan) override;
+  void forget_ahead() override;
+  int64_t rows_in_chunk(const ViewPlan& plan) const override;
+  bool reads_before(const PromptChunk& chunk) const override;
+  Status add(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk) override;
+  Status link_named(const EntryFacts& facts, const ViewPlan& plan, PromptChunk& chunk) override;
+  void share(int32_t ordinal, const PictureWish& wish, const SharedImage& image, const PromptChunk& chunk) override {
+    shared_.keep(ordinal, wish, image, false, chunk);
+  }
+  void* shared_rows(int32_t ordinal) const override { return shared_.rows_of(ordinal); }
+  Status choose_rows(PromptChunk& chunk) override;
+  void fetch_rows(const PromptChunk& chunk) override;
+
+ private:
+  /// Links a picture, known or read alone.
+  Status link(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk);
+  PictureWish wish_for(const EntryFacts& facts) const { return {store_, owner_, facts}; }
+  Status identify(const Picture& picture, const ViewPlan& plan, EntryFacts* facts);
+  void keep_image(const EntryFacts& facts, int32_t ordinal, double computed_ms, const PromptChunk& chunk);
+  Status link_known(const Picture& picture, const ViewPlan& plan, PromptChunk& chunk, int32_t* ordinal);
+  Status find(const PictureWish& wish, const PromptChunk& chunk, int32_t* ordinal, bool* found);
+  Status read_alone(const Picture& picture, const ViewPlan& plan, int32_t ordinal, const PromptChunk& chunk);
+  Status read_in_context(const Picture& picture, const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
+  Status pick_rows(const ViewPlan& plan);
+  void keep_picked_rows(const PromptChunk& chunk);
+  Status prefill_images(const PromptChunk& chunk, int64_t first_position);
+  Status add_links(const ViewPlan& plan, int32_t ordinal, PromptChunk& chunk);
+
+  Conversation* conversation_ = nullptr;
+  PictureRows* pictures_ = nullptr;
+  PictureStore* store_ = nullptr;
+  OwnerName owner_;
+  SharedLinks shared_;
+  bool is_linking_ = true;  // pictures that are added now are linked
+};
+
+}  // namespace ocellus
