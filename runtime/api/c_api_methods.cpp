@@ -8,8 +8,9 @@ namespace {
 using ocellus::Code;
 using ocellus::Status;
 
-/// The methods of a branch; null if none has such ones.
+/// Null if there is no such kind.
 const ocellus::MethodTable* table_of(int32_t kind) {
+  if (kind == OCELLUS_METHOD_KV_SCHEME) return &ocellus::packing_methods();
   for (const ocellus::Branch* branch : ocellus::all_branches())
     if (branch->methods != nullptr && branch->methods->kind == kind) return branch->methods;
   return nullptr;
@@ -20,29 +21,18 @@ Status check_method(int32_t kind, const char* text) {
   // Longer texts are refused, as in policies.
   char field[OCELLUS_METHOD_TEXT] = {};
   for (size_t i = 0; i < sizeof field && text[i] != '\0'; ++i) field[i] = text[i];
+  const ocellus_method* method = nullptr;
   ocellus::MethodValues options;
-  const ocellus::EvictionRule* rule = nullptr;
-  const ocellus::PackingScheme* scheme = nullptr;
-  switch (kind) {
-    case OCELLUS_METHOD_EVICT: return parse_eviction(field, &rule, &options);
-    case OCELLUS_METHOD_KV_SCHEME: return parse_packing(field, &scheme, &options);
-  }
-  if (const ocellus::MethodTable* const table = table_of(kind)) return table->check(field);
+  if (const ocellus::MethodTable* const table = table_of(kind)) return parse_method(*table, field, &method, &options);
   return OCELLUS_FAIL(Code::kBadArgument, "ocellus_method_check: there is no kind %d of methods", kind);
 }
 
 }  // namespace
 
 const ocellus_method* ocellus_method_get(int32_t kind, int32_t index) {
-  if (kind == OCELLUS_METHOD_EVICT) {
-    const ocellus::EvictionRule* const rule = ocellus::eviction_rule_at(index);
-    return rule == nullptr ? nullptr : &rule->method();
-  }
-  if (const ocellus::MethodTable* const table = table_of(kind))
-    return index >= 0 && index < std::ssize(table->methods) ? &table->methods[static_cast<size_t>(index)] : nullptr;
-  const ocellus::PackingScheme* const scheme =
-      kind == OCELLUS_METHOD_KV_SCHEME ? ocellus::packing_scheme_at(index) : nullptr;
-  return scheme == nullptr ? nullptr : &scheme->method;
+  const ocellus::MethodTable* const table = table_of(kind);
+  if (table == nullptr || index < 0 || index >= std::ssize(table->methods)) return nullptr;
+  return &table->methods[static_cast<size_t>(index)];
 }
 
 ocellus_status ocellus_method_check(int32_t kind, const char* text) {

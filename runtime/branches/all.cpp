@@ -3,8 +3,8 @@
 namespace ocellus {
 namespace {
 
-constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch, &kLibraryBranch, &kMeasureBranch,
-                                       &kReduceBranch,    &kReuseBranch, &kRollBranch};
+constexpr const Branch* kBranches[] = {&kConstrainBranch, &kDraftBranch,  &kEvictBranch, &kLibraryBranch,
+                                       &kMeasureBranch,   &kReduceBranch, &kReuseBranch, &kRollBranch};
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "runtime/engine/picture_links.h"
 #include "runtime/engine/row_hooks.h"
 #include "runtime/ocellus.h"
+#include "runtime/policy/method_text.h"
 #include "runtime/vocabulary/tokenizer.h"
 
 namespace ocellus {
@@ -130,14 +131,6 @@ struct BranchMemory {
     if (forms != nullptr) return forms->begin(constraint, session, goes_on, stop, out);
     return OCELLUS_FAIL(Code::kBadArgument, "the constraint belongs to another engine");
   }
-};
-
-/// Methods that users name in a limit.
-struct MethodTable {
-  ocellus_method_kind kind;
-  std::span<const ocellus_method> methods;
-  /// See ocellus_method_check.
-  Status (*check)(const char (&text)[OCELLUS_METHOD_TEXT]);
 };
 
 /// A null function does nothing.

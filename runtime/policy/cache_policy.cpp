@@ -77,6 +77,10 @@ ThinPolicy thinning(const ocellus_method& method, const MethodValues& options, f
           .pools = options.word("pool") == 0};
 }
 
+int32_t place_of(const ocellus_method& method, const MethodTable& table) {
+  return static_cast<int32_t>(&method - table.methods.data());
+}
+
 }  // namespace
 
 bool CachePolicy::watches_ncar() const { return evicts() && evict->watches_ncar() && lists_chunks(); }
@@ -141,42 +145,16 @@ bool CachePolicy::keeps_text() const { return evicts() && lists_chunks() && evic
 bool CachePolicy::ranks_layers_together() const { return evicts() && evict->ranks_layers_together(options); }
 bool CachePolicy::is_late() const { return evicts() && evict->is_late(); }
 
-Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRule** rule, MethodValues* options) {
-  MethodText parts;
-  OCELLUS_TRY(split_method_text("eviction method", text, &parts));
-  const bool is_none = parts.name.empty() || parts.name == "none";
-  *rule = is_none ? nullptr : find_eviction_rule(parts.name);
-  if (*rule != nullptr) return parse_method_options((*rule)->method(), parts.options, options);
-  if (is_none && parts.options.empty()) return {};
-  const MethodNameList names([](int32_t i) {
-    const EvictionRule* const known = eviction_rule_at(i);
-    return known == nullptr ? nullptr : known->method().name;
-  });
-  if (is_none) return OCELLUS_FAIL(Code::kBadArgument, "options are for an eviction method; there are %s", names.text);
-  return refuse_method("eviction method", parts.name, "none, ", names);
-}
-
-Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingScheme** scheme, MethodValues* options) {
-  MethodText parts;
-  OCELLUS_TRY(split_method_text("packing scheme", text, &parts));
-  *scheme = parts.name.empty() && parts.options.empty() ? packing_scheme_at(0) : find_packing_scheme(parts.name);
-  if (*scheme != nullptr) return parse_method_options((*scheme)->method, parts.options, options);
-  const MethodNameList names([](int32_t i) {
-    const PackingScheme* const known = packing_scheme_at(i);
-    return known == nullptr ? nullptr : known->method.name;
-  });
-  return refuse_method("packing scheme", parts.name, "", names);
-}
-
 Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   OCELLUS_TRY(check_bits(p));
   CachePolicy policy;
   MethodValues packing;
-  const EvictionRule* rule = nullptr;
-  const PackingScheme* scheme = nullptr;
-  OCELLUS_TRY(parse_eviction(p.evict, &rule, &policy.options));
+  const ocellus_method *method = nullptr, *scheme = nullptr;
+  OCELLUS_TRY(parse_method(eviction_methods(), p.evict, &method, &policy.options));
+  const EvictionRule* const rule =
+      method == nullptr ? nullptr : eviction_rule_at(place_of(*method, eviction_methods()));
   OCELLUS_TRY(check_share(p, rule));
-  OCELLUS_TRY(parse_packing(p.kv_scheme, &scheme, &packing));
+  OCELLUS_TRY(parse_method(packing_methods(), p.kv_scheme, &scheme, &packing));
   set_formats(p, &policy);
   policy.when = static_cast<CompressAt>(p.compress_at);
   if (p.keep < 1 && rule->thins_frames()) {
@@ -186,7 +164,7 @@ Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
     policy.keep = p.keep;
     policy.window = static_cast<int32_t>(policy.options.number("window"));
   }
-  if (policy.packs()) scheme->apply(packing, &policy);
+  if (policy.packs()) packing_scheme_at(place_of(*scheme, packing_methods()))->apply(packing, &policy);
   *out = policy;
   return {};
 }

@@ -140,11 +140,6 @@ struct CachePolicy {
   int64_t clusters() const;
 };
 
-/// Parses ocellus_cache_policy.evict; null for "none" and for an empty text. kBadArgument as ocellus_method_check.
-Status parse_eviction(const char (&text)[OCELLUS_METHOD_TEXT], const EvictionRule** rule, MethodValues* options);
-/// Parses ocellus_cache_policy.kv_scheme in the same way.
-Status parse_packing(const char (&text)[OCELLUS_METHOD_TEXT], const PackingScheme** scheme, MethodValues* options);
-
 /// kBadArgument names the part of the policy that is out of range. A setting without effect (keep 1, 16 bits) turns off
 /// the options that depend on it.
 Status resolve_cache_policy(const ocellus_cache_policy& policy, CachePolicy* out);

@@ -3,8 +3,7 @@
 // keeps. All sizes are known beforehand: the number of queries it reads, the maximum of surviving slots, its scratch.
 // So plans stay exact.
 //
-// EvictionRule: a RowRule that drops rows. It has a name, a paper and a table of options, so a new method is a row in
-// eviction_rule.cpp, or a class in a file of its own and its place in the list there.
+// EvictionRule: a RowRule that drops rows. The branch evict has them.
 #pragma once
 
 #include <algorithm>
@@ -105,14 +104,9 @@ class EvictionRule : public RowRule {
   ocellus_method method_;
 };
 
-/// Returns the index-th method; null after the last.
+// Both are of the branch evict.
+const MethodTable& eviction_methods();
+/// Returns the rule of the index-th method; null after the last, and where the branch is left out.
 const EvictionRule* eviction_rule_at(int32_t index);
-/// Returns null if no method has the name.
-const EvictionRule* find_eviction_rule(std::string_view name);
-
-/// The option of every method: number of recent tokens to keep. `meaning` explains "auto".
-constexpr ocellus_method_option window_option(const char* meaning) {
-  return {"window", "auto", 1, 65536, 1, "auto", meaning};
-}
 
 }  // namespace ocellus

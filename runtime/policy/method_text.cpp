@@ -93,14 +93,13 @@ Status refuse_key(const ocellus_method& method, std::string_view key) {
                       Keys(method).text);
 }
 
-}  // namespace
+/// A method's name and its options after the colon.
+struct MethodText {
+  std::string_view name;
+  std::string_view options;
+};
 
-int32_t MethodValues::find(std::string_view key) const { return method_ == nullptr ? -1 : find_option(*method_, key); }
-
-float MethodValues::number(std::string_view key, float otherwise) const {
-  return has(key) && !is_word(key) ? values_[find(key)].number : otherwise;
-}
-
+/// `what` names the field. kBadArgument if the text does not end within it.
 Status split_method_text(const char* what, const char (&field)[OCELLUS_METHOD_TEXT], MethodText* out) {
   const void* const end = std::memchr(field, '\0', sizeof field);
   if (end == nullptr)
@@ -115,6 +114,30 @@ Status split_method_text(const char* what, const char (&field)[OCELLUS_METHOD_TE
     return OCELLUS_FAIL(Code::kBadArgument, "the name of the %s is missing before the colon", what);
   return OCELLUS_FAIL(Code::kBadArgument, "%.*s: options are missing after the colon, as in NAME:key=value",
                       name.length, name.text);
+}
+
+/// The names of all methods, separated by commas.
+struct MethodNames {
+  char text[400] = "";
+  explicit MethodNames(const MethodTable& table) {
+    size_t length = 0;
+    for (const ocellus_method& method : table.methods)
+      if (length < sizeof text)
+        length += static_cast<size_t>(
+            std::snprintf(text + length, sizeof text - length, "%s%s", length > 0 ? ", " : "", method.name));
+  }
+};
+
+const char* article_of(std::string_view noun) {
+  return std::string_view("aeio").find(noun[0]) != noun.npos ? "an" : "a";
+}
+
+}  // namespace
+
+int32_t MethodValues::find(std::string_view key) const { return method_ == nullptr ? -1 : find_option(*method_, key); }
+
+float MethodValues::number(std::string_view key, float otherwise) const {
+  return has(key) && !is_word(key) ? values_[find(key)].number : otherwise;
 }
 
 Status parse_method_options(const ocellus_method& method, std::string_view options, MethodValues* out) {
@@ -159,10 +182,24 @@ Status parse_method_options(const ocellus_method& method, std::string_view optio
   return {};
 }
 
-Status refuse_method(const char* what, std::string_view name, const char* first, const MethodNameList& names) {
+Status parse_method(const MethodTable& table, const char (&text)[OCELLUS_METHOD_TEXT], const ocellus_method** method,
+                    MethodValues* options) {
+  MethodText parts;
+  OCELLUS_TRY(split_method_text(table.what, text, &parts));
+  *method = nullptr;
+  const bool is_none = table.has_none && (parts.name.empty() || parts.name == "none");
+  if (parts.options.empty() && is_none) return {};
+  const std::string_view name = parts.name.empty() && !table.has_none ? table.methods[0].name : parts.name;
+  for (const ocellus_method& known : table.methods)
+    if (known.name == name) *method = &known;
+  if (*method != nullptr) return parse_method_options(**method, parts.options, options);
+  const MethodNames names(table);
+  if (is_none)
+    return OCELLUS_FAIL(Code::kBadArgument, "options are for %s %s; there are %s", article_of(table.what), table.what,
+                        names.text);
   const Quoted quoted(name);
-  return OCELLUS_FAIL(Code::kBadArgument, "there is no %s '%.*s'; there are %s%s", what, quoted.length, quoted.text,
-                      first, names.text);
+  return OCELLUS_FAIL(Code::kBadArgument, "there is no %s '%.*s'; there are %s%s", table.what, quoted.length,
+                      quoted.text, table.has_none ? "none, " : "", names.text);
 }
 
 }  // namespace ocellus

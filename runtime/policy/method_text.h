@@ -4,8 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <iterator>
+#include <span>
 #include <string_view>
 
 #include "platform/status.h"
@@ -57,30 +56,20 @@ constexpr ocellus_method recommend(ocellus_method method) {
   return method;
 }
 
-/// A method's name and its options after the colon, from the text in a field of a cache policy. kBadArgument if the
-/// text does not end within the field; `what` names the field.
-struct MethodText {
-  std::string_view name;
-  std::string_view options;
+/// Methods that users name in a field of limits.
+struct MethodTable {
+  ocellus_method_kind kind;
+  const char* what = "";  // "eviction method"
+  bool has_none = false;  // there may be none; else an empty text names the first
+  std::span<const ocellus_method> methods;
 };
-Status split_method_text(const char* what, const char (&field)[OCELLUS_METHOD_TEXT], MethodText* out);
+
+/// Parses "name:key=value,key=value"; null for "none" and for an empty text, where there may be none. kBadArgument
+/// names the method or the option.
+Status parse_method(const MethodTable& table, const char (&text)[OCELLUS_METHOD_TEXT], const ocellus_method** method,
+                    MethodValues* options);
 
 /// Parses "key=value,key=value". kBadArgument names the method, the key and the allowed values.
 Status parse_method_options(const ocellus_method& method, std::string_view options, MethodValues* out);
-
-/// The names of all methods, separated by commas. `name_at` returns null after the last.
-struct MethodNameList {
-  char text[400] = "";
-  template <class NameAt>
-  explicit MethodNameList(NameAt name_at) {
-    size_t length = 0;
-    for (int32_t i = 0; name_at(i) != nullptr && length < sizeof text; ++i)
-      length += static_cast<size_t>(
-          std::snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "", name_at(i)));
-  }
-};
-
-/// kBadArgument: "there is no WHAT 'NAME'; there are FIRST" and the names.
-Status refuse_method(const char* what, std::string_view name, const char* first, const MethodNameList& names);
 
 }  // namespace ocellus

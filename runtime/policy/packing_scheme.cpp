@@ -91,6 +91,10 @@ constexpr PackingScheme kSchemes[] = {
                      kKiviOptions),
      apply_kivi}};
 
+constexpr ocellus_method kMethods[] = {kSchemes[0].method, kSchemes[1].method, kSchemes[2].method};
+static_assert(std::size(kMethods) == std::size(kSchemes));
+constexpr MethodTable kTable = {.kind = OCELLUS_METHOD_KV_SCHEME, .what = "packing scheme", .methods = kMethods};
+
 class KiviRowRule final : public RowRule {
  public:
   int64_t window(const CachePolicy&, int64_t kept) const override { return kept; }
@@ -108,11 +112,7 @@ const PackingScheme* packing_scheme_at(int32_t index) {
   return index >= 0 && index < std::ssize(kSchemes) ? &kSchemes[index] : nullptr;
 }
 
-const PackingScheme* find_packing_scheme(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kSchemes), std::end(kSchemes),
-                                         [&](const auto& scheme) { return scheme.method.name == name; });
-  return found == std::end(kSchemes) ? nullptr : found;
-}
+const MethodTable& packing_methods() { return kTable; }
 
 const RowRule& kivi_row_rule() { return kKiviRowRule; }
 

@@ -12,10 +12,9 @@ struct PackingScheme {
   void (*apply)(const MethodValues& options, CachePolicy* out);
 };
 
+const MethodTable& packing_methods();
 /// Returns the index-th scheme, the default first; null after the last.
 const PackingScheme* packing_scheme_at(int32_t index);
-/// Returns null if no scheme has the name.
-const PackingScheme* find_packing_scheme(std::string_view name);
 
 /// KIVI's storage of a chunk: all rows are kept, those before the window in whole blocks.
 const RowRule& kivi_row_rule();

@@ -25,6 +25,7 @@ class Branches(ProgramTest):
     def test_commands_that_need_a_branch_are_answered_or_refused_by_its_name(self):
         self.check("constrain", "caption", board("113"), "--quiet", "--regex", "A large (green|cyan) star")
         self.check("draft", "caption", board("113"), "--quiet", "--draft", "last")
+        self.check("evict", "caption", board("113"), "--quiet", "--evict", "snapkv", "--keep", "0.5")
         with tempfile.TemporaryDirectory() as folder:
             self.check("library", "library", "add", folder, "--owner", "ann", board("113"))
         self.check("reduce", "caption", board("113"), "--quiet", "--reduce", "cover-rows", "--reduce-keep", "0.5")

@@ -8,7 +8,7 @@ namespace {
 Status check(const ocellus_limits& limits) {
   const ocellus_method* method = nullptr;
   MethodValues options;
-  OCELLUS_TRY(parse_reduction(limits.reduce, &method, &options));
+  OCELLUS_TRY(parse_method(kReductionTable, limits.reduce, &method, &options));
   if (method == nullptr && limits.reduce_keep == 1 && limits.reduce_ms == 0) return {};
   return left_out(kReduceBranch, "reduction of pictures (reduce)");
 }

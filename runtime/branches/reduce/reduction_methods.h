@@ -58,30 +58,7 @@ inline constexpr ocellus_method kRandomRows =
 inline constexpr ocellus_method kReductionMethods[] = {kCoverRows, kDivPrune, kVisionZip, kCdPruner,  kEvs,
                                                        kFastV,     kEvenRows, kPoolRows,  kRandomRows};
 
-/// Parses "divprune"; null for "none" or an empty text. kBadArgument names the method or the option.
-inline Status parse_reduction(const char (&text)[OCELLUS_METHOD_TEXT], const ocellus_method** method,
-                              MethodValues* options) {
-  MethodText parts;
-  OCELLUS_TRY(split_method_text("reduction", text, &parts));
-  *method = nullptr;
-  if ((parts.name.empty() || parts.name == "none") && parts.options.empty()) return {};
-  const auto* const end = std::end(kReductionMethods);
-  const auto* const found =
-      std::find_if(kReductionMethods, end, [&](const ocellus_method& m) { return m.name == parts.name; });
-  if (found != end) {
-    *method = found;
-    return parse_method_options(*found, parts.options, options);
-  }
-  const MethodNameList names(
-      [](int32_t i) { return i < std::ssize(kReductionMethods) ? kReductionMethods[i].name : nullptr; });
-  return refuse_method("reduction of pictures", parts.name, "none, ", names);
-}
-
 inline constexpr MethodTable kReductionTable = {
-    .kind = OCELLUS_METHOD_REDUCE, .methods = kReductionMethods, .check = [](const char (&text)[OCELLUS_METHOD_TEXT]) {
-      const ocellus_method* method = nullptr;
-      MethodValues options;
-      return parse_reduction(text, &method, &options);
-    }};
+    .kind = OCELLUS_METHOD_REDUCE, .what = "reduction of pictures", .has_none = true, .methods = kReductionMethods};
 
 }  // namespace ocellus

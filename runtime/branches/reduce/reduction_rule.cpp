@@ -215,7 +215,7 @@ Status plan_reduction(const ocellus_limits& limits, Reduction* out) {
         "the share of a picture's rows that is read (reduce_keep) must be above 0 and at most 1, not %g",
         static_cast<double>(limits.reduce_keep));
   const ocellus_method* method = nullptr;
-  OCELLUS_TRY(parse_reduction(limits.reduce, &method, &out->options));
+  OCELLUS_TRY(parse_method(kReductionTable, limits.reduce, &method, &out->options));
   out->rule = rule_of(method);
   if (limits.reduce_keep < 1 && out->rule == nullptr)
     return OCELLUS_FAIL(Code::kBadArgument,

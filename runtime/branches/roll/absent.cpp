@@ -8,11 +8,9 @@ namespace ocellus {
 namespace {
 
 Status check(const ocellus_limits& limits) {
-  const EvictionRule* rule = nullptr;
-  MethodValues options;
-  OCELLUS_TRY(parse_eviction(limits.cache.evict, &rule, &options));
-  if (rule == nullptr || !rule->thins_frames() || limits.cache.keep == 1) return {};
-  return left_out(kRollBranch, "thinning of images (evict)");
+  CachePolicy policy;
+  OCELLUS_TRY(resolve_cache_policy(limits.cache, &policy));
+  return !policy.thin.on() ? Status() : left_out(kRollBranch, "thinning of images (evict)");
 }
 
 }  // namespace

@@ -81,9 +81,9 @@ TEST_CASE("branches have names, in order, and their list ends") {
   std::string names;
   for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
     names += std::string(branch->name) + " ";
-  CHECK(names == "constrain draft library measure reduce reuse roll ");
+  CHECK(names == "constrain draft evict library measure reduce reuse roll ");
   CHECK(ocellus_branch_get(-1) == nullptr);
-  CHECK(ocellus_branch_get(7) == nullptr);
+  CHECK(ocellus_branch_get(8) == nullptr);
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
@@ -93,6 +93,11 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
     void (*ask)(ocellus_limits& limits);
   } cases[] = {{"constrain", [](ocellus_limits& limits) { limits.max_constraints = 1; }},
                {"draft", [](ocellus_limits& limits) { limits.draft_rows = 4; }},
+               {"evict",
+                [](ocellus_limits& limits) {
+                  test::set_text(limits.cache.evict, "snapkv");
+                  limits.cache.keep = 0.5f;
+                }},
                {"library",
                 [](ocellus_limits& limits) {
                   limits.reuse = OCELLUS_REUSE_MPIC;  // it needs it
@@ -101,7 +106,7 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
                {"measure", [](ocellus_limits& limits) { limits.synthetic_tokens = 64; }},
                {"reduce", ask_for_half},
                {"reuse", [](ocellus_limits& limits) { limits.reuse = OCELLUS_REUSE_MPIC; }},
-               {"roll", [](ocellus_limits& limits) {
+               {has("evict") ? "roll" : "evict", [](ocellus_limits& limits) {
                   test::set_text(limits.cache.evict, "infinipot-v");
                   limits.cache.keep = 0.75f;
                 }}};

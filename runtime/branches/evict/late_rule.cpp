@@ -1,9 +1,10 @@
-#include "runtime/policy/late_rule.h"
+#include "runtime/branches/evict/late_rule.h"
 
 #include <algorithm>
 
 #include "kernels/cache/merge_similar_kv.h"
 #include "kernels/cache/sum_scores.h"
+#include "runtime/branches/evict/eviction_methods.h"
 #include "runtime/policy/rule_parts.h"
 
 namespace ocellus {
@@ -78,29 +79,14 @@ class LateRule final : public EvictionRule {
   LateMethod method_;
 };
 
-constexpr ocellus_method_option kTenthWindow[] = {
-    window_option("Recent tokens to keep; auto: a tenth of those that a layer keeps.")};
-constexpr ocellus_method_option kTextWindow[] = {
-    window_option("Recent tokens to keep; auto: half of those that a layer keeps, at least the text.")};
-
-constexpr LateRule kVlCache(
-    {.method = describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
-                               "Attention of the rows after the last image; layers share the "
-                               "slots by its density, after all have run: twice, if pictures are "
-                               "packed.",
-                               kTenthWindow)});
-constexpr LateRule kMeda(
-    {.method =
-         describe_method("meda", "MEDA's public code",
-                         "Attention of all rows; layers share the slots by its entropy, after all have run (twice, "
-                         "if pictures are packed); dropped tokens are merged into the most similar kept ones.",
-                         kTextWindow),
-     .fact = AttentionFact::kEntropy,
-     .shares = LayerShares::kEntropy,
-     .all_observe = true,
-     .window_divisor = 2,
-     .window_holds_text = true,
-     .merges = true});
+constexpr LateRule kVlCache({.method = kVlCacheMethod});
+constexpr LateRule kMeda({.method = kMedaMethod,
+                          .fact = AttentionFact::kEntropy,
+                          .shares = LayerShares::kEntropy,
+                          .all_observe = true,
+                          .window_divisor = 2,
+                          .window_holds_text = true,
+                          .merges = true});
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-#include "runtime/policy/eviction_rule.h"
-
+// The branch evict: methods that drop slots. Most of them score rows and keep the best.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -8,8 +7,10 @@
 #include "kernels/cache/merge_similar_kv.h"
 #include "kernels/cache/order_scores.h"
 #include "kernels/cache/refine_scores.h"
-#include "runtime/policy/csp_rule.h"
-#include "runtime/policy/late_rule.h"
+#include "runtime/branches/all.h"
+#include "runtime/branches/evict/csp_rule.h"
+#include "runtime/branches/evict/eviction_methods.h"
+#include "runtime/branches/evict/late_rule.h"
 #include "runtime/policy/rule_parts.h"
 
 namespace ocellus {
@@ -242,194 +243,69 @@ class ScoredRule final : public EvictionRule {
   ScoredMethod method_;
 };
 
-constexpr ocellus_method_option kShortWindow =
-    window_option("Recent tokens to keep; auto: half of the kept tokens, from 4 to 16.");
-constexpr ocellus_method_option kHalfWindow = window_option("Recent tokens to keep; auto: half of the kept tokens.");
-constexpr ocellus_method_option kPool = {
-    "pool", nullptr, 1, 65, 2, "5", "Number of neighbouring scores that are pooled."};
-constexpr ocellus_method_option kPoolBy = {"pool-by", "max|mean", 1, 0, 0, "max", "Pooling function: maximum or mean."};
-constexpr ocellus_method_option kRho = {
-    "rho", nullptr, 0, 1000, 0, "2", "Visual tokens per text token in the decoupled stage."};
-constexpr ocellus_method_option kShares = {
-    "shares",
-    "defined|line-28",
-    1,
-    0,
-    0,
-    "defined",
-    "Shares from rho: by the paper's definition, or by line 28 of its algorithm."};
-constexpr ocellus_method_option kSwitch = {
-    "switch",
-    "small-drop|large-drop|low",
-    0,
-    NcarState::kMaxLayers,
-    1,
-    "small-drop",
-    "The unified stage begins where NCAR falls by less than the threshold (eq. 7), by more (the prose), is below it "
-    "(figure 2), or at this layer."};
-constexpr ocellus_method_option kThreshold = {"threshold", nullptr, -1000, 1000, 0, "0.3", "Threshold of NCAR."};
-
-constexpr ocellus_method_option kWindowOnly[] = {kShortWindow};
-constexpr ocellus_method_option kHalfWindowOnly[] = {kHalfWindow};
-constexpr ocellus_method_option kLastWindow = window_option("Recent tokens to keep; auto: the last one.");
-constexpr ocellus_method_option kOneWindow[] = {kLastWindow};
-// Elastic Cache's own settings are the standard ones, the others the ablations of its table 3.
-constexpr ocellus_method_option kMergeOption = {
-    "merge",
-    "nearest|none|clusters",
-    1,
-    0,
-    0,
-    "nearest",
-    "Dropped tokens are merged into the nearest kept one, lost, or kept as the means of ten clusters of their keys, in "
-    "ten more slots."};
-constexpr ocellus_method_option kRanking = {
-    "ranking",
-    "layer|head|shared",
-    1,
-    0,
-    0,
-    "layer",
-    "One ranking for a layer, for each of its heads, or for all layers (prompts are read twice)."};
-constexpr ocellus_method_option kMetric = {
-    "metric",
-    "sum|mean|moving-average",
-    1,
-    0,
-    0,
-    "sum",
-    "Sum of the attention to a token, its mean over the tokens that read it, or its exponential moving average."};
-constexpr ocellus_method_option kDecay = {
-    "decay", nullptr, 0.001, 0.9999, 0, "0.9", "Of the moving average: weight of all tokens before the last one."};
-constexpr ocellus_method_option kDiscard = {
-    "discard",
-    "fixed|oldest|attention",
-    1,
-    0,
-    0,
-    "fixed",
-    "During answers: the oldest token after a fixed place, the oldest but the first, or the one with least attention."};
-constexpr ocellus_method_option kPlace = {
-    "place", nullptr, 1, 65536, 1, "25", "The fixed place, in kept tokens before the prompt's end."};
-constexpr ocellus_method_option kElasticPrefillOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric, kDecay};
-constexpr ocellus_method_option kElasticOptions[] = {kLastWindow, kMergeOption, kRanking, kMetric,
-                                                     kDecay,      kDiscard,     kPlace};
-constexpr ocellus_method_option kRandomOptions[] = {kShortWindow,
-                                                    {"seed", nullptr, 0, 255, 1, "0", "Seed of the choice."}};
-constexpr ocellus_method_option kRestWindow[] = {
-    window_option("Recent tokens to keep; auto: all kept tokens but the first four.")};
-constexpr ocellus_method_option kSnapKvOptions[] = {kShortWindow, kPool, kPoolBy};
-constexpr ocellus_method_option kDavidOptions[] = {kShortWindow, kPool, kPoolBy, kRho, kShares, kSwitch, kThreshold};
-constexpr ocellus_method_option kDavidH2oOptions[] = {kHalfWindow, kRho, kShares, kSwitch, kThreshold};
-
 // Besides its recent window, each keeps the best rows by a score, per layer and key/value head.
-constexpr ScoredRule kSnapKv({.method = recommend(describe_method("snapkv", "SnapKV, Li et al. 2024",
-                                                                  "Attention of the window, pooled.", kSnapKvOptions)),
-                              .pools = true});
-constexpr ScoredRule kDavid(
-    {.method = recommend(describe_method("david", "DAVID",
-                                         "SnapKV's score; text and pictures have separate shares in the first layers, "
-                                         "a common one in the others. With images one by one: as snapkv.",
-                                         kDavidOptions)),
-     .stage = SelectStage::kUntilSwitch,
-     .pools = true});
-constexpr ScoredRule kH2oPrefill({.method = describe_method("h2o-prefill", "H2O, Zhang et al. 2023",
-                                                            "Attention of all rows, once after the prompt.",
-                                                            kHalfWindowOnly),
-                                  .observed = Observed::kAll,
-                                  .window = Window::kHalf});
-constexpr ScoredRule kDavidH2o({.method = describe_method("david-h2o", "DAVID, table 6",
-                                                          "David's stages on the score of h2o-prefill.",
-                                                          kDavidH2oOptions),
+constexpr ScoredRule kSnapKv({.method = kSnapKvMethod, .pools = true});
+constexpr ScoredRule kDavid({.method = kDavidMethod, .stage = SelectStage::kUntilSwitch, .pools = true});
+constexpr ScoredRule kH2oPrefill({.method = kH2oPrefillMethod, .observed = Observed::kAll, .window = Window::kHalf});
+constexpr ScoredRule kDavidH2o({.method = kDavidH2oMethod,
                                 .observed = Observed::kAll,
                                 .window = Window::kHalf,
                                 .stage = SelectStage::kUntilSwitch});
-constexpr ScoredRule kSinkRecent(
-    {.method = describe_method("sink-recent", "StreamingLLM, Xiao et al. 2023, without its new positions",
-                               "The first four tokens and the last, also during answers.", kRestWindow),
-     .observed = Observed::kNone,
-     .window = Window::kRest,
-     .first_rows = 4,
-     .answers = {.evicts = true, .first_slots = 4}});
-constexpr ScoredRule kElasticPrefill(
-    {.method = describe_method("elastic-prefill", "Elastic Cache",
-                               "Attention of all rows, one ranking per layer; dropped tokens are merged into the "
-                               "nearest kept one, once after the prompt.",
-                               kElasticPrefillOptions),
-     .observed = Observed::kAll,
-     .window = Window::kOne,
-     .mean = true,
-     .first_rows = 1,
-     .merge = Merge::kNearest});
-constexpr ScoredRule kRandom({.method = describe_method("random", "baseline", "Tokens chosen at random.",
-                                                        kRandomOptions),
-                              .observed = Observed::kNone,
-                              .random = true});
-constexpr ScoredRule kValueWindow(
-    {.method = recommend(describe_method("value-window", "ours", "Attention of the window times the norm of the value.",
-                                         kWindowOnly)),
-     .by_values = true});
-constexpr ScoredRule kLookM(
-    {.method = describe_method(
-         "look-m", "LOOK-M, strict budget, pivot merge",
-         "Attention of all rows, text before pictures; dropped tokens are merged into the most similar kept ones.",
-         kHalfWindowOnly),
-     .observed = Observed::kAll,
-     .window = Window::kHalf,
-     .text_first = true,
-     .merge = Merge::kSimilar});
-constexpr ScoredRule kH2o({.method = recommend(describe_method(
-                               "h2o", "H2O, Zhang et al. 2023",
-                               "As h2o-prefill; during answers each new token evicts the one with least attention.",
-                               kHalfWindowOnly)),
+constexpr ScoredRule kSinkRecent({.method = kSinkRecentMethod,
+                                  .observed = Observed::kNone,
+                                  .window = Window::kRest,
+                                  .first_rows = 4,
+                                  .answers = {.evicts = true, .first_slots = 4}});
+constexpr ScoredRule kElasticPrefill({.method = kElasticPrefillMethod,
+                                      .observed = Observed::kAll,
+                                      .window = Window::kOne,
+                                      .mean = true,
+                                      .first_rows = 1,
+                                      .merge = Merge::kNearest});
+constexpr ScoredRule kRandom({.method = kRandomMethod, .observed = Observed::kNone, .random = true});
+constexpr ScoredRule kValueWindow({.method = kValueWindowMethod, .by_values = true});
+constexpr ScoredRule kLookM({.method = kLookMMethod,
+                             .observed = Observed::kAll,
+                             .window = Window::kHalf,
+                             .text_first = true,
+                             .merge = Merge::kSimilar});
+constexpr ScoredRule kH2o({.method = kH2oMethod,
                            .observed = Observed::kAll,
                            .window = Window::kHalf,
                            .answers = {.evicts = true, .required = true, .by_attention = true}});
-constexpr ScoredRule kStreamingLlm(
-    {.method = describe_method("streaming-llm", "StreamingLLM, Xiao et al. 2023",
-                               "The first four tokens and the last, at consecutive positions, also during answers.",
-                               kRestWindow),
-     .observed = Observed::kNone,
-     .window = Window::kRest,
-     .first_rows = 4,
-     .answers = {.evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
+constexpr ScoredRule kStreamingLlm({.method = kStreamingLlmMethod,
+                                    .observed = Observed::kNone,
+                                    .window = Window::kRest,
+                                    .first_rows = 4,
+                                    .answers = {
+                                        .evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
 constexpr ScoredRule kElastic(
-    {.method = describe_method("elastic", "Elastic Cache",
-                               "As elastic-prefill; during answers evicts the oldest token after a fixed place to "
-                               "maintain the share of all tokens.",
-                               kElasticOptions),
+    {.method = kElasticMethod,
      .observed = Observed::kAll,
      .window = Window::kOne,
      .mean = true,
      .first_rows = 1,
      .merge = Merge::kNearest,
      .answers = {.evicts = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
-constexpr ScoredRule kLookMAllText(
-    {.method = describe_method("look-m-all-text", "LOOK-M's public code",
-                               "As look-m, but keeps all text, even beyond the share; pictures get the rest.",
-                               kHalfWindowOnly),
-     .observed = Observed::kAll,
-     .window = Window::kHalf,
-     .text_first = true,
-     .all_text = true,
-     .merge = Merge::kSimilar});
-constexpr ScoredRule kElasticRepo(
-    {.method = describe_method("elastic-repo", "Elastic Cache's public code",
-                               "As elastic-prefill, ranked by the indices of sorted scores.", kOneWindow),
-     .observed = Observed::kAll,
-     .window = Window::kOne,
-     .mean = true,
-     .by_order = true,
-     .first_rows = 1,
-     .merge = Merge::kNearest});
-constexpr ScoredRule kElasticDeropePrefill(
-    {.method = describe_method("elastic-derope-prefill", "ours",
-                               "As elastic-prefill, keys averaged before their rotation.", kOneWindow),
-     .observed = Observed::kAll,
-     .window = Window::kOne,
-     .mean = true,
-     .first_rows = 1,
-     .merge = Merge::kNearestUnrotated});
+constexpr ScoredRule kLookMAllText({.method = kLookMAllTextMethod,
+                                    .observed = Observed::kAll,
+                                    .window = Window::kHalf,
+                                    .text_first = true,
+                                    .all_text = true,
+                                    .merge = Merge::kSimilar});
+constexpr ScoredRule kElasticRepo({.method = kElasticRepoMethod,
+                                   .observed = Observed::kAll,
+                                   .window = Window::kOne,
+                                   .mean = true,
+                                   .by_order = true,
+                                   .first_rows = 1,
+                                   .merge = Merge::kNearest});
+constexpr ScoredRule kElasticDeropePrefill({.method = kElasticDeropePrefillMethod,
+                                            .observed = Observed::kAll,
+                                            .window = Window::kOne,
+                                            .mean = true,
+                                            .first_rows = 1,
+                                            .merge = Merge::kNearestUnrotated});
 
 /// InfiniPot-V's row in the list of methods. Images are stored as without eviction: a rolling session thins them.
 class InfinipotRule final : public EvictionRule {
@@ -443,19 +319,13 @@ class InfinipotRule final : public EvictionRule {
   void choose(const LayerToCompress&, Queue&) const override {}
 };
 
-constexpr ocellus_method_option kInfinipotOptions[] = {
-    {"tar", nullptr, 0, 1, 0, "0.5",
-     "Share of the kept slots chosen by novelty (TaR); norms of values choose the rest."},
-    {"recent", nullptr, 0, 1, 0, "0.25", "Share of the frames that are the recent ones, which TaR keeps whole."},
-    {"pool", "layers|none", 1, 0, 0, "layers",
-     "Norms are pooled over time and grid, grid, and order in the first three quarters of the layers, or nowhere."}};
-constexpr InfinipotRule kInfinipot(
-    describe_method("infinipot-v", "InfiniPot-V, Kim et al. 2025",
-                    "In rolling sessions that are full, older images are thinned to the share to keep: slots unlike "
-                    "those at their place in recent images, and those with large values.",
-                    kInfinipotOptions));
+constexpr InfinipotRule kInfinipot(kInfinipotMethod);
 
 }  // namespace
+
+const Branch kEvictBranch = {.facts = {.name = "evict", .is_built = 1}, .methods = &kEvictionTable};
+
+const MethodTable& eviction_methods() { return kEvictionTable; }
 
 const EvictionRule* eviction_rule_at(int32_t index) {
   static const EvictionRule* const kRules[] = {&kSnapKv,         &kDavid,        &kH2o,         &kValueWindow,
@@ -463,13 +333,8 @@ const EvictionRule* eviction_rule_at(int32_t index) {
                                                &kElasticPrefill, &kElastic,      &kElasticRepo, &kElasticDeropePrefill,
                                                &kLookM,          &kLookMAllText, &csp_rule(),   &vl_cache_rule(),
                                                &meda_rule(),     &kInfinipot,    &kRandom};
+  static_assert(std::size(kRules) == std::size(kEvictionMethods));
   return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
-}
-
-const EvictionRule* find_eviction_rule(std::string_view name) {
-  for (int32_t i = 0; eviction_rule_at(i) != nullptr; ++i)
-    if (eviction_rule_at(i)->method().name == name) return eviction_rule_at(i);
-  return nullptr;
 }
 
 }  // namespace ocellus

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/branches/evict/late_rule.h"
 #include "runtime/engine/memory_plan.h"
-#include "runtime/policy/late_rule.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
 

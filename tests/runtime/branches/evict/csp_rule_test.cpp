@@ -1,5 +1,5 @@
 // CSP's choice in one layer, against the method as it is written down, in double precision.
-#include "runtime/policy/csp_rule.h"
+#include "runtime/branches/evict/csp_rule.h"
 
 #include <doctest/doctest.h>
 

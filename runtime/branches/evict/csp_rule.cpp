@@ -1,9 +1,10 @@
-#include "runtime/policy/csp_rule.h"
+#include "runtime/branches/evict/csp_rule.h"
 
 #include <algorithm>
 
 #include "kernels/cache/favour_rows.h"
 #include "kernels/cache/split_modalities.h"
+#include "runtime/branches/evict/eviction_methods.h"
 #include "runtime/policy/rule_parts.h"
 
 namespace ocellus {
@@ -74,13 +75,7 @@ class CspRule final : public EvictionRule {
   }
 };
 
-constexpr ocellus_method_option kOptions[] = {
-    window_option("Recent tokens to keep, whose attention is scored; auto: half of the kept tokens."),
-    {"cross", nullptr, 0, 1, 0, "0.5", "Share of the slots chosen by attention between modalities."}};
-constexpr CspRule kCsp(describe_method("csp", "CSP",
-                                       "N-softmax attention of the window; keeps the best by attention within a "
-                                       "modality, the best between modalities, and of the others the best by both.",
-                                       kOptions));
+constexpr CspRule kCsp(kCspMethod);
 
 }  // namespace
 
