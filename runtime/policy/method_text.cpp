@@ -187,9 +187,10 @@ Status parse_method(const MethodTable& table, const char (&text)[OCELLUS_METHOD_
   MethodText parts;
   OCELLUS_TRY(split_method_text(table.what, text, &parts));
   *method = nullptr;
+  const bool is_empty = parts.name.empty() && parts.options.empty();
   const bool is_none = table.has_none && (parts.name.empty() || parts.name == "none");
   if (parts.options.empty() && is_none) return {};
-  const std::string_view name = parts.name.empty() && !table.has_none ? table.methods[0].name : parts.name;
+  const std::string_view name = is_empty ? table.methods[0].name : parts.name;
   for (const ocellus_method& known : table.methods)
     if (known.name == name) *method = &known;
   if (*method != nullptr) return parse_method_options(**method, parts.options, options);
