@@ -80,8 +80,7 @@ Status average_image_rows(const PromptChunk& chunk, HostView<float> staging, flo
     if (count + piece.row_count > staging.rows)
       return OCELLUS_FAIL(Code::kInternal, "%lld rows of a picture do not fit where %lld are averaged",
                           static_cast<long long>(count + piece.row_count), static_cast<long long>(staging.rows));
-    queue.copy(staging.row(count), chunk.inputs.row(piece.first_row),
-               piece.row_count * width * int64_t{sizeof(float)});
+    queue.copy(staging.row(count), chunk.inputs.row(piece.first_row), piece.row_count * width * int64_t{sizeof(float)});
     count += piece.row_count;
   }
   OCELLUS_TRY(queue.finish());

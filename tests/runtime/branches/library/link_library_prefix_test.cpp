@@ -83,7 +83,8 @@ TEST_CASE("images that are found behind their prefix give the bits of computing 
 
 TEST_CASE("an image that waiting text comes before is stored with the mean of its own rows") {
   // The waiting rows and the image's are more than one image's: the mean's memory has room for those of an image.
-  const std::string many = "Look at this with care, and think of all that was said before the board was shown. <image>So?";
+  const std::string many =
+      "Look at this with care, and think of all that was said before the board was shown. <image>So?";
   const std::vector<uint8_t> bytes = test::board_bytes("images/115.png");
   for (const int bits : {16, 1}) {
     CAPTURE(bits);
