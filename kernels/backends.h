@@ -31,6 +31,7 @@
   OP(expand_kv, ExpandKvArgs)               \
   OP(score_rows, ScoreRowsArgs)             \
   OP(refine_scores, RefineScoresArgs)       \
+  OP(score_keys, ScoreKeysArgs)             \
   OP(order_scores, OrderScoresArgs)         \
   OP(sum_scores, SumScoresArgs)             \
   OP(split_modalities, SplitModalitiesArgs) \

@@ -212,7 +212,7 @@ class Flags(ProgramTest):
     def test_all_methods_are_listed_with_their_options(self):
         (listed,) = self.objects("methods")
         names = [method["name"] for method in listed["evict"]]
-        self.assertEqual(len(names), 19)
+        self.assertEqual(len(names), 20)
         text = self.answer("methods")
         few, every = self.answer("caption", "--help", "cache"), self.answer("eval", "--help", "cache")
         self.assertIn("--evictnone|" + "|".join(names), "".join(every.split()))

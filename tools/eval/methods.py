@@ -49,6 +49,7 @@ METHODS = {
     "look-m": Method("--evict look-m", keep=True),
     "look-m-all-text": Method("--evict look-m-all-text", keep=True, bits="f16"),
     "csp": Method("--evict csp", keep=True),
+    "keydiff-prefill": Method("--evict keydiff-prefill", keep=True),
     "vl-cache": Method("--evict vl-cache", keep=True),
     "meda": Method("--evict meda", keep=True),
     "value-window": Method("--evict value-window", keep=True, own=True),

@@ -159,6 +159,9 @@ inline constexpr ocellus_method kCspMethod =
                     "N-softmax attention of the window; keeps the best by attention within a "
                     "modality, the best between modalities, and of the others the best by both.",
                     kCspOptions);
+inline constexpr ocellus_method kKeyDiffPrefillMethod =
+    describe_method("keydiff-prefill", "KeyDiff, Park et al. 2025, arXiv 2504.15364",
+                    "Keys that are unlike the others, whatever reads them; once after the prompt.", kOneWindow);
 inline constexpr ocellus_method kVlCacheMethod =
     describe_method("vl-cache", "VL-Cache, arXiv 2410.23317",
                     "Attention of the rows after the last image; layers share the "
@@ -183,8 +186,8 @@ inline constexpr ocellus_method kEvictionMethods[] = {
     kSnapKvMethod,         kDavidMethod,        kH2oMethod,         kValueWindowMethod,
     kH2oPrefillMethod,     kDavidH2oMethod,     kSinkRecentMethod,  kStreamingLlmMethod,
     kElasticPrefillMethod, kElasticMethod,      kElasticRepoMethod, kElasticDeropePrefillMethod,
-    kLookMMethod,          kLookMAllTextMethod, kCspMethod,         kVlCacheMethod,
-    kMedaMethod,           kInfinipotMethod,    kRandomMethod};
+    kLookMMethod,          kLookMAllTextMethod, kCspMethod,         kKeyDiffPrefillMethod,
+    kVlCacheMethod,        kMedaMethod,         kInfinipotMethod,   kRandomMethod};
 inline constexpr MethodTable kEvictionTable = {
     .kind = OCELLUS_METHOD_EVICT, .what = "eviction method", .has_none = true, .methods = kEvictionMethods};
 

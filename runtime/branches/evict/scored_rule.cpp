@@ -10,6 +10,7 @@
 #include "runtime/branches/all.h"
 #include "runtime/branches/evict/csp_rule.h"
 #include "runtime/branches/evict/eviction_methods.h"
+#include "runtime/branches/evict/keydiff_rule.h"
 #include "runtime/branches/evict/late_rule.h"
 #include "runtime/policy/rule_parts.h"
 
@@ -331,8 +332,8 @@ const EvictionRule* eviction_rule_at(int32_t index) {
   static const EvictionRule* const kRules[] = {&kSnapKv,         &kDavid,        &kH2o,         &kValueWindow,
                                                &kH2oPrefill,     &kDavidH2o,     &kSinkRecent,  &kStreamingLlm,
                                                &kElasticPrefill, &kElastic,      &kElasticRepo, &kElasticDeropePrefill,
-                                               &kLookM,          &kLookMAllText, &csp_rule(),   &vl_cache_rule(),
-                                               &meda_rule(),     &kInfinipot,    &kRandom};
+                                               &kLookM,          &kLookMAllText, &csp_rule(),   &keydiff_rule(),
+                                               &vl_cache_rule(), &meda_rule(),   &kInfinipot,   &kRandom};
   static_assert(std::size(kRules) == std::size(kEvictionMethods));
   return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
 }

@@ -85,7 +85,8 @@ bool has(const Cell& cell, Feature feature) {
   const bool as_prompt = cell.has_scheme("kivi") || cell.has_scheme("calibquant") || evicts;
   switch (feature) {
     case Feature::kThinning: return thins;
-    case Feature::kRanksByAttention: return evicts && !is_one_of(cell, {"random", "streaming-llm", "sink-recent"});
+    case Feature::kRanksByAttention:
+      return evicts && !is_one_of(cell, {"random", "keydiff-prefill", "streaming-llm", "sink-recent"});
     case Feature::kRanksLate: return evicts && cell.evict->is_late();
     case Feature::kEvictsAnswers: return evicts_answers(cell);
     case Feature::kNeedsAnswers: return is_one_of(cell, {"h2o", "streaming-llm", "elastic"});

@@ -23,8 +23,8 @@ using test::make_engine;
 using test::open_session;
 
 constexpr int64_t kImageSlots = 64;  // the bundled model's
-constexpr std::string_view kMethods[] = {"look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp",
-                                         "vl-cache",        "meda"};
+constexpr std::string_view kMethods[] = {
+    "look-m-all-text", "elastic-repo", "elastic-derope-prefill", "csp", "keydiff-prefill", "vl-cache", "meda"};
 
 /// A question of the golden set with the rows before its suffix, read.
 struct Read {
