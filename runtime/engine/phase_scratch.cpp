@@ -21,7 +21,8 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
       .policy = shape.policy,
       .least_text = shape.text_competes() ? kLeastCompetingText : INT64_MAX};
   limits.rows_at_once = shape.rows_at_once;
-  limits.compress.in_blocks = limits.block_rows(shape.device) < shape.prompt_rows;
+  limits.block_rows = shape.device.block_rows(shape.device.in_blocks() ? limits.rows : limits.rows_at_once);
+  limits.compress.in_blocks = limits.block_rows < shape.prompt_rows;
   limits.links = shape.link_limits();
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
   limits.kv = shape.kv;
@@ -70,24 +71,24 @@ Status PhaseScratch::take(VisionScratch* out) const {
 }
 
 Status PhaseScratch::take(PrefillScratch* out) const {
-  out->join.images = &memory_.linked.staged.images;
-  out->join.prompt = &memory_.linked.staged.prompt;
+  out->links.join.images = &memory_.linked.staged.images;
+  out->links.join.prompt = &memory_.linked.staged.prompt;
   if (memory_.branches.rows != nullptr) out->extra.source = memory_.branches.rows->source();
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }
 
 Status PhaseScratch::take(StepScratch* out) const {
-  out->ledger = memory_.pools.ledger;
-  out->guesses = shape_.guessing_rows > 0;
-  out->batch_invariant = shape_.device.batch_invariant;
+  out->compression.ledger = memory_.pools.ledger;
   return out->lay_out(model_.text(),
                       {.rows = shape_.step_rows,
                        .tiles_per_session = shape_.tiles_per_session(),
                        .slots_per_session = shape_.slots_per_session(),
                        .has_masks = shape_.has_masks,
+                       .lists_tops = shape_.top_logprobs > 0,
+                       .guesses = shape_.guessing_rows > 0,
+                       .batch_invariant = shape_.device.batch_invariant,
                        .kv = shape_.kv,
-                       .calibration = shape_.policy.calibration,
-                       .lists_tops = shape_.top_logprobs > 0},
+                       .calibration = shape_.policy.calibration},
                       shape_.device, sink_);
 }
 

@@ -20,17 +20,18 @@ Status record_encoding(Engine& e) {
 Status record_prefill(Engine& e, PrefillGraphs* graphs) {
   const ArenaScope scope(e.arena());
   PrefillScratch scratch;
-  scratch.trace = e.trace();
+  scratch.extra.trace = e.trace();
   const TextConfig& c = e.text().config;
   const DeviceView<float> hidden = e.memory().chunk.hidden;
   OCELLUS_TRY(e.take_scratch(&scratch));
+  const RowFacts& rows = scratch.rows;
   const KvRun page = e.memory().pools.page_run(0);
   for (int64_t i = 0; i < hidden.rows; ++i) {
-    scratch.slots.host.data[i] = run_slot(page, i % kPageSlots, c.head_dim);
-    PositionSpan().write(0, i % c.context_length, scratch.positions.coordinates, scratch.positions.host_row(i));
+    rows.slots.host.data[i] = run_slot(page, i % kPageSlots, c.head_dim);
+    PositionSpan().write(0, i % c.context_length, rows.positions.coordinates, rows.positions.host_row(i));
   }
-  e.queue().upload(scratch.slots, hidden.rows);
-  scratch.positions.upload(hidden.rows, e.queue());
+  e.queue().upload(rows.slots, hidden.rows);
+  rows.positions.upload(hidden.rows, e.queue());
   return graphs->record(e.text(), hidden, scratch, e.queue());
 }
 
@@ -125,11 +126,12 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     const ArenaScope prefill_scope(e.arena());
     PrefillScratch scratch;
     OCELLUS_TRY(e.take_scratch(&scratch));
-    std::fill_n(scratch.slots.host.data, scratch.slots.host.cols, KvSlot());  // nothing is stored
-    std::fill_n(scratch.positions.host_row(0), scratch.positions.values.host.cols, 0);
-    if (scratch.carry.on()) carry_no_change(scratch.carry, q);  // pictures used the memory of its list
+    const RowFacts& rows = scratch.rows;
+    std::fill_n(rows.slots.host.data, rows.slots.host.cols, KvSlot());  // nothing is stored
+    std::fill_n(rows.positions.host_row(0), rows.positions.values.host.cols, 0);
+    if (scratch.links.carry.on()) carry_no_change(scratch.links.carry, q);  // pictures used the memory of its list
     (void)plan_rows({}, {}, scratch, q);
-    std::fill_n(scratch.tokens.host.data, scratch.tokens.host.cols, 0);
+    std::fill_n(rows.tokens.host.data, rows.tokens.host.cols, 0);
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));
     const int32_t token = 0;
     e.memory().chunk.add_text(&token, 1);

@@ -35,43 +35,44 @@ class InvariantOps {
 /// Samples from the logits. Without `advance` the rows stay where they are.
 void sample_rows(int64_t rows, bool advance, const StepScratch& s, Queue& q) {
   const TraceRange range(s.trace, "sample");
-  const DeviceView<float> logits = s.logits.slice_rows(0, rows);
-  if (s.notes.data != nullptr)
+  const StepSampling& sampling = s.sampling;
+  const DeviceView<float> logits = sampling.logits.slice_rows(0, rows);
+  if (sampling.notes.data != nullptr)
     list_top_tokens({.logits = logits,
                      .steps = s.steps.device.data,
-                     .tops = s.tops.data,
-                     .top_stride = s.tops.cols,
-                     .notes = s.notes.data},
+                     .tops = sampling.tops.data,
+                     .top_stride = sampling.tops.cols,
+                     .notes = sampling.notes.data},
                     q);
   sample_tokens({.logits = logits,
                  .steps = s.steps.device.data,
-                 .tiles = advance ? s.tiles.device.data : nullptr,
-                 .tiles_per_row = s.tiles.device.cols,
-                 .results = s.results.data,
-                 .result_stride = s.results.cols,
-                 .forced = s.forced.data,
-                 .forced_stride = s.forced.cols,
-                 .masks = s.masks.data,
-                 .mask_stride = s.masks.cols,
-                 .notes = s.notes.data,
-                 .scratch = s.sample_scratch},
+                 .tiles = advance ? s.runs.all.device.data : nullptr,
+                 .tiles_per_row = s.runs.all.device.cols,
+                 .results = sampling.results.data,
+                 .result_stride = sampling.results.cols,
+                 .forced = sampling.forced.data,
+                 .forced_stride = sampling.forced.cols,
+                 .masks = sampling.masks.data,
+                 .mask_stride = sampling.masks.cols,
+                 .notes = sampling.notes.data,
+                 .scratch = sampling.scratch},
                 q);
 }
 
 /// The tiles that the rows of a step see in a layer.
 StepTiles tiles_of(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
   StepTiles tiles = {.steps = s.steps.device.data,
-                     .runs = s.tiles.device.data,
-                     .per_row = s.tiles.device.cols,
+                     .runs = s.runs.all.device.data,
+                     .per_row = s.runs.all.device.cols,
                      .most = shape.most_tiles,
                      .stored = c.shares(layer),
-                     .together = s.guesses && shape.rows > 1};
+                     .together = s.limits.guesses && shape.rows > 1};
   if (!c.local.has(layer)) return tiles;
-  tiles.runs = s.local_tiles.device.data;
-  tiles.per_row = s.local_tiles.device.cols;
+  tiles.runs = s.runs.local.device.data;
+  tiles.per_row = s.runs.local.device.cols;
   tiles.most = most_window_tiles(c.local.window);
   tiles.window = c.local.window;
-  tiles.ring_starts = s.ring_starts.device.data;
+  tiles.ring_starts = s.runs.ring_starts.device.data;
   return tiles;
 }
 
@@ -80,21 +81,21 @@ HeadShape heads_of(const TextConfig& c, int32_t layer) { return {c.query_heads, 
 /// A layer in the cache of its kind.
 KvLayer cached_layer(const TextConfig& c, const StepScratch& s, int32_t layer) {
   const int32_t index = c.cache_layer(layer);
-  return c.local.has(layer) ? KvLayer{.index = index} : s.kv.layer(index);
+  return c.local.has(layer) ? KvLayer{.index = index} : s.limits.kv.layer(index);
 }
 
 EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
   return {.heads = heads_of(c, layer),
           .rope = c.rope,
           .tiles = {.steps = s.steps.device.data,
-                    .runs = s.tiles.device.data,
-                    .per_row = s.tiles.device.cols,
+                    .runs = s.runs.all.device.data,
+                    .per_row = s.runs.all.device.cols,
                     .most = shape.most_tiles},
           .rows = shape.rows,
           .layer = cached_layer(c, s, layer),
-          .calibration = s.calibration,
-          .ledger = s.ledger,
-          .scratch = s.evict_scratch};
+          .calibration = s.limits.calibration,
+          .ledger = s.compression.ledger,
+          .scratch = s.compression.scratch};
 }
 
 void evict(const TextConfig& c, const StepShape& shape, const StepScratch& s, const LayerRows& rows,
@@ -121,30 +122,42 @@ int64_t recorded_rows(int64_t rows, int64_t most, const DeviceTraits& device) {
   return device.is_cuda() ? std::min(power_of_two(rows), most) : rows;
 }
 
-Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const DeviceTraits& device, RowSink& sink) {
+Status StepRuns::lay_out(const StepLimits& limits, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  const int64_t ring_tiles = limits.kv.local.slots / kTileSlots;
+  OCELLUS_TRY(all.lay_out(sink, "runs", kLife, kDecodePhase, limits.rows, limits.tiles_per_session));
+  if (ring_tiles == 0) return {};
+  OCELLUS_TRY(local.lay_out(sink, "runs of local layers", kLife, kDecodePhase, limits.rows, ring_tiles));
+  return ring_starts.lay_out(sink, "starts of rings", kLife, kDecodePhase, 1, limits.rows);
+}
+
+void StepRuns::upload(int64_t rows, Queue& queue) const {
+  queue.upload(all, rows * all.host.cols);
+  queue.upload(local, rows * local.host.cols);
+  queue.upload(ring_starts, has_rings() ? rows : 0);
+}
+
+Status StepSampling::lay_out(const StepLimits& limits, int32_t vocabulary, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kDecodePhase;
-  kv = limits.kv;
-  calibration = limits.calibration;
-  const int64_t rows = limits.rows;
-  const int64_t tiles_per_session = limits.tiles_per_session, ring_tiles = kv.local.slots / kTileSlots;
-  const int64_t attend_bytes = attend_step_scratch_bytes(rows, std::max(limits.slots_per_session, kv.local.slots),
-                                                         std::max(tiles_per_session, ring_tiles), c.query_heads,
-                                                         c.kv_heads, c.longest_head(), kv.format, device);
-  OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
-  OCELLUS_TRY(tiles.lay_out(sink, "runs", kLife, kPhase, rows, tiles_per_session));
-  if (ring_tiles > 0) {
-    OCELLUS_TRY(local_tiles.lay_out(sink, "runs of local layers", kLife, kPhase, rows, ring_tiles));
-    OCELLUS_TRY(ring_starts.lay_out(sink, "starts of rings", kLife, kPhase, 1, rows));
-  }
-  OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, rows, &results));
-  OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, rows, &forced));
+  OCELLUS_TRY(take_rows(sink, "tokens", kLife, kPhase, kResultSteps, limits.rows, &results));
+  OCELLUS_TRY(take_rows(sink, "forced tokens", kLife, kPhase, kResultSteps, limits.rows, &forced));
   if (limits.has_masks)
-    OCELLUS_TRY(take_rows(sink, "masks of tokens", kLife, kPhase, rows, mask_words(c.vocabulary), &masks));
-  if (limits.lists_tops) {
-    OCELLUS_TRY(take_rows(sink, "top tokens", kLife, kPhase, kResultSteps, rows, &tops));
-    OCELLUS_TRY(take_rows(sink, "logits of penalties", kLife, kPhase, 1, rows, &notes));
-  }
+    OCELLUS_TRY(take_rows(sink, "masks of tokens", kLife, kPhase, limits.rows, mask_words(vocabulary), &masks));
+  if (!limits.lists_tops) return {};
+  OCELLUS_TRY(take_rows(sink, "top tokens", kLife, kPhase, kResultSteps, limits.rows, &tops));
+  return take_rows(sink, "logits of penalties", kLife, kPhase, 1, limits.rows, &notes);
+}
+
+Status StepScratch::lay_out(const TextConfig& c, const StepLimits& given, const DeviceTraits& device, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = kDecodePhase;
+  limits = given;
+  const KvShape& kv = limits.kv;
+  const int64_t rows = limits.rows, tiles = limits.tiles_per_session, slots = limits.slots_per_session;
+  OCELLUS_TRY(steps.lay_out(sink, "steps", kLife, kPhase, 1, rows));
+  OCELLUS_TRY(runs.lay_out(limits, sink));
+  OCELLUS_TRY(sampling.lay_out(limits, c.vocabulary, sink));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
   if (c.local.window > 0)
@@ -156,16 +169,19 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& limits, const
       OCELLUS_TRY(take_activations(sink, is_local ? "shared keys, values of local layers" : "shared keys, values",
                                    kLife, kPhase, device.activations(), rows,
                                    2 * c.kv_width(c.last_own_layer(is_local)), &shared_kv[is_local ? 1 : 0]));
-  OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &logits));
+  OCELLUS_TRY(take_rows(sink, "logits", kLife, kPhase, rows, c.vocabulary, &sampling.logits));
+  const int64_t attend_bytes =
+      attend_step_scratch_bytes(rows, std::max(slots, kv.local.slots), std::max(tiles, kv.local.slots / kTileSlots),
+                                c.query_heads, c.kv_heads, c.longest_head(), kv.format, device);
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
-  if (limits.kv.has_sums) {
-    const int64_t evict_bytes = evict_step_scratch_bytes(rows, limits.slots_per_session, tiles_per_session,
-                                                         c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
-    OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &evict_scratch));
+  if (kv.has_sums) {
+    const int64_t evict_bytes =
+        evict_step_scratch_bytes(rows, slots, tiles, c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
+    OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &compression.scratch));
   }
-  if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(packing.lay_out(kv, kPhase, sink));
+  if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(compression.packing.lay_out(kv, kPhase, sink));
   return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
-                   &sample_scratch);
+                   &sampling.scratch);
 }
 
 LayerRows StepScratch::rows_of(const TextConfig& c, int32_t index, int64_t rows) const {
@@ -179,8 +195,8 @@ LayerRows StepScratch::rows_of(const TextConfig& c, int32_t index, int64_t rows)
 }
 
 void list_ring(const LocalRing& ring, int64_t row, const StepScratch& s) {
-  for (int32_t i = 0; i < ring.tiles(); ++i) s.local_tiles.host.row(row)[i] = ring.tile(i);
-  s.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
+  for (int32_t i = 0; i < ring.tiles(); ++i) s.runs.local.host.row(row)[i] = ring.tile(i);
+  s.runs.ring_starts.host.data[row] = static_cast<int32_t>(s.steps.host.data[row].position - ring.rows());
 }
 
 void set_step_flag(int32_t* flag, bool value, Queue& q) {
@@ -196,9 +212,9 @@ void move_step_row(const StepScratch& s, int64_t from, int64_t to, Queue& q) {
     q.copy(data + to * values, data + from * values, values * static_cast<int64_t>(sizeof *data));
   };
   move(s.steps, 1);
-  move(s.tiles, s.tiles.device.cols);
-  move(s.local_tiles, s.local_tiles.device.cols);
-  if (s.local_tiles.device.cols > 0) move(s.ring_starts, 1);
+  move(s.runs.all, s.runs.all.device.cols);
+  move(s.runs.local, s.runs.local.device.cols);
+  if (s.runs.has_rings()) move(s.runs.ring_starts, 1);
 }
 
 void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
@@ -207,20 +223,21 @@ void enqueue_logits(const TextModel& m, int64_t rows, const StepScratch& s, Queu
                .epsilon = m.config.epsilon,
                .normed = s.layer.view(m.config, 0, rows).normed,
                .weights = {m.unembedding},
-               .outputs = {s.logits.slice_rows(0, rows)},
+               .outputs = {s.sampling.logits.slice_rows(0, rows)},
                .scratch = s.layer.matmul_scratch},
               q);
-  if (m.config.logit_cap > 0) cap_rows({.values = s.logits.slice_rows(0, rows), .cap = m.config.logit_cap}, q);
+  if (m.config.logit_cap > 0) cap_rows({.values = s.sampling.logits.slice_rows(0, rows), .cap = m.config.logit_cap}, q);
 }
 
 Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScratch& s, const StopSignal* stop,
                        Queue& q) {
-  const InvariantOps invariant(q, s.batch_invariant);
+  const InvariantOps invariant(q, s.limits.batch_invariant);
   const TextConfig& c = m.config;
   const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
   const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
   const DeviceView<float> local_angles = s.local_angles.slice_rows(0, c.local.window > 0 ? shape.rows : 0);
   const StepRow* steps = s.steps.device.data;
+  const bool evicts = s.compression.ledger.kept();
 
   gather_rows({.ids = &steps->token,
                .id_stride = kStepStride,
@@ -246,7 +263,7 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
     const bool is_local = c.local.has(layer);
     const LayerRows rows = s.rows_of(c, layer, shape.rows);
     project_qkv(c, layer, w, hidden, rows, q);
-    if (s.ledger.kept() && !is_local && !c.shares(layer)) evict(c, shape, s, rows, angles, layer, q);
+    if (evicts && !is_local && !c.shares(layer)) evict(c, shape, s, rows, angles, layer, q);
     const StepTiles tiles = tiles_of(c, shape, s, layer);
     attend_step({.query = rows.query,
                  .key = rows.key,
@@ -259,8 +276,8 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
                  // with eviction during answers, nor with guesses.
-                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !s.ledger.kept() && !tiles.together,
-                 .calibration = s.calibration,
+                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !evicts && !tiles.together,
+                 .calibration = s.limits.calibration,
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},
                 q);
@@ -292,7 +309,7 @@ Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepSc
 }
 
 Status enqueue_first_token(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {
-  const InvariantOps invariant(q, s.batch_invariant);
+  const InvariantOps invariant(q, s.limits.batch_invariant);
   enqueue_logits(m, rows, s, q);
   sample_rows(rows, false, s, q);
   return q.status();

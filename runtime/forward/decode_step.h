@@ -45,51 +45,72 @@ int64_t step_rows(int64_t rows, int64_t sessions, const DeviceTraits& device);
 /// The same for a step whose largest has `most` rows.
 int64_t recorded_rows(int64_t rows, int64_t most, const DeviceTraits& device);
 
-/// Sizes of a step, for the plan.
+/// Sizes and kinds of steps, for the plan.
 struct StepLimits {
   int64_t rows = 1;
   int64_t tiles_per_session = 0;
   int64_t slots_per_session = 0;  // live slots
   bool has_masks = false;         // answers may be constrained
+  bool lists_tops = false;        // rows may have SamplerParams::top_tokens
+  bool guesses = false;           // rows may continue each other
+  bool batch_invariant = false;   // see DeviceTraits
   KvShape kv;                     // storage of visual slots
   KvCalibration calibration;
-  bool lists_tops = false;  // rows may have SamplerParams::top_tokens
+};
+
+/// Runs that the rows of a step see.
+struct StepRuns {
+  StagedRows<KvRun> all;            // [B, tiles per row]
+  StagedRows<KvRun> local;          // [B, tiles of a ring] in layers with a window, if there are any
+  StagedRows<int32_t> ring_starts;  // [1, B] see StepTiles
+
+  Status lay_out(const StepLimits& limits, RowSink& sink);
+  bool has_rings() const { return local.host.cols > 0; }
+  /// Uploads the lists of the first rows.
+  void upload(int64_t rows, Queue& queue) const;
+};
+
+/// From logits to tokens.
+struct StepSampling {
+  HostView<StepResult> results;  // [kResultSteps, B], written by the device
+  HostView<int32_t> forced;      // [kResultSteps, B], read by the device: tokens of forced rows
+  HostView<uint32_t> masks;      // [B, V / 32], likewise: tokens that masked rows may sample
+  HostView<TopTokens> tops;      // [kResultSteps, B], written by the device, if planned
+  DeviceView<LogitNotes> notes;  // [1, B], if tops are planned
+  DeviceView<float> logits;      // [B, V]
+  DeviceView<std::byte> scratch;
+
+  /// Takes what the host reads and writes, and the notes.
+  Status lay_out(const StepLimits& limits, int32_t vocabulary, RowSink& sink);
+};
+
+/// Eviction and packing of older slots during answers.
+struct StepCompression {
+  SlotLedger ledger;              // ledger of evictions; set by the code that lays this out
+  DeviceView<std::byte> scratch;  // scratch of evictions
+  AnswerPacking packing;          // KIVI only
 };
 
 /// Buffers of a step: one row for each session of the batch, and then those of guessed tokens.
 struct StepScratch {
-  StagedRows<StepRow> steps;        // [1, B]
-  StagedRows<KvRun> tiles;          // [B, tiles per row]
-  StagedRows<KvRun> local_tiles;    // [B, tiles of a ring] of layers with a window, if there are any
-  StagedRows<int32_t> ring_starts;  // [1, B] see StepTiles
-  HostView<StepResult> results;     // [kResultSteps, B], written by the device
-  HostView<int32_t> forced;         // [kResultSteps, B], read by the device: tokens of forced rows
-  HostView<uint32_t> masks;         // [B, V / 32], likewise: tokens that masked rows may sample
-  HostView<TopTokens> tops;         // [kResultSteps, B], written by the device, if planned
-  DeviceView<LogitNotes> notes;     // [1, B], if tops are planned
-  DeviceView<float> hidden;         // [B, D]
-  DeviceView<float> angles;         // [B, rotated]
-  DeviceView<float> local_angles;   // [B, rotated] of layers with a window, if there are any
-  LayerScratch layer;               // B rows
-  LayerInputScratch inputs;         // B rows, if layers have inputs
-  ActivationView shared_kv[2];      // [B, 2 G E] newest keys and values of layers that others share: of the last one
-                                    // without and with a window
-  DeviceView<float> logits;         // [B, V]
+  StagedRows<StepRow> steps;  // [1, B]
+  StepRuns runs;
+  DeviceView<float> hidden;        // [B, D]
+  DeviceView<float> angles;        // [B, rotated]
+  DeviceView<float> local_angles;  // [B, rotated] of layers with a window, if there are any
+  LayerScratch layer;              // B rows
+  LayerInputScratch inputs;        // B rows, if layers have inputs
+  ActivationView shared_kv[2];     // [B, 2 G E] newest keys and values of layers that others share: of the last one
+                                   // without and with a window
   DeviceView<std::byte> attend_scratch;
-  DeviceView<std::byte> evict_scratch;
-  DeviceView<std::byte> sample_scratch;
-  AnswerPacking packing;  // KIVI only
-  SlotLedger ledger;      // ledger of evictions during answers; set by the code that lays this out
-  TraceSink trace;        // set by the code that takes this
-  // Set by the code that lays this out.
-  bool guesses = false;  // rows may continue each other
-  bool batch_invariant = false;
-  KvShape kv;
-  KvCalibration calibration;
+  StepSampling sampling;
+  StepCompression compression;
+  StepLimits limits;
+  TraceSink trace;  // set by the code that takes this
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
   /// True if a recorded step ends with its logits: its masks come later.
-  bool samples_apart() const { return masks.data != nullptr; }
+  bool samples_apart() const { return sampling.masks.data != nullptr; }
   /// The buffers of a layer for the first `rows` rows. Keys and values that layers share have a place of their own.
   LayerRows rows_of(const TextConfig& config, int32_t layer, int64_t rows) const;
 };
@@ -119,7 +140,7 @@ Status sample_step(int64_t rows, const StepScratch& scratch, Queue& queue);
 /// beginning of the next step.
 Status enqueue_settling(const TextModel& model, const StepShape& shape, const StepScratch& scratch, Queue& queue);
 
-/// scratch.logits = unembedding of final_norm(scratch.hidden).
+/// scratch.sampling.logits = unembedding of final_norm(scratch.hidden).
 void enqueue_logits(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);
 
 /// Samples each active row's first token from scratch.hidden, the last layer's output for the newest prompt row; the

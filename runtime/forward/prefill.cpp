@@ -14,8 +14,8 @@ namespace {
 void find_angles(const LayerPass& pass, int64_t row_count, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config();
-  s.positions.find_angles(c.rope, s.angles.slice_rows(0, row_count), q);
-  if (c.local.window > 0) s.positions.find_angles(c.local.rope, s.window.angles.slice_rows(0, row_count), q);
+  s.rows.positions.find_angles(c.rope, s.rows.angles.slice_rows(0, row_count), q);
+  if (c.local.window > 0) s.rows.positions.find_angles(c.local.rope, s.window.angles.slice_rows(0, row_count), q);
   if (s.extra.after_angles != nullptr) s.extra.after_angles(pass, q);
 }
 
@@ -23,7 +23,7 @@ void find_angles(const LayerPass& pass, int64_t row_count, Queue& q) {
 void begin_rows(const LayerPass& pass, DeviceView<const float> hidden, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   find_angles(pass, hidden.rows, q);
-  if (s.layer_inputs.on()) find_layer_inputs(pass.model, {s.tokens.device.data}, hidden, s.layer_inputs, q);
+  if (s.layer_inputs.on()) find_layer_inputs(pass.model, {s.rows.tokens.device.data}, hidden, s.layer_inputs, q);
 }
 
 void project(const LayerPass& pass, const RowBlock& block, Queue& q) {
@@ -64,13 +64,13 @@ void attend(const LayerPass& pass, const RowBlock& block, Queue& q) {
                .first_row = block.first,
                .row_count = known_rows(pass, block, q),
                .bounds = block.bounds,
-               .row_bias = s.row_bias.device.data,
-               .past = {.runs = s.past.device.data,
+               .row_bias = s.rows.bias.device.data,
+               .past = {.runs = s.past.runs.device.data,
                         .count = static_cast<int32_t>(pass.plan.past_tiles),
-                        .layer = s.kv.layer(pass.cache_layer()),
+                        .layer = s.limits.kv.layer(pass.cache_layer()),
                         .rope = c.rope,
                         .calibration = s.compress.policy.calibration},
-               .calibration_scratch = s.expand.calibration.slice_rows(0, block.hidden.rows),
+               .calibration_scratch = s.past.copies.calibration.slice_rows(0, block.hidden.rows),
                .output = block.rows.mixed,
                .scratch = block.rows.matmul_scratch},
               q);
@@ -125,7 +125,7 @@ int64_t known_rows(const LayerPass& pass, const RowBlock& block, const Queue& q)
 RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t first) {
   const PrefillScratch& s = pass.scratch;
   const bool local = pass.is_local();
-  const int64_t count = std::min(s.block_rows, hidden.rows - first);
+  const int64_t count = std::min(s.limits.block_rows, hidden.rows - first);
   LayerRows rows = s.layer.view(pass.config(), pass.layer, count);
   const ActivationView& all_queries = s.compress.all_queries;
   if (all_queries.data != nullptr && !local) rows.query = all_queries.slice_rows(first, count);
@@ -133,7 +133,7 @@ RowBlock block_from(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
           .chunk_rows = hidden.rows,
           .hidden = hidden.slice_rows(first, count),
           .rows = rows,
-          .angles = (local ? s.window.angles : s.angles).slice_rows(first, count),
+          .angles = (local ? s.window.angles : s.rows.angles).slice_rows(first, count),
           .bounds = local ? s.window.bounds(first) : s.window.global_bounds(first),
           .input = s.layer_inputs.on() ? s.layer_inputs.of_layer(pass.config(), pass.layer, first, count)
                                        : ActivationView()};
@@ -151,7 +151,7 @@ void prepare_blocks(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) begin_rows(pass, hidden, q);
   if (pass.is_local() && !pass.shares()) copy_window(pass, q);
-  if (hidden.rows > pass.scratch.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
+  if (hidden.rows > pass.scratch.limits.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
   if (const auto step = pass.own_step(pass.scratch.extra.carry_ahead)) step(pass, hidden, q);
 }
 
@@ -169,9 +169,8 @@ bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
 void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
   if (pass.shares()) return;
   if (pass.is_local()) return store_window(pass, rows, q);
-  store_kv(
-      {.rows = pass.own_rows(), .count = rows, .slots = pass.scratch.slots.device.data, .layer = pass.cache_layer()},
-      q);
+  const KvSlot* const slots = pass.scratch.rows.slots.device.data;
+  store_kv({.rows = pass.own_rows(), .count = rows, .slots = slots, .layer = pass.cache_layer()}, q);
 }
 
 /// Layers after the last with keys and values matter for the row alone that is answered.

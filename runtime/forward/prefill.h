@@ -12,7 +12,6 @@
 #include "mm/tower/vision_tower.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
-#include "platform/trace.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/forward/prefill_extras.h"
 #include "runtime/models/text_layer.h"
@@ -52,6 +51,7 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
 struct PrefillLimits {
   int64_t rows = 0;            // rows of a chunk
   int64_t rows_at_once = 0;    // maximum that a GPU takes through a layer together
+  int64_t block_rows = 0;      // maximum rows of a block
   int64_t past_tiles = 0;      // runs of the cache before a chunk, as listed for attention
   int64_t expanded_tiles = 0;  // CUDA: packed or shifted ones among them
   CompressLimits compress;     // includes the rows stored with a chunk
@@ -59,10 +59,6 @@ struct PrefillLimits {
   KvShape kv;                    // storage of visual slots
   bool mutual_pictures = false;  // rows of a picture see each other
   bool weighs_rows = false;      // rows have weights: see PromptChunk
-
-  int64_t block_rows(const DeviceTraits& device) const {
-    return device.block_rows(device.in_blocks() ? rows : rows_at_once);
-  }
 };
 
 /// Facts of a chunk beyond its rows.
@@ -80,50 +76,44 @@ struct PrefillPlan {
   CompressPlan compress = {};
 };
 
+/// Facts of a chunk's rows that all layers read.
+struct RowFacts {
+  RowPositions positions;      // [T]
+  StagedRows<KvSlot> slots;    // [1, T] destination of each row's keys and values
+  DeviceView<float> angles;    // [T, rotated]
+  StagedRows<float> bias;      // [1, T] where rows have weights: see AttendRowsArgs
+  StagedRows<int32_t> tokens;  // [1, T] if layers have inputs
+
+  bool weighs() const { return bias.host.cols > 0; }
+};
+
+/// Memory of the extras has no rows where the limits have no use for it.
 struct PrefillScratch {
-  RowPositions positions;          // [T]
-  StagedRows<KvSlot> slots;        // [1, T] destination of each row's keys and values
-  StagedRows<KvRun> past;          // [1, tiles] the cache before the chunk
-  DeviceView<float> angles;        // [T, rotated]
-  DeviceView<Half> keys, values;   // [G * T, E], head-major, one layer, after those of a window's past if they share
-                                   // the memory: see WindowScratch
-  DeviceView<float> inputs;        // [T, D] the rows before layer 0, for a second pass
+  PrefillLimits limits;
+  RowFacts rows;
+  PastScratch past;
+  LayerKv kv;                      // [G * T, E] after those of a window's past if they share the memory: see
+                                   // WindowScratch
   LayerScratch layer;              // one block of rows
   LayerInputScratch layer_inputs;  // [T, layers * P] if layers have inputs
-  StagedRows<int32_t> tokens;      // [1, T] of the chunk's rows, for these
-  StagedRows<float> row_bias;      // [1, T] where rows have weights: see AttendRowsArgs
-  int64_t rows_at_once = 0;        // see PrefillLimits
-  int64_t block_rows = 0;          // maximum rows of a block
-  KvShape kv;
-  TraceSink trace;          // set by the code that takes this
-  bool text_alone = false;  // see LinkLimits
-
-  // Memory of the extras, without rows where the limits have no use for them, and their steps.
-  CompressScratch compress;
-  CarryScratch carry;
-  BlendScratch blend;
-  NotedText noted;
-  ExpandScratch expand;
-  JoinScratch join;
   WindowScratch window;
   LastRowScratch last_row;
+  CompressScratch compress;
+  NotedText noted;
+  LinkScratch links;
   ExtraSteps extra;
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
-  bool weighs() const { return row_bias.host.cols > 0; }
   /// All rows of a layer's keys and values: the chunk's own and those before them.
-  KvLayerRows all_rows(bool is_local) const {
-    const DeviceView<Half>&k = is_local ? window.keys : keys, &v = is_local ? window.values : values;
-    return KvLayerRows::head_major(k.data, v.data, kv.kv_heads, static_cast<int32_t>(k.cols), k.rows / kv.kv_heads);
-  }
+  KvLayerRows all_rows(bool is_local) const { return (is_local ? window.kv : kv).of(limits.kv.kv_heads); }
   /// The chunk's own rows in a layer; in one with a window at their places among linked slots.
   KvLayerRows own_rows(bool is_local) const {
-    KvLayerRows rows = all_rows(is_local);
-    const int64_t before = is_local ? window.past_rows : rows.capacity - slots.device.cols;
-    rows.keys += before * rows.row_stride;
-    rows.values += before * rows.row_stride;
-    rows.capacity -= before;
-    return rows;
+    KvLayerRows own = all_rows(is_local);
+    const int64_t before = is_local ? window.past_rows : own.capacity - limits.rows;
+    own.keys += before * own.row_stride;
+    own.values += before * own.row_stride;
+    own.capacity -= before;
+    return own;
   }
 };
 

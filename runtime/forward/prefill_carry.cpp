@@ -15,12 +15,12 @@ class CarriedSlots {
       : chunk_(chunk), first_position_(first_position), scratch_(s) {}
 
   void list(int64_t number, const LinkedImage& image, int32_t* rows_in_place) {
-    const RowPositions& positions = scratch_.carry.positions;
-    const int64_t first = number * scratch_.carry.places();
+    const RowPositions& positions = scratch_.links.carry.positions;
+    const int64_t first = number * scratch_.links.carry.places();
     for (int32_t i = 0; i < image.in_place; ++i, ++row_) {
       while (chunk_.is_text(row_)) ++row_;
       rows_in_place[i] = static_cast<int32_t>(row_);
-      const int32_t* const place = scratch_.positions.host_row(row_);
+      const int32_t* const place = scratch_.rows.positions.host_row(row_);
       for (int32_t c = 0; c < positions.coordinates; ++c)
         positions.host_row(first + i)[c] = place[c] - image.position_shift;
     }
@@ -54,13 +54,13 @@ void upload_carry(const CarryScratch& carry, Queue& queue) {
 
 /// Number of images to carry in a layer: on CUDA, where the op may be recorded, always all.
 int64_t carried_images(const LayerPass& pass, const Queue& q) {
-  return q.traits().is_cuda() ? pass.scratch.carry.images.device.cols : pass.plan.carried_images;
+  return q.traits().is_cuda() ? pass.scratch.links.carry.images.device.cols : pass.plan.carried_images;
 }
 
 void carry_layer(const LayerPass& pass, Queue& q) {
   const PrefillScratch& s = pass.scratch;
-  const CarryScratch& carry = s.carry;
-  const bool local = pass.is_local(), copies = !local && s.expand.on();
+  const CarryScratch& carry = s.links.carry;
+  const bool local = pass.is_local(), copies = !local && s.past.copies.on();
   carry_change({.rows = pass.own_rows(),
                 .images = (local ? carry.local_images : carry.images).device.data,
                 .image_count = static_cast<int32_t>(carried_images(pass, q)),
@@ -68,9 +68,9 @@ void carry_layer(const LayerPass& pass, Queue& q) {
                 .places = local ? s.window.places_from(0) : nullptr,
                 .layer = pass.cache_layer(),
                 .rope = pass.config().rope_of(pass.layer),
-                .angles = local ? s.window.angles : s.angles,
+                .angles = local ? s.window.angles : s.rows.angles,
                 .slot_angles = local ? carry.local_angles : carry.slot_angles,
-                .copies = copies ? s.expand.rows(pass.config()) : KvLayerRows()},
+                .copies = copies ? s.past.copies.kv.of(pass.config().kv_heads) : KvLayerRows()},
                q);
   if (local) copy_window(pass, q);  // the slots have changed
 }
@@ -92,7 +92,7 @@ Status CarryScratch::lay_out(const TextConfig& c, const LinkLimits& limits, RowS
 
 void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
                 const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
-  const CarryScratch& carry = s.carry;
+  const CarryScratch& carry = s.links.carry;
   const bool has_local = carry.local_images.host.cols > 0;
   clear_carried(carry);
   const int64_t most_slots = carry.places() - 1;
@@ -110,7 +110,7 @@ void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionC
     std::fill_n(carry.positions.host_row(image.shift_angle), carry.positions.coordinates, linked.position_shift);
     if (has_local) carry.local_images.host.data[i] = image;
     if (has_local) carry.local_images.host.data[i].block = cache.local_image_block(linked.ordinal, 0);
-    if (!s.expand.on() || linked.position_shift == 0) continue;
+    if (!s.past.copies.on() || linked.position_shift == 0) continue;
     image.first_copy = static_cast<int32_t>(first_copied * kPackedTileSlots);
     first_copied += blocks_of(linked.slots - linked.in_place, kPackedTileSlots);
   }
@@ -123,13 +123,13 @@ void carry_no_change(const CarryScratch& carry, Queue& queue) {
 }
 
 void find_slot_angles(const LayerPass& pass, Queue& q) {
-  const CarryScratch& carry = pass.scratch.carry;
+  const CarryScratch& carry = pass.scratch.links.carry;
   carry.positions.find_angles(pass.config().rope, carry.slot_angles, q);
   if (carry.local_images.host.cols > 0) carry.positions.find_angles(pass.config().local.rope, carry.local_angles, q);
 }
 
 void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
-  if (carried_images(pass, q) == 0 || pass.scratch.block_rows >= hidden.rows) return;
+  if (carried_images(pass, q) == 0 || pass.scratch.limits.block_rows >= hidden.rows) return;
   prepare_blocks(pass, hidden, q);
   carry_layer(pass, q);
 }

@@ -41,7 +41,7 @@ void compress_rows(const LayerPass& pass, Queue& q) {
   const bool joins = pass.plan.joined_runs > 0;
   if (joins) join_rows(pass, q);
   if (!plan.active) return;
-  const TraceRange range(s.trace, "compress");
+  const TraceRange range(s.extra.trace, "compress");
   const TextConfig& c = pass.config();
   const bool on_cuda = q.traits().is_cuda();
   if (joins && on_cuda && plan.lists_rows) join_queries(pass, 0, all_queries(pass, pass.plan.rows), q);
@@ -49,13 +49,13 @@ void compress_rows(const LayerPass& pass, Queue& q) {
   const LayerToCompress compressed{.config = c,
                                    .plan = plan,
                                    .scratch = s.compress,
-                                   .rows = joins ? s.join.rows(c) : pass.own_rows(),
+                                   .rows = joins ? s.links.join.kv.of(c.kv_heads) : pass.own_rows(),
                                    .queries = observed_queries(pass, keeps_queries),
-                                   .past = s.past.device.data,
+                                   .past = s.past.runs.device.data,
                                    .past_count = static_cast<int32_t>(pass.plan.live_tiles),
-                                   .layer = s.kv.layer(pass.cache_layer()),
-                                   .angles = joins ? s.join.angles : s.angles,
-                                   .readers = joins ? s.join.readers.device.data : nullptr};
+                                   .layer = s.limits.kv.layer(pass.cache_layer()),
+                                   .angles = joins ? s.links.join.angles : s.rows.angles,
+                                   .readers = joins ? s.links.join.readers.device.data : nullptr};
   compress_layer(compressed, q);
   if (plan.is_late && pass.cache_layer() + 1 == c.global_layers()) compress_all_layers(compressed, q);
 }

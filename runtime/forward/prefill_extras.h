@@ -15,6 +15,7 @@
 #include "kernels/cache/carry_change.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/trace.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/forward/prefill_last_row.h"
 #include "runtime/forward/prefill_window.h"
@@ -69,6 +70,7 @@ struct ExtraSteps {
   using OfChunk = void (*)(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
   using OfBlock = void (*)(const LayerPass& pass, const RowBlock& block, Queue& queue);
   LayerSource* source = nullptr;  // set by the code that lays this out
+  TraceSink trace;                // set by the code that takes this
   OfLayer before_layer = nullptr;
   OfLayer after_angles = nullptr;    // before layer 0
   OfChunk carry_ahead = nullptr;     // no row of the layer is projected yet; also in layers with a window
@@ -80,17 +82,19 @@ struct ExtraSteps {
 /// CUDA: f16 copies of packed and shifted runs for attention, one layer at a time.
 struct ExpandScratch {
   StagedRows<KvRun> runs;         // [1, tiles]
-  DeviceView<Half> keys, values;  // [G * rows, E]
+  LayerKv kv;                     // [G * rows, E]
   DeviceView<float> calibration;  // [rows of a block, 2 H]
 
-  Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
-  bool on() const { return keys.data != nullptr; }
-  KvLayerRows rows(const TextConfig& config) const {
-    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
-                                   keys.rows / config.kv_heads);
-  }
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink);
+  bool on() const { return kv.keys.data != nullptr; }
   /// The f16 copy of run `index` of the list of packed runs.
   KvRun copy_of(const KvRun& run, int64_t index) const;
+};
+
+/// The cache before a chunk, as attention reads it.
+struct PastScratch {
+  StagedRows<KvRun> runs;  // [1, tiles]
+  ExpandScratch copies;
 };
 
 /// Copies the planned runs of a layer.
@@ -142,16 +146,12 @@ struct JoinScratch {
   StagedRows<int32_t> readers;           // [1, T + 1] how many rows from each one on are computed
   HostView<int32_t> rows_in_prompt;      // [1, rows of a chunk] each one's row of the prompt
   DeviceView<float> angles;              // [T, rotated]
-  DeviceView<Half> keys, values;         // [G * T, E]
+  LayerKv kv;                            // [G * T, E]
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink);
   bool on() const { return slots.host.cols > 0; }
   /// True if the chunk has images to join.
   bool joins(const PromptChunk& chunk) const { return on() && chunk.linked_image_count > 0; }
-  KvLayerRows rows(const TextConfig& config) const {
-    return KvLayerRows::head_major(keys.data, values.data, config.kv_heads, config.head_dim,
-                                   keys.rows / config.kv_heads);
-  }
 };
 
 /// Fills and uploads the lists of a chunk that is joined, whose rows have their places in the prompt by then.
@@ -173,6 +173,15 @@ struct BlendScratch {
   HostView<int32_t> order;    // [1, T] rows
 
   Status lay_out(int64_t max_rows, RowSink& sink);
+};
+
+/// Linked images.
+struct LinkScratch {
+  CarryScratch carry;
+  JoinScratch join;
+  BlendScratch blend;
+
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink);
 };
 
 /// Text that does not compete, for the ledger of evictions during answers.

@@ -27,7 +27,7 @@ class PrefillGraphs {
   int64_t rows_of(int32_t shape) const;
   int64_t past_of(int32_t shape) const;
   /// Number of parts of a layer of a long prompt; 1 if there are no long ones.
-  int64_t part_count_of_layer() const { return hidden_.rows / scratch_.rows_at_once; }
+  int64_t part_count_of_layer() const { return hidden_.rows / scratch_.limits.rows_at_once; }
   int32_t long_part(int32_t layer, int64_t part) const;
   Status record_shape(const TextModel& model, int32_t row_shape, Queue& queue);
   Status record_long(const TextModel& model, Queue& queue);

@@ -14,7 +14,7 @@ namespace {
 class JoinList {
  public:
   explicit JoinList(const PrefillScratch& s)
-      : join_(s.join), runs_(s.join.runs.host, s.join.first_rows.host, s.keys.cols) {
+      : join_(s.links.join), runs_(s.links.join.runs.host, s.links.join.first_rows.host, s.kv.keys.cols) {
     const KvLayerRows rows = s.own_rows(false);
     own_.data = reinterpret_cast<std::byte*>(rows.keys);
     own_.head_stride = 2 * rows.head_stride;
@@ -28,7 +28,7 @@ class JoinList {
       join_.rows_in_prompt.data[first + i] = static_cast<int32_t>(row_ + i);
       join_.readers.host.data[row_ + i] = 1;
     }
-    add(slice_run(own_, static_cast<int32_t>(first), static_cast<int32_t>(count), join_.keys.cols));
+    add(slice_run(own_, static_cast<int32_t>(first), static_cast<int32_t>(count), join_.kv.keys.cols));
   }
   void add_link(const LinkedImage& image, const LinkedRun& link) {
     std::fill_n(join_.readers.host.data + row_, link.slots, 0);
@@ -64,12 +64,12 @@ Status JoinScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, Ro
   OCELLUS_TRY(readers.lay_out(sink, "readers of joined rows", kLife, kPhase, 1, rows + 1));
   OCELLUS_TRY(take_rows(sink, "rows in the prompt", kLife, kPhase, 1, limits.rows, &rows_in_prompt));
   OCELLUS_TRY(take_rows(sink, "joined angles", kLife, kPhase, rows, c.rope.rotated, &angles));
-  OCELLUS_TRY(take_rows(sink, "joined keys", kLife, kPhase, c.kv_heads * rows, c.head_dim, &keys));
-  return take_rows(sink, "joined values", kLife, kPhase, c.kv_heads * rows, c.head_dim, &values);
+  OCELLUS_TRY(take_rows(sink, "joined keys", kLife, kPhase, c.kv_heads * rows, c.head_dim, &kv.keys));
+  return take_rows(sink, "joined values", kLife, kPhase, c.kv_heads * rows, c.head_dim, &kv.values);
 }
 
 void plan_join(const PromptChunk& chunk, const PrefillScratch& s, PrefillPlan* plan, Queue& queue) {
-  const JoinScratch& join = s.join;
+  const JoinScratch& join = s.links.join;
   JoinList list(s);
   int64_t first = 0, count = 0;  // computed rows that are not listed yet
   chunk.visit_parts([&](const Piece&, int64_t, int64_t rows) { count += rows; },
@@ -95,9 +95,9 @@ void plan_join(const PromptChunk& chunk, const PrefillScratch& s, PrefillPlan* p
 }
 
 void join_rows(const LayerPass& pass, Queue& q) {
-  const JoinScratch& join = pass.scratch.join;
+  const JoinScratch& join = pass.scratch.links.join;
   const int64_t count = join.prompt->row_count;
-  const KvLayerRows rows = join.rows(pass.config());
+  const KvLayerRows rows = join.kv.of(pass.config().kv_heads);
   if (pass.cache_layer() == 0) join.positions.find_angles(pass.config().rope, join.angles.slice_rows(0, count), q);
   expand_kv({.runs = join.runs.device.data,
              .run_count = static_cast<int32_t>(pass.plan.joined_runs),
@@ -112,7 +112,7 @@ void join_rows(const LayerPass& pass, Queue& q) {
 void join_queries(const LayerPass& pass, int64_t first, const ActivationView& queries, Queue& q) {
   const CompressPlan& plan = pass.plan.compress;
   const ActivationView& kept = pass.scratch.compress.last_queries;
-  const int32_t* const places = pass.scratch.join.rows_in_prompt.data + first;
+  const int32_t* const places = pass.scratch.links.join.rows_in_prompt.data + first;
   const int64_t observed_first = plan.facts.rows - plan.observed;
   for (int64_t t = 0, count = 1; t < queries.rows; t += count) {
     for (count = 1; t + count < queries.rows && places[t + count] == places[t] + count;) ++count;

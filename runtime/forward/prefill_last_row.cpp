@@ -15,7 +15,7 @@ void take_out(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
     convert_rows({.from = from, .to = to, .sources = last.number.device.data}, q);
   };
   take(hidden, last.hidden);
-  take(s.angles, last.angles);
+  take(s.rows.angles, last.angles);
   if (s.window.on()) take(s.window.angles, last.local_angles);
   if (s.layer_inputs.on()) take(s.layer_inputs.inputs, last.inputs);
 }

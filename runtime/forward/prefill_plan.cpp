@@ -79,11 +79,11 @@ class PastList {
   int32_t dim() const { return cache_.shape().head_dim; }
   KvRun read_as(const KvRun& run) {
     if (!is_cuda_ || (!run.packed && run.position_shift == 0)) return run;
-    scratch_.expand.runs.host.data[plan_->expanded_tiles] = run;
-    return scratch_.expand.copy_of(run, plan_->expanded_tiles++);
+    scratch_.past.copies.runs.host.data[plan_->expanded_tiles] = run;
+    return scratch_.past.copies.copy_of(run, plan_->expanded_tiles++);
   }
   int64_t first_reader(const PromptChunk& chunk, const LinkedRun& link) const {
-    if (scratch_.text_alone) return chunk.row_count - 1;
+    if (scratch_.limits.links.text_alone) return chunk.row_count - 1;
     return scratch_.window.mutual() ? chunk.first_row_beside(link) : link.visible_from;
   }
   /// Adds the part of a run, which begins with slot `first` of its image, that a link covers.
@@ -97,7 +97,7 @@ class PastList {
     const int32_t most = is_cuda_ ? kTileSlots : limits_.of(run.packed);
     for (int32_t done = 0, slots = 0; done < count; done += slots) {
       slots = std::min(most, count - done);
-      scratch_.past.host.data[plan_->past_tiles++] = slice_run(run, first + done, slots, dim());
+      scratch_.past.runs.host.data[plan_->past_tiles++] = slice_run(run, first + done, slots, dim());
     }
   }
 
@@ -126,13 +126,13 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
 /// Gives rows of images their slots, and those of text none.
 void place_images(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, const PrefillScratch& s,
                   int32_t head_dim, PrefillPlan* plan, Queue& queue) {
-  const bool packs = s.compress.policy.compresses() && !s.join.on();
+  const bool packs = s.compress.policy.compresses() && !s.links.join.on();
   if (packs) plan->compress = plan_compression(chunk, first_position, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, packs, head_dim, true);
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
     return cursor.next(piece, row, position);
   };
-  place_rows(chunk, first_position, slot_of, s.slots.host, s.positions);
+  place_rows(chunk, first_position, slot_of, s.rows.slots.host, s.rows.positions);
 }
 
 constexpr auto kNowhere = [](const Piece&, int64_t, int64_t) { return KvSlot(); };
@@ -149,9 +149,9 @@ void upload_bias(const PromptChunk& chunk, const StagedRows<float>& bias, Queue&
 }  // namespace
 
 bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const PrefillScratch& s, Queue& queue) {
-  std::copy_n(chunk.token_ids.host.data, s.layer_inputs.on() ? chunk.row_count : 0, s.tokens.host.data);
-  queue.upload(s.tokens, s.layer_inputs.on() ? chunk.row_count : 0);
-  if (s.weighs()) upload_bias(chunk, s.row_bias, queue);
+  std::copy_n(chunk.token_ids.host.data, s.layer_inputs.on() ? chunk.row_count : 0, s.rows.tokens.host.data);
+  queue.upload(s.rows.tokens, s.layer_inputs.on() ? chunk.row_count : 0);
+  if (s.rows.weighs()) upload_bias(chunk, s.rows.bias, queue);
   const bool sees_ahead = s.window.has_lists() && plan_window(chunk, caches, s, queue);
   plan_last_row(chunk.row_count, s, queue);
   return sees_ahead;
@@ -160,9 +160,9 @@ bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const Prefi
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan{.rows = chunk.row_count};
-  const bool joins = s.join.joins(chunk);
-  const PromptChunk& stored = joins ? *s.join.prompt : chunk;
-  const SessionCache& images = s.join.on() ? *s.join.images : cache;
+  const bool joins = s.links.join.joins(chunk);
+  const PromptChunk& stored = joins ? *s.links.join.prompt : chunk;
+  const SessionCache& images = s.links.join.on() ? *s.links.join.images : cache;
   plan.compress = plan_compression(stored, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.lists_rows && !plan.compress.one_image;
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
@@ -170,12 +170,12 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
     return all_compete ? competing_slot(row) : cursor.next(piece, row, position);
   };
-  if (joins) place_rows(stored, first_position, slot_of, s.join.slots.host, s.join.positions);
+  if (joins) place_rows(stored, first_position, slot_of, s.links.join.slots.host, s.links.join.positions);
   if (joins) plan_join(chunk, s, &plan, queue);
   if (joins)
-    place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
+    place_rows(chunk, first_position, kNowhere, s.rows.slots.host, s.rows.positions);
   else
-    place_rows(chunk, first_position, slot_of, s.slots.host, s.positions);
+    place_rows(chunk, first_position, slot_of, s.rows.slots.host, s.rows.positions);
   if (cache.ledger().kept() && !all_compete && stored.text_count > 0)
     note_text(stored, first_position, cache, s.noted, queue);
   cache.move_sinks(first_position);
@@ -184,8 +184,8 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   plan.live_tiles = plan.past_tiles;
   const int64_t first_copied = plan.expanded_tiles;
   past.add_linked(chunk, images);
-  if (s.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
-  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  if (s.links.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
+  if (plan.expanded_tiles > 0) queue.upload(s.past.copies.runs, plan.expanded_tiles);
   plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring(), .ring = &cache.ring(), .images = &images}, s, queue);
   return plan;
 }
@@ -193,9 +193,9 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
 PrefillPlan plan_look(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
                       const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan;
-  place_rows(chunk, first_position, kNowhere, s.slots.host, s.positions);
+  place_rows(chunk, first_position, kNowhere, s.rows.slots.host, s.rows.positions);
   PastList(cache, s, queue.traits(), &plan).add_live();
-  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  if (plan.expanded_tiles > 0) queue.upload(s.past.copies.runs, plan.expanded_tiles);
   plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring()}, s, queue);
   return plan;
 }
@@ -208,7 +208,7 @@ PrefillPlan plan_prefill_images(const PromptChunk& chunk, int64_t first_position
   past.add_live();
   plan.live_tiles = plan.past_tiles;
   past.add_linked(chunk, cache);
-  if (plan.expanded_tiles > 0) queue.upload(s.expand.runs, plan.expanded_tiles);
+  if (plan.expanded_tiles > 0) queue.upload(s.past.copies.runs, plan.expanded_tiles);
   plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring(), .images = &cache}, s, queue);
   return plan;
 }
@@ -217,7 +217,7 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
                                Queue& queue) {
   PrefillPlan plan;
   place_images(chunk, 0, cache, s, head_dim, &plan, queue);
-  if (s.carry.on()) carry_no_change(s.carry, queue);
+  if (s.links.carry.on()) carry_no_change(s.links.carry, queue);
   plan.sees_ahead = plan_rows(chunk, {.images = &cache}, s, queue);
   return plan;
 }

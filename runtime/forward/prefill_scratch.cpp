@@ -39,56 +39,54 @@ Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
   return take_rows(sink, "rows by change", kLife, kPrefillPhase, 1, max_rows, &order);
 }
 
-Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
+Status LinkScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, RowSink& sink) {
+  if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
+  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(c, limits.links, sink));
+  return limits.links.blends ? blend.lay_out(limits.rows, sink) : Status();
+}
+
+Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& given, const DeviceTraits& device,
                                RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kScratch;
   constexpr Phase kPhase = kPrefillPhase;
+  limits = given;
   const int64_t max_rows = limits.rows;
-  kv = limits.kv;
-  rows_at_once = limits.rows_at_once;
-  block_rows = limits.block_rows(device);
-  text_alone = limits.links.text_alone;
-  OCELLUS_TRY(positions.lay_out(c.rope, max_rows, "positions", sink));
-  OCELLUS_TRY(slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
-  OCELLUS_TRY(past.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
-  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &angles));
+  OCELLUS_TRY(rows.positions.lay_out(c.rope, max_rows, "positions", sink));
+  OCELLUS_TRY(rows.slots.lay_out(sink, "slots of rows", kLife, kPhase, 1, max_rows));
+  OCELLUS_TRY(past.runs.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
+  OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &rows.angles));
   OCELLUS_TRY(window.lay_out(c, limits, sink));
   const bool both = window.on() && (c.sharing.count > 0 || c.local.head_dim != c.head_dim);
   const int64_t own_rows = c.kv_heads * max_rows;
   const int64_t window_rows = c.kv_heads * (window.past_rows + max_rows + window.linked_slots);
-  OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &keys));
-  OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &values));
-  window.keys = keys;
-  window.values = values;
+  OCELLUS_TRY(take_rows(sink, "layer keys", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &kv.keys));
+  OCELLUS_TRY(take_rows(sink, "layer values", kLife, kPhase, both ? own_rows : window_rows, c.head_dim, &kv.values));
+  window.kv = kv;
   if (both) {
-    OCELLUS_TRY(take_rows(sink, "local keys", kLife, kPhase, window_rows, c.local.head_dim, &window.keys));
-    OCELLUS_TRY(take_rows(sink, "local values", kLife, kPhase, window_rows, c.local.head_dim, &window.values));
+    OCELLUS_TRY(take_rows(sink, "local keys", kLife, kPhase, window_rows, c.local.head_dim, &window.kv.keys));
+    OCELLUS_TRY(take_rows(sink, "local values", kLife, kPhase, window_rows, c.local.head_dim, &window.kv.values));
   }
-  OCELLUS_TRY(layer.lay_out(c, block_rows, {.op_bytes = attend_rows_scratch_bytes(c.longest_head(), device)}, device,
-                            kPhase, sink));
+  OCELLUS_TRY(layer.lay_out(c, limits.block_rows, {.op_bytes = attend_rows_scratch_bytes(c.longest_head(), device)},
+                            device, kPhase, sink));
   OCELLUS_TRY(layer_inputs.lay_out(c, max_rows, device, kPhase, sink));
   OCELLUS_TRY(last_row.lay_out(c, device, sink));
   if (limits.weighs_rows)
-    OCELLUS_TRY(row_bias.lay_out(sink, "bias of rows", kLife, kPhase, 1, round_up(max_rows, kRowBiasUnit)));
+    OCELLUS_TRY(rows.bias.lay_out(sink, "bias of rows", kLife, kPhase, 1, round_up(max_rows, kRowBiasUnit)));
   if (extra.source != nullptr) OCELLUS_TRY(extra.source->lay_out(c, max_rows, device, sink));
-  if (layer_inputs.on()) OCELLUS_TRY(tokens.lay_out(sink, "tokens of rows", kLife, kPhase, 1, max_rows));
-  extra = {.source = extra.source};
+  if (layer_inputs.on()) OCELLUS_TRY(rows.tokens.lay_out(sink, "tokens of rows", kLife, kPhase, 1, max_rows));
+  extra = {.source = extra.source, .trace = extra.trace};
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;
-  if (compress.policy.looks_first())
-    OCELLUS_TRY(take_rows(sink, "rows of the second pass", kLife, kPhase, max_rows, c.width, &inputs));
-  if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
   if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention = keep_observed_queries;
-  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(c, limits.links, sink));
-  if (carry.on()) {
+  OCELLUS_TRY(links.lay_out(c, limits, sink));
+  if (links.carry.on()) {
     extra.after_angles = find_slot_angles;
     extra.carry_ahead = carry_ahead;
     extra.carry_in_block = carry_in_block;
   }
-  if (limits.links.blends) OCELLUS_TRY(blend.lay_out(max_rows, sink));
   if (compress.policy.evicts_answers()) OCELLUS_TRY(noted.lay_out(limits.compress.rows, sink));
   if (device.is_cuda() && limits.expanded_tiles > 0) {
-    OCELLUS_TRY(expand.lay_out(c, limits, device, sink));
+    OCELLUS_TRY(past.copies.lay_out(c, limits, sink));
     extra.before_layer = expand_past;
   }
   return {};

@@ -24,7 +24,7 @@ class WindowList {
         caches_(caches),
         s_(s),
         w_(s.window),
-        copies_(w_.runs.host, w_.first_rows.host, w_.keys.cols),
+        copies_(w_.runs.host, w_.first_rows.host, w_.kv.keys.cols),
         image_slots_(chunk),
         past_(w_.on() && caches.past != nullptr ? caches.past->seen_rows() : 0) {}
 
@@ -35,7 +35,7 @@ class WindowList {
                        [&](const LinkedRun& link) { add_link(link); });
     show_view();
     stored_rows_ = place_;
-    while (row_ < s_.slots.host.cols) place_row();  // padding
+    while (row_ < s_.rows.slots.host.cols) place_row();  // padding
     std::fill(w_.runs.host.data + copies_.count(), w_.runs.host.data + w_.runs.host.cols, KvRun());
     std::fill(w_.first_rows.host.data + copies_.count(), w_.first_rows.host.data + w_.first_rows.host.cols, 0);
   }
@@ -44,7 +44,7 @@ class WindowList {
     const HostView<KvSlot>& slots = w_.slots.host;
     std::fill_n(slots.data, slots.cols, KvSlot());
     if (caches_.ring == nullptr) return;
-    const int64_t stored = s_.kv.local.stored_of(stored_rows_);
+    const int64_t stored = s_.limits.kv.local.stored_of(stored_rows_);
     caches_.ring->reserve(stored);
     for (int64_t i = 0; i < stored; ++i)
       slots.data[stored_rows_ - stored + i] = caches_.ring->slot(caches_.ring->rows() + i);
@@ -57,7 +57,7 @@ class WindowList {
     for (int64_t left = past_; left > 0;) {
       const KvRun run = caches_.past->run_from(caches_.past->rows() - left);
       const auto count = static_cast<int32_t>(std::min<int64_t>(run.slots, left));
-      copies_.add(slice_run(run, 0, count, w_.keys.cols), w_.past_rows - left);
+      copies_.add(slice_run(run, 0, count, w_.kv.keys.cols), w_.past_rows - left);
       left -= count;
     }
   }
@@ -87,7 +87,7 @@ class WindowList {
   void keep_image_row(int32_t image) {
     const int64_t slot = image_slots_.next(row_), size = caches_.images->shape().block_slots;
     const KvRun block = caches_.images->local_image_block(image, static_cast<int32_t>(slot / size));
-    w_.image_slots.host.data[place_] = run_slot(block, slot % size, w_.keys.cols);
+    w_.image_slots.host.data[place_] = run_slot(block, slot % size, w_.kv.keys.cols);
   }
   /// Gives the next row the next place.
   void place_row() {
@@ -116,7 +116,7 @@ class WindowList {
       w_.seen_globally.host.data[t].end = static_cast<int32_t>(row_);
       if (w_.on()) w_.seen.host.data[t].end = static_cast<int32_t>(w_.past_rows + place_);
     }
-    sees_ahead_ = sees_ahead_ || view_row_ / s_.block_rows != (row_ - 1) / s_.block_rows;
+    sees_ahead_ = sees_ahead_ || view_row_ / s_.limits.block_rows != (row_ - 1) / s_.limits.block_rows;
   }
 
   const PromptChunk& chunk_;
@@ -166,8 +166,8 @@ bool plan_window(const PromptChunk& chunk, const WindowCaches& caches, const Pre
   if (!w.on()) return rows.sees_ahead();
   rows.list_ring_slots();
   // Rows before those in use are read, too, and must be finite.
-  clear_rows(w.keys, queue);
-  clear_rows(w.values, queue);
+  clear_rows(w.kv.keys, queue);
+  clear_rows(w.kv.values, queue);
   queue.upload(w.runs, w.runs.host.cols);
   queue.upload(w.first_rows, w.first_rows.host.cols);
   queue.upload(w.places, w.places.host.cols);

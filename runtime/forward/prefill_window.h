@@ -14,6 +14,16 @@ struct PrefillLimits;
 struct PrefillScratch;
 struct RowBlock;
 
+/// Keys and values of one layer.
+struct LayerKv {
+  DeviceView<Half> keys, values;  // [G * rows, E], head-major
+
+  KvLayerRows of(int32_t kv_heads) const {
+    return KvLayerRows::head_major(keys.data, values.data, kv_heads, static_cast<int32_t>(keys.cols),
+                                   keys.rows / kv_heads);
+  }
+};
+
 /// Layers with a window, for models that have them: their rotation, and what a chunk's rows see. Linked slots stand
 /// among the chunk's rows there, in the order of the prompt, so that what a row sees is one stretch. Memory and lists
 /// have the size of the window whatever the past, so that recordings need not know it.
@@ -21,8 +31,8 @@ struct WindowScratch {
   int64_t positions = 0;              // rows that a row sees, its own among them
   int64_t past_rows = 0;              // rows before the chunk's own ones that hold the newest of the past
   int64_t linked_slots = 0;           // maximum of linked slots among the chunk's rows; J = T + linked_slots
-  DeviceView<Half> keys, values;      // [G * (past rows + J), E], head-major, one layer: those of PrefillScratch, or
-                                      // their own if both kinds are needed together
+  LayerKv kv;                         // [G * (past rows + J), E] those of PrefillScratch, or their own if both kinds
+                                      // are needed together
   DeviceView<float> angles;           // [T, rotated]
   StagedRows<RowSpan> seen;           // [1, T]
   StagedRows<RowSpan> seen_globally;  // [1, T] in layers without a window, if rows of a picture see each other

@@ -31,8 +31,8 @@ Status StepGraphs::launch(const StepShape& shape, const StepScratch& scratch, Qu
   int r = 0, t = 0;
   while (r < kRowShapes && rows_of(r) < shape.rows) ++r;
   while (t + 1 < kTileShapes && kTiles[t] < shape.most_tiles) ++t;
-  if (scratch.steps.device.data != scratch_.steps.device.data || scratch.logits.data != scratch_.logits.data ||
-      r >= kRowShapes || !graphs_[r][t].ready())
+  if (scratch.steps.device.data != scratch_.steps.device.data ||
+      scratch.sampling.logits.data != scratch_.sampling.logits.data || r >= kRowShapes || !graphs_[r][t].ready())
     return OCELLUS_FAIL(Code::kInternal, "no decode step was recorded for %lld rows and %lld runs here",
                         static_cast<long long>(shape.rows), static_cast<long long>(shape.most_tiles));
   queue.launch(graphs_[r][t]);

@@ -252,8 +252,10 @@ Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limit
   OCELLUS_TRY(take_rows(sink, "ncar", kLife, kPhase, 1, 1, &ncar));
   OCELLUS_TRY(
       take_rows(sink, "scoring", kLife, kPhase, 1, rows_rule.scratch_bytes(c, most, limits.rows, device), &rule));
-  return take_rows(sink, "selection", kLife, kPhase, 1, select_slots_scratch_bytes(limits.rows, c.kv_heads, device),
-                   &selection);
+  OCELLUS_TRY(take_rows(sink, "selection", kLife, kPhase, 1,
+                        select_slots_scratch_bytes(limits.rows, c.kv_heads, device), &selection));
+  if (!policy.looks_first()) return {};
+  return take_rows(sink, "rows of the second pass", kLife, kPhase, limits.read_rows, c.width, &inputs);
 }
 
 Status CompressScratch::lay_out_late(const TextConfig& c, const CompressLimits& limits, RowSink& sink) {

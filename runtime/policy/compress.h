@@ -84,6 +84,7 @@ struct CompressScratch {
   DeviceView<int32_t> kept_visual;
   DeviceView<int32_t> counts;  // [2, G] for unused counts
   DeviceView<NcarState> ncar;
+  DeviceView<float> inputs;  // [read, D] the rows before layer 0, if a first pass looks
   DeviceView<std::byte> rule;
   DeviceView<std::byte> selection;
 

@@ -104,7 +104,7 @@ void Generation::read_prompts() {
 /// Sets the tokens that follow step `started_` and are not sampled, before the step is launched: all of them if they
 /// are scored, else those around a thought.
 void Generation::force_next_tokens() {
-  TokenId* const forced = scratch_.forced.row(started_ % kResultSteps);
+  TokenId* const forced = scratch_.sampling.forced.row(started_ % kResultSteps);
   if (forced_ != nullptr) {
     forced[parts_[0].row] = forced_->tokens[started_ + parts_[0].gained];
     return;
@@ -346,7 +346,7 @@ void Generation::read_token(int32_t i, int64_t step) {
 /// now live.
 Status Generation::accept_result(int32_t i, int64_t step, int32_t row) {
   if (step > 0 || parts_[i].goes_on) read_token(i, step);
-  const StepResult& result = scratch_.results.row(step % kResultSteps)[row];
+  const StepResult& result = scratch_.sampling.results.row(step % kResultSteps)[row];
   stats_[i].logits_hash = result.logits_hash;
   ++conversation(i).drawn_count();
   if (result.token == kNoTokenSampled)
@@ -381,8 +381,8 @@ void Generation::accept_token(int32_t i, TokenId token, int64_t step, int32_t ro
   }
   const int64_t at = step % kResultSteps;
   if (part == ThoughtPart::kAnswer && p.on_token != nullptr &&
-      !report_token(engine_.tokenizer(), p, token, scratch_.results.row(at)[row].log_probability,
-                    scratch_.tops.row(at)[row]))
+      !report_token(engine_.tokenizer(), p, token, scratch_.sampling.results.row(at)[row].log_probability,
+                    scratch_.sampling.tops.row(at)[row]))
     finish(i, OCELLUS_STOP_CALLBACK);
   Utf8Stream& characters = own.characters();
   const std::string_view text = part == ThoughtPart::kMark ? characters.finish() : characters.push(piece);

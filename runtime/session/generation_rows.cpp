@@ -13,11 +13,11 @@ namespace {
 GuessRowsArgs guess_args(const StepScratch& s, int64_t begin) {
   GuessRowsArgs args;
   args.steps = s.steps.device.data;
-  args.tiles = s.tiles.device.data;
-  args.tiles_per_row = s.tiles.device.cols;
-  args.local_tiles = s.local_tiles.device.data;
-  args.local_tiles_per_row = s.local_tiles.device.cols;
-  args.ring_starts = args.local_tiles_per_row > 0 ? s.ring_starts.device.data : nullptr;
+  args.tiles = s.runs.all.device.data;
+  args.tiles_per_row = s.runs.all.device.cols;
+  args.local_tiles = s.runs.local.device.data;
+  args.local_tiles_per_row = s.runs.local.device.cols;
+  args.ring_starts = args.local_tiles_per_row > 0 ? s.runs.ring_starts.device.data : nullptr;
   args.begin = static_cast<int32_t>(begin);
   return args;
 }
@@ -67,7 +67,7 @@ Status Generation::place_row(int32_t i) {
   row.masked = part.form != nullptr ? 1 : 0;
   if (part.goes_on) row.token = state.unread_token;
   row.position = part.next.position = static_cast<int32_t>(state.next_position);
-  if (s.local_tiles.host.cols > 0) list_ring(cache.ring(), part.row, s);
+  if (s.runs.has_rings()) list_ring(cache.ring(), part.row, s);
   row.eviction = part.next.eviction = part.eviction;
   row.drawn_count = conversation(i).drawn_count();
   row.sampler = sampler_params(params_[i]);
@@ -88,7 +88,7 @@ void Generation::list_runs(int32_t i) {
   const SessionCache& cache = sessions_[i]->cache();
   const TileLimits limits = TileLimits::of_steps(engine_.shape().device, cache.shape().scales);
   int32_t first_page = 0;
-  cache.list_for_steps(limits, scratch_.tiles.host.row(parts_[i].row), &first_page);
+  cache.list_for_steps(limits, scratch_.runs.all.host.row(parts_[i].row), &first_page);
   StepRow& row = scratch_.steps.host.data[parts_[i].row];
   StepPlace& next = parts_[i].next;
   row.new_tile = next.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
@@ -108,11 +108,13 @@ Status Generation::pack_text() {
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i) {
     if (!parts_[i].active || !packs_text(*sessions_[i], 0)) continue;
-    OCELLUS_TRY(pack_oldest_text(engine_.text(), engine_.shape().policy, s.packing, sessions_[i]->cache(), queue));
+    SessionCache& cache = sessions_[i]->cache();
+    OCELLUS_TRY(pack_oldest_text(engine_.text(), engine_.shape().policy, s.compression.packing, cache, queue));
     const int32_t row = parts_[i].row;
     list_runs(i);
     if (!queue.on_cuda()) continue;
-    queue.copy(s.tiles.device.row(row), s.tiles.host.row(row), s.tiles.host.cols * int64_t{sizeof(KvRun)});
+    const StagedRows<KvRun>& runs = s.runs.all;
+    queue.copy(runs.device.row(row), runs.host.row(row), runs.host.cols * int64_t{sizeof(KvRun)});
     StepRow& on_device = s.steps.device.data[row];
     queue.copy(&on_device.new_tile, &s.steps.host.data[row].new_tile, sizeof on_device.new_tile);
   }
@@ -136,9 +138,7 @@ Status Generation::place_rows() {
   shape_.rows = step_rows(rows, engine_.shape().sessions, engine_.shape().device);
   std::fill(s.steps.host.data + rows, s.steps.host.data + shape_.rows, StepRow());
   queue.upload(s.steps, shape_.rows);
-  queue.upload(s.tiles, rows * s.tiles.host.cols);
-  queue.upload(s.local_tiles, rows * s.local_tiles.host.cols);
-  queue.upload(s.ring_starts, s.local_tiles.host.cols > 0 ? rows : 0);
+  s.runs.upload(rows, queue);
   if (queue.on_cuda() && s.attend_scratch.data != nullptr)
     queue.fail(queue.cuda()->fill(s.attend_scratch.data, 0, s.attend_scratch.rows * s.attend_scratch.cols));
   return queue.status();
@@ -179,12 +179,13 @@ void Generation::write_masks() {
     if (!part.on_device || !part.active || part.form == nullptr) continue;
     if (part.thought.next() != kNoToken) continue;
     if (part.thought.is_open()) {
-      part.form->write_thought_mask(scratch_.masks.row(part.row), scratch_.masks.cols);
+      part.form->write_thought_mask(scratch_.sampling.masks.row(part.row), scratch_.sampling.masks.cols);
       continue;
     }
     const TokenId thought = part.thought.is_ahead() ? engine_.model().thought_marks().begin_token() : kNoToken;
     const int64_t begin = now_ns();
-    const Status status = part.form->write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.masks);
+    const Status status =
+        part.form->write_masks(part.row, part.guesses, guessed_tokens_, thought, scratch_.sampling.masks);
     stats_[i].constraint_ms += elapsed_ms(begin, now_ns());
     if (status.ok()) continue;
     finish(i, stop_for(status), status);
@@ -217,7 +218,7 @@ void Generation::place_guesses() {
       // They are right; what each of their rows gives is the one after it.
       const TokenId* const given = forced_->tokens + started_ + part.gained;
       std::copy_n(given, most, args.tokens + rows);
-      std::copy_n(given + 1, most, scratch_.forced.row(started_ % kResultSteps) + rows);
+      std::copy_n(given + 1, most, scratch_.sampling.forced.row(started_ % kResultSteps) + rows);
       guesses.count = most;
     } else {
       status = conversation(i).guesser()->propose(most, rows, part.form, &args.tokens[rows], &guesses.count);

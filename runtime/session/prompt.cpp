@@ -86,13 +86,13 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
   Queue& queue = engine.queue();
   if (plan->compress.looks) {
     const DeviceView<float> hidden = chunk.hidden.slice_rows(0, chunk.row_count);
-    const DeviceView<float> inputs = scratch.inputs.slice_rows(0, chunk.row_count);
+    const DeviceView<float> inputs = scratch.compress.inputs.slice_rows(0, chunk.row_count);
     convert_rows({.from = hidden, .to = inputs}, queue);
     OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
     if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
     convert_rows({.from = inputs, .to = hidden}, queue);
     if (engine.shape().reuse.carries()) {  // linked images have changed
-      carry_no_change(scratch.carry, queue);
+      carry_no_change(scratch.links.carry, queue);
       plan->carried_images = 0;
     }
   }
@@ -113,7 +113,7 @@ Status prefill(Conversation& conversation) {
   if (shape.reuse.staged) memory.linked.staged.prompt.join(chunk, cache.image_count());
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
-  scratch.trace = engine.trace();
+  scratch.extra.trace = engine.trace();
   const PromptChunk& stored = stored_chunk(engine);
   const int64_t first_position = conversation.state().next_position;
   OCELLUS_TRY(engine.take_scratch(&scratch));

@@ -147,7 +147,7 @@ std::vector<float> first_logits(Session& session) {
   REQUIRE(engine.take_scratch(&step).ok());
   engine.queue().copy(step.hidden.data, engine.memory().last_hidden.row(session.index()), step.hidden.cols * 4);
   enqueue_logits(engine.text(), 1, step, engine.queue());
-  return download(step.logits.slice_rows(0, 1), engine.queue());
+  return download(step.sampling.logits.slice_rows(0, 1), engine.queue());
 }
 
 }  // namespace ocellus::test

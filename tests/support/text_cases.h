@@ -80,7 +80,8 @@ inline std::vector<float> decode(Session& session, TokenId token, int64_t positi
   Queue& queue = engine.queue();
   REQUIRE(cache.reserve_text(1).ok());
   int32_t first_page = 0;
-  const int64_t tiles = cache.list_for_steps(TileLimits::of(engine.shape().device), step.tiles.host.data, &first_page);
+  const int64_t tiles =
+      cache.list_for_steps(TileLimits::of(engine.shape().device), step.runs.all.host.data, &first_page);
   StepRow& row = step.steps.host.data[0];
   row = StepRow();
   row.active = 1;
@@ -88,15 +89,13 @@ inline std::vector<float> decode(Session& session, TokenId token, int64_t positi
   row.position = static_cast<int32_t>(position);
   row.new_tile = first_page + static_cast<int32_t>(cache.text_slots() / kPageSlots);
   row.new_slot = static_cast<int32_t>(cache.text_slots() % kPageSlots);
-  if (step.local_tiles.host.cols > 0) list_ring(cache.ring(), 0, step);
-  queue.upload(step.local_tiles, step.local_tiles.host.cols);
-  queue.upload(step.ring_starts, step.ring_starts.host.cols > 0 ? 1 : 0);
+  if (step.runs.has_rings()) list_ring(cache.ring(), 0, step);
   queue.upload(step.steps, 1);
-  queue.upload(step.tiles, tiles);
+  step.runs.upload(1, queue);
   if (queue.on_cuda()) REQUIRE(queue.cuda()->fill(step.attend_scratch.data, 0, step.attend_scratch.cols).ok());
   REQUIRE_MESSAGE(engine.run_forward({1, tiles}, step, nullptr).ok(), last_failure().sentence);
   REQUIRE(sample_step(1, step, queue).ok());
-  const std::vector<float> logits = download(step.logits.slice_rows(0, 1), queue);
+  const std::vector<float> logits = download(step.sampling.logits.slice_rows(0, 1), queue);
   cache.commit_text(1);
   if (cache.shape().local.window > 0) cache.ring().commit_token();
   return logits;

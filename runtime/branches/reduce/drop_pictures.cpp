@@ -61,7 +61,8 @@ int64_t choose_rows(const PromptChunk& chunk, const Reduction& reduction, bool a
 ActivationView last_query(const LayerPass& pass, int64_t rows) {
   const PrefillScratch& s = pass.scratch;
   if (const ActivationView& all = s.compress.all_queries; all.data != nullptr) return all.slice_rows(rows - 1, 1);
-  return s.layer.view(pass.config(), pass.layer, s.block_rows).query.slice_rows((rows - 1) % s.block_rows, 1);
+  const int64_t block_rows = s.limits.block_rows;
+  return s.layer.view(pass.config(), pass.layer, block_rows).query.slice_rows((rows - 1) % block_rows, 1);
 }
 
 }  // namespace
@@ -87,9 +88,9 @@ void PictureReduction::find_last_attention(const LayerPass& pass, int64_t rows, 
   args.query_heads = c.query_heads;
   args.rows = pass.own_rows();
   args.row_count = rows;
-  args.past = {.runs = s.past.device.data,
+  args.past = {.runs = s.past.runs.device.data,
                .count = static_cast<int32_t>(pass.plan.past_tiles),
-               .layer = s.kv.layer(pass.cache_layer()),
+               .layer = s.limits.kv.layer(pass.cache_layer()),
                .rope = c.rope,
                .calibration = s.compress.policy.calibration};
   args.scores = out.device;

@@ -107,7 +107,7 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   const TraceRange range(engine.trace(), "choose rows");
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
-  scratch.trace = engine.trace();
+  scratch.extra.trace = engine.trace();
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
   PrefillPlan plan = plan_look(chunk, conversation_->state().next_position, cache, scratch, queue);
@@ -118,20 +118,20 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   fetch_rows(chunk);
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_->stop()));
   const bool local = text.config.local.has(layer);
-  list_stored(chunk, images, local, scratch.blend);
-  queue.upload(scratch.blend.stored, chunk.row_count);
-  const StagedRows<float>& changes = scratch.blend.changes;
+  list_stored(chunk, images, local, scratch.links.blend);
+  queue.upload(scratch.links.blend.stored, chunk.row_count);
+  const StagedRows<float>& changes = scratch.links.blend.changes;
   value_change({.rows = scratch.own_rows(local),
                 .count = chunk.row_count,
-                .slots = scratch.blend.stored.device.data,
+                .slots = scratch.links.blend.stored.device.data,
                 .layer = text.config.cache_layer(layer),
                 .changes = changes.device.data},
                queue);
   if (changes.host.data != changes.device.data)
     queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
   OCELLUS_TRY(timer.finish(&conversation_->stats().prefill_ms));
-  const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, scratch.blend);
-  link_others(scratch.blend.order.data, count, chunk, engine.shape().reuse.staged ? nullptr : &images);
+  const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, scratch.links.blend);
+  link_others(scratch.links.blend.order.data, count, chunk, engine.shape().reuse.staged ? nullptr : &images);
   return {};
 }
 

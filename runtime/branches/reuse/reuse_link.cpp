@@ -191,7 +191,7 @@ Status Reuse::prefill_images(const PromptChunk& chunk, int64_t first_position) {
   Queue& queue = engine.queue();
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
-  scratch.trace = engine.trace();
+  scratch.extra.trace = engine.trace();
   OCELLUS_TRY(engine.take_scratch(&scratch));
   PrefillTimer timer(queue);
   const int32_t head_dim = text.config.head_dim;

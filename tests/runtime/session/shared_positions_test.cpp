@@ -67,7 +67,7 @@ TEST_CASE("rows of a picture share its positions, and the text after it goes on 
     PrefillScratch scratch;
     REQUIRE(engine->take_scratch(&scratch).ok());
     plan_look(chunk, 100, session.cache(), scratch, engine->queue());
-    const int32_t* const positions = scratch.positions.host_row(0);
+    const int32_t* const positions = scratch.rows.positions.host_row(0);
     for (int i = 0; i < 6; ++i) CHECK(positions[i] == 100 + i);
     for (int i = 0; i < 16; ++i) CHECK(positions[6 + i] == 106 + i / 4);
     for (int i = 0; i < 3; ++i) CHECK(positions[22 + i] == 110 + i);
@@ -95,7 +95,7 @@ TEST_CASE("rows of a picture stand at its time, and at the positions of their li
     REQUIRE(engine->take_scratch(&scratch).ok());
     plan_look(chunk, 100, session.cache(), scratch, engine->queue());
     const auto stands_at = [&](int64_t row, int32_t time, int32_t line, int32_t col) {
-      const int32_t* const at = scratch.positions.host_row(row);
+      const int32_t* const at = scratch.rows.positions.host_row(row);
       return at[0] == time && at[1] == line && at[2] == col;
     };
     for (int i = 0; i < 6; ++i) CHECK(stands_at(i, 100 + i, 100 + i, 100 + i));
