@@ -33,7 +33,6 @@ struct LinkLimits {
   int64_t runs = 0;         // stretches of slots between rows, of all images
   int64_t copies = 0;       // copies of at most kPackedTileSlots slots that these stretches are made in
   bool carries = false;     // the change of the rows in place is applied to the others: see carry_change
-  bool blends = false;      // the rows in place are those that change most: branches/reuse/reuse_blend.cpp
   bool text_alone = false;  // only a chunk's last row sees linked images
   bool staged = false;      // see ReuseShape
 };

@@ -354,7 +354,6 @@ LinkLimits EngineShape::link_limits() const {
           .runs = runs,
           .copies = runs + images * (blocks_of(slots, kPackedTileSlots) + from.blocks_per_image()),
           .carries = reuse.carries(),
-          .blends = reuse.blends(),
           .text_alone = reuse.text_alone(),
           .staged = reuse.staged};
 }

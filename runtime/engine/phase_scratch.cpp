@@ -73,6 +73,7 @@ Status PhaseScratch::take(VisionScratch* out) const {
 Status PhaseScratch::take(PrefillScratch* out) const {
   out->links.join.images = &memory_.linked.staged.images;
   out->links.join.prompt = &memory_.linked.staged.prompt;
+  if (memory_.branches.linker != nullptr) out->links.choice = memory_.branches.linker->choice();
   if (memory_.branches.rows != nullptr) out->extra.source = memory_.branches.rows->source();
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }

@@ -6,6 +6,7 @@
 
 namespace ocellus {
 
+class BranchScratch;
 class PictureRows;
 struct Picture;
 struct SharedImage;
@@ -65,6 +66,8 @@ class PictureLinker : public SetUpObject {
   virtual ~PictureLinker() = default;
   /// Begins anew for a session that is opened. The arguments must stay valid while it is open.
   virtual PictureLinks* open(Conversation& conversation, PictureRows& pictures) = 0;
+  /// The scratch of PictureLinks::choose_rows() beside a prefill's; null: none.
+  virtual BranchScratch* choice() = 0;
 };
 
 }  // namespace ocellus

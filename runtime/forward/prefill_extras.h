@@ -8,7 +8,7 @@
 //   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
 //   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
-//   prefill_scratch.cpp   lays all of it out, and the selection of rows of runtime/branches/reuse/reuse_blend.cpp
+//   prefill_scratch.cpp   lays all of it out
 #pragma once
 
 #include "kernels/attention/attend_rows.h"
@@ -51,11 +51,19 @@ struct RowPositions {
   void find_angles(const RopeParams& rope, DeviceView<float> out, Queue& queue) const;
 };
 
-/// Gives layers other rows than the layer before has left.
-class LayerSource {
+/// Scratch of a branch beside that of a prefill.
+class BranchScratch {
  public:
-  /// Takes scratch for chunks of at most `rows` rows.
+  /// Takes it for chunks of at most `rows` rows.
   virtual Status lay_out(const TextConfig& config, int64_t rows, const DeviceTraits& device, RowSink& sink) = 0;
+
+ protected:
+  ~BranchScratch() = default;
+};
+
+/// Gives layers other rows than the layer before has left.
+class LayerSource : public BranchScratch {
+ public:
   /// Called before every layer, with the chunk's rows.
   virtual void write_rows(const LayerPass& pass, DeviceView<float> hidden, Queue& queue) = 0;
 
@@ -166,22 +174,13 @@ void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& 
 /// Compresses the chunk's rows of a layer, and after the last layer those of a late rule.
 void compress_rows(const LayerPass& pass, Queue& queue);
 
-/// Selection of the rows to compute in place, among all.
-struct BlendScratch {
-  StagedRows<KvSlot> stored;  // [1, T] storage of each row
-  StagedRows<float> changes;  // [1, T] change of values by row
-  HostView<int32_t> order;    // [1, T] rows
-
-  Status lay_out(int64_t max_rows, RowSink& sink);
-};
-
 /// Linked images.
 struct LinkScratch {
   CarryScratch carry;
   JoinScratch join;
-  BlendScratch blend;
+  BranchScratch* choice = nullptr;  // scratch of PictureLinks::choose_rows(); set by the code that lays this out
 
-  Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink);
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
 };
 
 /// Text that does not compete, for the ledger of evictions during answers.

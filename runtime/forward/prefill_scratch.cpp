@@ -32,17 +32,11 @@ void RowPositions::find_angles(const RopeParams& rope, DeviceView<float> out, Qu
               q);
 }
 
-Status BlendScratch::lay_out(int64_t max_rows, RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kScratch;
-  OCELLUS_TRY(stored.lay_out(sink, "stored rows", kLife, kPrefillPhase, 1, max_rows));
-  OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, kPrefillPhase, 1, max_rows));
-  return take_rows(sink, "rows by change", kLife, kPrefillPhase, 1, max_rows, &order);
-}
-
-Status LinkScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, RowSink& sink) {
+Status LinkScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
+                            RowSink& sink) {
   if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
   if (limits.links.carries) OCELLUS_TRY(carry.lay_out(c, limits.links, sink));
-  return limits.links.blends ? blend.lay_out(limits.rows, sink) : Status();
+  return choice != nullptr ? choice->lay_out(c, limits.rows, device, sink) : Status();
 }
 
 Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& given, const DeviceTraits& device,
@@ -78,7 +72,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& given, 
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;
   if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention = keep_observed_queries;
-  OCELLUS_TRY(links.lay_out(c, limits, sink));
+  OCELLUS_TRY(links.lay_out(c, limits, device, sink));
   if (links.carry.on()) {
     extra.after_angles = find_slot_angles;
     extra.carry_ahead = carry_ahead;

@@ -31,9 +31,10 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
 
 }  // namespace
 
-void Reuse::open(Conversation& conversation, PictureRows& pictures) {
+void Reuse::open(Conversation& conversation, PictureRows& pictures, const BlendScratch& blend) {
   conversation_ = &conversation;
   pictures_ = &pictures;
+  blend_ = &blend;
   shared_.open(conversation);
   reset();
 }

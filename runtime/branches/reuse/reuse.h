@@ -11,13 +11,23 @@
 
 #include "runtime/branches/reuse/shared_links.h"
 #include "runtime/engine/picture_links.h"
+#include "runtime/forward/prefill_extras.h"
 #include "runtime/session/picture_rows.h"
 
 namespace ocellus {
 
+/// The choice of the rows to compute in place, among all.
+struct BlendScratch final : BranchScratch {
+  StagedRows<KvSlot> stored;  // [1, T] storage of each row
+  StagedRows<float> changes;  // [1, T] change of values by row
+  HostView<int32_t> order;    // [1, T] rows
+
+  Status lay_out(const TextConfig& config, int64_t rows, const DeviceTraits& device, RowSink& sink) override;
+};
+
 class Reuse final : public PictureLinks, public SetUpObject {
  public:
-  void open(Conversation& conversation, PictureRows& pictures);
+  void open(Conversation& conversation, PictureRows& pictures, const BlendScratch& blend);
 
   void reset() override;
   void set_linking(bool links) override { is_linking_ = links; }
@@ -56,6 +66,7 @@ class Reuse final : public PictureLinks, public SetUpObject {
 
   Conversation* conversation_ = nullptr;
   PictureRows* pictures_ = nullptr;
+  const BlendScratch* blend_ = nullptr;
   PictureStore* store_ = nullptr;
   OwnerName owner_;
   SharedLinks shared_;

@@ -98,6 +98,13 @@ void link_others(const int32_t* chosen, int64_t count, PromptChunk& chunk, Sessi
 
 }  // namespace
 
+Status BlendScratch::lay_out(const TextConfig&, int64_t rows, const DeviceTraits&, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  OCELLUS_TRY(stored.lay_out(sink, "stored rows", kLife, kPrefillPhase, 1, rows));
+  OCELLUS_TRY(changes.lay_out(sink, "changes of rows", kLife, kPrefillPhase, 1, rows));
+  return take_rows(sink, "rows by change", kLife, kPrefillPhase, 1, rows, &order);
+}
+
 Status Reuse::choose_rows(PromptChunk& chunk) {
   Engine& engine = conversation_->engine();
   const TextModel& text = engine.text();
@@ -118,20 +125,20 @@ Status Reuse::choose_rows(PromptChunk& chunk) {
   fetch_rows(chunk);
   OCELLUS_TRY(engine.run_prefill(chunk.row_count, plan, scratch, &conversation_->stop()));
   const bool local = text.config.local.has(layer);
-  list_stored(chunk, images, local, scratch.links.blend);
-  queue.upload(scratch.links.blend.stored, chunk.row_count);
-  const StagedRows<float>& changes = scratch.links.blend.changes;
+  list_stored(chunk, images, local, *blend_);
+  queue.upload(blend_->stored, chunk.row_count);
+  const StagedRows<float>& changes = blend_->changes;
   value_change({.rows = scratch.own_rows(local),
                 .count = chunk.row_count,
-                .slots = scratch.links.blend.stored.device.data,
+                .slots = blend_->stored.device.data,
                 .layer = text.config.cache_layer(layer),
                 .changes = changes.device.data},
                queue);
   if (changes.host.data != changes.device.data)
     queue.copy(changes.host.data, changes.device.data, chunk.row_count * int64_t{sizeof(float)});
   OCELLUS_TRY(timer.finish(&conversation_->stats().prefill_ms));
-  const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, scratch.links.blend);
-  link_others(scratch.links.blend.order.data, count, chunk, engine.shape().reuse.staged ? nullptr : &images);
+  const int64_t count = choose_most_changed(chunk, engine.shape().reuse.blend_percent, *blend_);
+  link_others(blend_->order.data, count, chunk, engine.shape().reuse.staged ? nullptr : &images);
   return {};
 }
 

@@ -16,17 +16,21 @@ namespace {
 /// The links of all sessions.
 class Linker final : public PictureLinker {
  public:
-  Status make(int32_t sessions) {
-    links_.reset(new (std::nothrow) Reuse[static_cast<size_t>(sessions)]);
+  Status make(const EngineShape& shape) {
+    blends_ = shape.reuse.blends();
+    links_.reset(new (std::nothrow) Reuse[static_cast<size_t>(shape.sessions)]);
     return links_ != nullptr ? Status() : OCELLUS_FAIL(Code::kIo, "the system has no memory for links to pictures");
   }
   PictureLinks* open(Conversation& conversation, PictureRows& pictures) override {
     Reuse& links = links_[static_cast<size_t>(conversation.slot())];
-    links.open(conversation, pictures);
+    links.open(conversation, pictures, blend_);
     return &links;
   }
+  BranchScratch* choice() override { return blends_ ? &blend_ : nullptr; }
 
  private:
+  bool blends_ = false;
+  BlendScratch blend_;              // belongs to the session that reads
   std::unique_ptr<Reuse[]> links_;  // one per session
 };
 
@@ -98,7 +102,7 @@ Status lay_out(const Model&, const EngineShape& shape, RowSink&, EngineMemory* m
   if (!shape.reuse.links()) return {};
   std::unique_ptr<Linker> made(new (std::nothrow) Linker);
   if (made == nullptr) return OCELLUS_FAIL(Code::kIo, "the system has no memory for links to pictures");
-  OCELLUS_TRY(made->make(shape.sessions));
+  OCELLUS_TRY(made->make(shape));
   memory->branches.linker = std::move(made);
   return {};
 }
