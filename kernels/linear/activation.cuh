@@ -15,6 +15,7 @@ __device__ inline float activated(float x, Activation activation) {
     case Activation::kGeluErf: return 0.5f * x * erfcf(x * -0.70710678118654752f);
     case Activation::kQuickGelu: return x / (1.0f + __expf(-1.702f * x));
     case Activation::kSilu: return silu(x);
+    case Activation::kSquaredRelu: return fmaxf(x, 0.0f) * fmaxf(x, 0.0f);
   }
   return x;
 }

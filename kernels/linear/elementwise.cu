@@ -36,6 +36,10 @@ struct GeluErf {
   static __device__ float of(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
 };
 
+struct SquaredRelu {
+  static __device__ float of(float x) { return fmaxf(x, 0.0f) * fmaxf(x, 0.0f); }
+};
+
 /// Sets the thread's values of a row to of(value, other). All its loads come before its arithmetic, so that they are in
 /// flight together; values that `of` does not use are not loaded.
 template <int kWide, class Value, class Of>
@@ -221,6 +225,7 @@ void activate(const ActivateArgs& args, Queue& queue) {
     case Activation::kGeluErf: return apply<GeluErf>(args.values, queue);
     case Activation::kQuickGelu: return apply<QuickGelu>(args.values, queue);
     case Activation::kSilu: return apply<Silu>(args.values, queue);
+    case Activation::kSquaredRelu: return apply<SquaredRelu>(args.values, queue);
   }
 }
 

@@ -20,7 +20,7 @@ struct GatedActivationArgs {
 void gated_activation(const GatedActivationArgs& args, Queue& queue);
 
 /// x = activation(x) in place. kGeluTanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); kGeluErf: x Phi(x);
-/// kQuickGelu: x sigmoid(1.702 x); kSilu: x sigmoid(x); kNone: x.
+/// kQuickGelu: x sigmoid(1.702 x); kSilu: x sigmoid(x); kSquaredRelu: max(x, 0)^2; kNone: x.
 ///
 /// Shapes    x [T, F]
 /// Types     activations

@@ -53,6 +53,13 @@ struct GeluErf {
   }
 };
 
+struct SquaredRelu {
+  HWY_INLINE FloatVec operator()(FloatTag d, FloatVec x) const {
+    const FloatVec above = hn::Max(x, hn::Zero(d));
+    return hn::Mul(above, above);
+  }
+};
+
 template <class Function>
 HWY_INLINE void apply_to_row(Function function, float* x, int64_t cols) {
   const FloatTag d;
@@ -90,6 +97,7 @@ void activate_rows(const ActivateArgs& args, int64_t begin, int64_t end) {
       case Activation::kGeluErf: apply_to_row(GeluErf(), x, cols); break;
       case Activation::kQuickGelu: apply_to_row(QuickGelu(), x, cols); break;
       case Activation::kSilu: apply_to_row(Silu(), x, cols); break;
+      case Activation::kSquaredRelu: apply_to_row(SquaredRelu(), x, cols); break;
     }
   }
 }

@@ -10,7 +10,7 @@ namespace ocellus {
 /// cut into parts of that size.
 inline constexpr int64_t kMostRowsAlike = 7;
 
-enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu };
+enum class Activation : uint8_t { kNone, kGeluTanh, kGeluErf, kQuickGelu, kSilu, kSquaredRelu };
 
 /// out_i = activation(x W_i^T + bias_i), for up to three weight matrices that share the input (query, key and value;
 /// gate and up).

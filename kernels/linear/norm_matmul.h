@@ -4,8 +4,8 @@
 
 namespace ocellus {
 
-/// rmsnorm, then matmul: out_i = n W_i^T + bias_i, n[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) * norm_weight. One kernel
-/// for few rows on CUDA; elsewhere the two ops, with n in `normed`.
+/// rmsnorm, then matmul: out_i = activation(n W_i^T + bias_i), n[t] = x[t] / sqrt(mean(x[t]^2) + epsilon) *
+/// norm_weight. One kernel for few rows on CUDA; elsewhere the two ops, with n in `normed`.
 ///
 /// Shapes, types, arithmetic, scratch, errors: as matmul's, x f32; normed [T, K] activations
 struct NormMatmulArgs {
@@ -17,6 +17,7 @@ struct NormMatmulArgs {
   WeightView weights[3];
   const float* biases[3] = {};
   ActivationView outputs[3];
+  Activation activation = Activation::kNone;
   DeviceView<std::byte> scratch;
 };
 

@@ -14,6 +14,7 @@ inline void norm_matmul_in_parts(const NormMatmulArgs& args, Queue& queue) {
           .weights = {args.weights[0], args.weights[1], args.weights[2]},
           .biases = {args.biases[0], args.biases[1], args.biases[2]},
           .outputs = {args.outputs[0], args.outputs[1], args.outputs[2]},
+          .activation = args.activation,
           .scratch = args.scratch},
          queue);
 }

@@ -12,6 +12,7 @@ namespace ocellus::test {
 
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline double silu(double x) { return x * sigmoid(x); }
+inline double squared_relu(double x) { return x > 0 ? x * x : 0.0; }
 inline double quick_gelu(double x) { return x * sigmoid(1.702 * x); }
 inline double gelu_erf(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
 inline double gelu_tanh(double x) {

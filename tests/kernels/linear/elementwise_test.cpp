@@ -53,14 +53,15 @@ double expected_activation(Activation activation, double x) {
     case Activation::kGeluErf: return test::gelu_erf(x);
     case Activation::kQuickGelu: return test::quick_gelu(x);
     case Activation::kSilu: return test::silu(x);
+    case Activation::kSquaredRelu: return test::squared_relu(x);
   }
   return 0;
 }
 
 TEST_CASE("activations equal their formulas, far from zero too, on every target") {
   test::for_each_backend_and_target([&](Queue& queue) {
-    for (const Activation activation :
-         {Activation::kNone, Activation::kGeluTanh, Activation::kGeluErf, Activation::kQuickGelu, Activation::kSilu}) {
+    for (const Activation activation : {Activation::kNone, Activation::kGeluTanh, Activation::kGeluErf,
+                                        Activation::kQuickGelu, Activation::kSilu, Activation::kSquaredRelu}) {
       for (const Shape& shape : kShapes) {
         Activations values(queue, shape.rows, shape.cols, shape.cols + shape.gap);
         fill(values, shape, static_cast<uint64_t>(shape.cols));
@@ -84,8 +85,8 @@ TEST_CASE("activations equal their formulas, far from zero too, on every target"
 TEST_CASE("activations keep their digits at every f16") {
   test::for_each_backend([&](Queue& queue) {
     constexpr int64_t kCount = 0x7C00;  // finite magnitudes
-    for (const Activation activation :
-         {Activation::kGeluTanh, Activation::kGeluErf, Activation::kQuickGelu, Activation::kSilu}) {
+    for (const Activation activation : {Activation::kGeluTanh, Activation::kGeluErf, Activation::kQuickGelu,
+                                        Activation::kSilu, Activation::kSquaredRelu}) {
       Activations values(queue, 2, kCount);
       for (int64_t i = 0; i < kCount; ++i) {
         values.set(0, i, half_to_float(Half{static_cast<uint16_t>(i)}));

@@ -174,7 +174,6 @@ inline std::vector<Weights> make_weights(WeightFormat format, std::vector<int64_
   for (const int64_t size : sizes) weights.push_back(random_weights(format, size, cols, random));
   return weights;
 }
-
 inline double activated(Activation activation, double x) {
   switch (activation) {
     case Activation::kNone: break;
@@ -182,6 +181,7 @@ inline double activated(Activation activation, double x) {
     case Activation::kGeluErf: return gelu_erf(x);
     case Activation::kQuickGelu: return quick_gelu(x);
     case Activation::kSilu: return silu(x);
+    case Activation::kSquaredRelu: return squared_relu(x);
   }
   return x;
 }

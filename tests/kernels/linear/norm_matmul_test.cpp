@@ -76,6 +76,7 @@ struct NormCase {
   int64_t cols, rows, gap;
   bool bias;
   Activation activation = Activation::kSilu;  // of gated products
+  Activation plain_activation = Activation::kNone;
   test::Vector<float> input, norm_weight;
   std::vector<test::Weights> matrices;
   std::vector<test::Vector<uint8_t>> bytes;
@@ -112,6 +113,7 @@ std::vector<float> run_norm_matmul(const NormCase& c, Queue& queue) {
   args.epsilon = kEpsilon;
   args.normed = normed.view();
   args.count = static_cast<int>(c.matrices.size());
+  args.activation = c.plain_activation;
   args.scratch = scratch.view();
   for (size_t i = 0; i < c.matrices.size(); ++i) {
     outputs.push_back(
@@ -171,7 +173,11 @@ void check_norm_matmul(const NormCase& c, Queue& queue) {
   for (size_t i = 0; i < c.matrices.size(); ++i)
     for (int64_t t = 0; t < c.rows; ++t)
       for (int64_t n = 0; n < c.matrices[i].rows; ++n, ++at) {
-        const Product sum = c.expected(x, i, t, n, queue.on_cuda());
+        Product sum = c.expected(x, i, t, n, queue.on_cuda());
+        if (c.plain_activation == Activation::kSquaredRelu) {  // its slope is 2 x
+          if (queue.on_cuda()) sum.error += 2.01 * test::half_rounding(sum.value);
+          sum = {test::squared_relu(sum.value), (2 * std::abs(sum.value) + sum.error) * sum.error};
+        }
         const double rounding = queue.on_cuda() ? 2.01 * test::half_rounding(sum.value) : 0.0;
         comparison.add(actual[at], queue.on_cuda() ? test::limited(sum.value) : sum.value, sum.error + rounding);
       }
@@ -229,8 +235,14 @@ void for_each_case(bool gated, Check check) {
 }  // namespace
 
 TEST_CASE("a product after a norm agrees with the reference for every format and number of rows") {
-  test::for_each_backend(
-      [&](Queue& queue) { for_each_case(false, [&](const NormCase& c) { check_norm_matmul(c, queue); }); });
+  test::for_each_backend([&](Queue& queue) {
+    for_each_case(false, [&](const NormCase& c) {
+      check_norm_matmul(c, queue);
+      NormCase squared = c;
+      squared.plain_activation = Activation::kSquaredRelu;
+      check_norm_matmul(squared, queue);
+    });
+  });
 }
 
 TEST_CASE("a gated product agrees with the reference for every format and number of rows") {
