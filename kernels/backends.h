@@ -59,6 +59,7 @@
   OP(average_patches, JoinPatchesArgs)      \
   OP(place_class_rows, PlaceClassRowsArgs)  \
   OP(add_positions, AddPositionsArgs)       \
+  OP(add_mean_positions, AddPositionsArgs)  \
   OP(add_axis_positions, AddPositionsArgs)  \
   OP(grid_angles, GridAnglesArgs)           \
   OP(list_windows, ListWindowsArgs)         \

@@ -28,6 +28,22 @@ __global__ void add_table_rows(float* values, int64_t stride, int64_t cols, cons
 }
 
 /// blockIdx.x is the row.
+__global__ void add_mean_rows(float* values, int64_t stride, int64_t cols, const float* table, int64_t table_stride,
+                              int side, PatchGrid grid, int first) {
+  const PatchGrid::Place at = grid.place(first + static_cast<int>(blockIdx.x));
+  const TableWindow y = TableWindow::of(at.line, grid.lines, side), x = TableWindow::of(at.col, grid.cols, side);
+  float* const out = values + blockIdx.x * stride;
+  wait_for_inputs();
+  let_next_start();
+  for (int i = 0; i < y.window.count; ++i)
+    for (int j = 0; j < x.window.count; ++j) {
+      const float weight = y.weight(i) * x.weight(j);
+      const float* const from = table + (int64_t{y.window.first + i} * side + x.window.first + j) * table_stride;
+      for (int64_t c = threadIdx.x; c < cols; c += kThreads) out[c] += weight * from[c];
+    }
+}
+
+/// blockIdx.x is the row.
 __global__ void add_axis_rows(float* values, int64_t stride, int64_t cols, const float* table, int64_t table_stride,
                               int side, PatchGrid grid, int first) {
   const PatchGrid::Place at = grid.place(first + static_cast<int>(blockIdx.x));
@@ -70,6 +86,13 @@ void add_positions(const AddPositionsArgs& args, Queue& queue) {
   launch<add_table_rows>(queue, "add_positions", {.grid = static_cast<unsigned>(args.values.rows), .threads = kThreads},
                          args.values.data, args.values.stride, args.values.cols, args.table.data, args.table.stride,
                          args.side, args.grid, static_cast<int>(args.first));
+}
+
+void add_mean_positions(const AddPositionsArgs& args, Queue& queue) {
+  launch<add_mean_rows>(queue, "add_mean_positions",
+                        {.grid = static_cast<unsigned>(args.values.rows), .threads = kThreads}, args.values.data,
+                        args.values.stride, args.values.cols, args.table.data, args.table.stride, args.side, args.grid,
+                        static_cast<int>(args.first));
 }
 
 void add_axis_positions(const AddPositionsArgs& args, Queue& queue) {

@@ -4,6 +4,7 @@
 #include "kernels/attention/attend_rows.h"
 #include "kernels/base/patch_grid.h"
 #include "kernels/rows/rope.h"
+#include "kernels/vision/resample_math.h"
 #include "platform/queue.h"
 #include "platform/views.h"
 
@@ -24,6 +25,11 @@ struct AddPositionsArgs {
   int64_t first = 0;
 };
 void add_positions(const AddPositionsArgs& args, Queue& queue);
+
+/// The same, but the table is resized as an image of patches, by Pillow's bilinear filter: where the grid has fewer
+/// lines or columns than the table, those in between are averaged. x[t] += the sum of wy[i] wx[j] table at (i, j), w as
+/// TableWindow.
+void add_mean_positions(const AddPositionsArgs& args, Queue& queue);
 
 /// x[t] += table[col] + table[side + line], where (line, col) is the place of patch first + t.
 ///
@@ -66,6 +72,26 @@ struct TableStep {
         count > 1 ? static_cast<float>(at) * static_cast<float>(side - 1) / static_cast<float>(count - 1) : 0.0f;
     const auto low = static_cast<int32_t>(place);
     return {low, low + 1 < side ? low + 1 : low, place - static_cast<float>(low)};
+  }
+};
+
+/// Lines or columns of a table of `side` that are averaged, with weights whose sum is 1.
+struct TableWindow {
+  picture::ResampleWindow window;
+  double sum = 0;
+
+  /// `at`: a line or column of `count`.
+  OCELLUS_EVERYWHERE static TableWindow of(int32_t at, int32_t count, int32_t side) {
+    TableWindow out{picture::resample_window(1.0, side, count, at)};
+    for (int32_t i = 0; i < out.window.count; ++i) out.sum += out.value(i);
+    return out;
+  }
+  /// Weight of line or column window.first + i.
+  OCELLUS_EVERYWHERE float weight(int32_t i) const { return static_cast<float>(value(i) / sum); }
+
+ private:
+  OCELLUS_EVERYWHERE double value(int32_t i) const {
+    return picture::filter_value(Filter::kBilinear, window.position(i));
   }
 };
 

@@ -24,6 +24,24 @@ void cpu::add_positions(const AddPositionsArgs& args, Queue& queue) {
   });
 }
 
+void cpu::add_mean_positions(const AddPositionsArgs& args, Queue& queue) {
+  const PatchGrid& grid = args.grid;
+  queue.parallel(args.values.rows, rows_per_piece(args.values.cols, 16384), [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const PatchGrid::Place at = grid.place(static_cast<int32_t>(args.first + t));
+      const TableWindow y = TableWindow::of(at.line, grid.lines, args.side),
+                        x = TableWindow::of(at.col, grid.cols, args.side);
+      float* const out = args.values.row(t);
+      for (int32_t i = 0; i < y.window.count; ++i)
+        for (int32_t j = 0; j < x.window.count; ++j) {
+          const float weight = y.weight(i) * x.weight(j);
+          const float* const from = args.table.row(int64_t{y.window.first + i} * args.side + x.window.first + j);
+          for (int64_t c = 0; c < args.values.cols; ++c) out[c] += weight * from[c];
+        }
+    }
+  });
+}
+
 void cpu::add_axis_positions(const AddPositionsArgs& args, Queue& queue) {
   const int64_t grain = rows_per_piece(args.values.cols, 16384);
   queue.parallel(args.values.rows, grain, [&](int64_t begin, int64_t end, int) {

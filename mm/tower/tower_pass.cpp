@@ -106,13 +106,13 @@ void TowerPass::add_position_rows() {
   add_rows({.values = memory_.hidden(0, memory_.rows()), .addend = position_table(model())}, memory_.queue());
 }
 
-void TowerPass::add_resized_positions() {
+void TowerPass::add_resized_positions(bool averages) {
   if (!at_places()) return;
-  add_positions({.values = memory_.hidden(0, memory_.rows()),
-                 .table = position_table(model()),
-                 .side = config().position_side,
-                 .grid = memory_.batch().grid},
-                memory_.queue());
+  const AddPositionsArgs args = {.values = memory_.hidden(0, memory_.rows()),
+                                 .table = position_table(model()),
+                                 .side = config().position_side,
+                                 .grid = memory_.batch().grid};
+  averages ? add_mean_positions(args, memory_.queue()) : add_positions(args, memory_.queue());
 }
 
 void TowerPass::add_axis_positions() {

@@ -40,9 +40,9 @@ class TowerPass {
   void place_class_rows();
   /// Adds a row of the table to each patch, in views of one size.
   void add_position_rows();
-  /// Adds positions of views of any size: of a square table that is stretched over the patches, or of a column and of a
-  /// line.
-  void add_resized_positions();
+  /// Adds positions of views of any size: of a square table that is stretched over the patches, corner to corner or, if
+  /// it `averages`, as pictures are resized; or of a column and of a line.
+  void add_resized_positions(bool averages = false);
   void add_axis_positions();
   /// Finds the angles by which heads are rotated: the first half of the pairs by the patch's line, or by its column.
   void find_angles(RopePairing pairing, float base, bool cols_first = false);
