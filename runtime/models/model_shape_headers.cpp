@@ -95,7 +95,7 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
   tensors->norm(at, "ffn_norm", c.width);
   if (c.architecture->has_branch_norms)
     for (const char* part : {"post_attention_norm", "post_ffw_norm"}) tensors->norm(at, part, c.width);
-  tensors->matrix(at, "ffn_gate", c.mlp_width_of(layer), c.width);
+  if (c.architecture->has_gate) tensors->matrix(at, "ffn_gate", c.mlp_width_of(layer), c.width);
   tensors->matrix(at, "ffn_up", c.mlp_width_of(layer), c.width);
   tensors->matrix(at, "ffn_down", c.width, c.mlp_width_of(layer));
   if (c.layer_input_width == 0) return;

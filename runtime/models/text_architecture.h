@@ -35,10 +35,11 @@ struct TextArchitecture {
                           Queue& queue) = nullptr;
   /// Reads keys of its own; null: it has none. Errors as read_text_config.
   Status (*read)(TextKeys& keys, TextConfig* config) = nullptr;
-  bool has_own_output = false;          // output.weight is required; otherwise the embedding is used if it is missing
-  bool has_branch_norms = false;        // outputs of attention and MLP are normalised before they are added to the rows
-  bool scales_embedding = false;        // embeddings of tokens are multiplied by sqrt(D)
-  Activation gate = Activation::kSilu;  // activation of the MLP's gate
+  bool has_own_output = false;    // output.weight is required; otherwise the embedding is used if it is missing
+  bool has_branch_norms = false;  // outputs of attention and MLP are normalised before they are added to the rows
+  bool scales_embedding = false;  // embeddings of tokens are multiplied by sqrt(D)
+  bool has_gate = true;           // the MLP multiplies by a gate
+  Activation activation = Activation::kSilu;  // the MLP's gate has it, or its rows without a gate
   // Every period-th layer sees all positions, the others those of attention.sliding_window, if a file has no
   // attention.sliding_window_pattern. 0: there is no such pattern, and the window limits the context.
   int32_t window_period = 0;
@@ -63,7 +64,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .normalise_heads = normalise_queries_and_keys,
      .has_branch_norms = true,
      .scales_embedding = true,
-     .gate = Activation::kGeluTanh,
+     .activation = Activation::kGeluTanh,
      .window_period = 6,
      .local_rope_base = 10000.0f,
      .has_mutual_pictures = true,
@@ -74,7 +75,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .read = read_layer_inputs,
      .has_branch_norms = true,
      .scales_embedding = true,
-     .gate = Activation::kGeluTanh,
+     .activation = Activation::kGeluTanh,
      .window_period = 6,
      .local_rope_base = 10000.0f},
     {.name = "qwen2vl",
@@ -86,6 +87,12 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .pairing = RopePairing::kHalves,
      .normalise_heads = normalise_queries_and_keys,
      .read = read_interleaved_sections,
+     .pre_tokenizer = "qwen2"},
+    {.name = "cosmos3-edge",
+     .pairing = RopePairing::kHalves,
+     .read = read_interleaved_sections,
+     .has_gate = false,
+     .activation = Activation::kSquaredRelu,
      .pre_tokenizer = "qwen2"},
 };
 

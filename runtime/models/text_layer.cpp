@@ -22,7 +22,9 @@ Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, const Others& ot
                                   matmul_scratch_bytes(rows, mlp, c.width, device), others.op_bytes});
   OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
   OCELLUS_TRY(take_activations(sink, "query, key, value", kLife, phase, type, rows, heads + 2 * kv, &qkv));
-  OCELLUS_TRY(take_activations(sink, "gate and up", kLife, phase, type, rows, 2 * mlp, &gate_up));
+  const bool gated = c.architecture->has_gate;
+  OCELLUS_TRY(
+      take_activations(sink, gated ? "gate and up" : "MLP", kLife, phase, type, rows, gated ? 2 * mlp : mlp, &gate_up));
   if (c.architecture->has_branch_norms)
     OCELLUS_TRY(take_rows(sink, "branch output", kLife, phase, rows, c.width, &branch));
   return take_rows(sink, others.op_bytes > 0 ? "matmul or attention" : "matmul", kLife, phase, 1, bytes,
@@ -39,7 +41,7 @@ LayerRows LayerScratch::view(const TextConfig& c, int32_t layer, int64_t rows) c
           .key = all.slice_cols(queries, kv),
           .value = all.slice_cols(queries + kv, kv),
           .gate = both.slice_cols(0, mlp),
-          .up = both.slice_cols(mlp, mlp),
+          .up = both.slice_cols(mlp, c.architecture->has_gate ? mlp : 0),
           .branch = branch.slice_rows(0, branch.data == nullptr ? 0 : rows),
           .matmul_scratch = matmul_scratch};
 }
@@ -112,19 +114,31 @@ void add_attention_output(const TextConfig& c, const TextLayer& w, const LayerRo
 }
 
 void add_mlp(const TextConfig& c, const TextLayer& w, const LayerRows& rows, DeviceView<float> hidden, Queue& q) {
-  gated_matmul({.input = hidden,
-                .norm_weight = w.mlp_norm,
-                .epsilon = c.epsilon,
-                .normed = rows.normed,
-                .gate_weight = w.mlp_gate.weight,
-                .up_weight = w.mlp_up.weight,
-                .gate_bias = w.mlp_gate.bias,
-                .up_bias = w.mlp_up.bias,
-                .gate = rows.gate,
-                .up = rows.up,
-                .activation = c.architecture->gate,
-                .scratch = rows.matmul_scratch},
-               q);
+  if (c.architecture->has_gate)
+    gated_matmul({.input = hidden,
+                  .norm_weight = w.mlp_norm,
+                  .epsilon = c.epsilon,
+                  .normed = rows.normed,
+                  .gate_weight = w.mlp_gate.weight,
+                  .up_weight = w.mlp_up.weight,
+                  .gate_bias = w.mlp_gate.bias,
+                  .up_bias = w.mlp_up.bias,
+                  .gate = rows.gate,
+                  .up = rows.up,
+                  .activation = c.architecture->activation,
+                  .scratch = rows.matmul_scratch},
+                 q);
+  else
+    norm_matmul({.input = hidden,
+                 .norm_weight = w.mlp_norm,
+                 .epsilon = c.epsilon,
+                 .normed = rows.normed,
+                 .weights = {w.mlp_up.weight},
+                 .biases = {w.mlp_up.bias},
+                 .outputs = {rows.gate},
+                 .activation = c.architecture->activation,
+                 .scratch = rows.matmul_scratch},
+                q);
   add_branch(c, rows.gate, w.mlp_down, w.mlp_output_norm, rows, hidden, q);
 }
 
@@ -184,7 +198,7 @@ void add_layer_input(const TextConfig& c, const TextLayer& w, const ActivationVi
                      DeviceView<float> hidden, Queue& q) {
   const ActivationView gate = rows.gate.slice_cols(0, c.layer_input_width);
   matmul({.input = hidden, .weights = {w.input.gate}, .outputs = {gate}, .scratch = rows.matmul_scratch}, q);
-  gated_activation({.gate = gate, .up = inputs, .activation = c.architecture->gate}, q);
+  gated_activation({.gate = gate, .up = inputs, .activation = c.architecture->activation}, q);
   matmul({.input = gate, .weights = {w.input.map}, .outputs = {rows.branch}, .scratch = rows.matmul_scratch}, q);
   rmsnorm({.input = rows.branch,
            .weight = w.input.norm,

@@ -21,8 +21,8 @@ struct LayerRows {
   ActivationView query;      // [T, H * E]
   ActivationView key;        // [T, G * E]
   ActivationView value;      // [T, G * E]
-  ActivationView gate;       // [T, F]; gate and up are adjacent
-  ActivationView up;         // [T, F]
+  ActivationView gate;       // [T, F]; gate and up are adjacent. The MLP's rows if it has no gate
+  ActivationView up;         // [T, F]; none without a gate
   DeviceView<float> branch;  // [T, D] output of attention, MLP or the layer's input before its norm; none without
                              // such norms
   DeviceView<std::byte> matmul_scratch;
@@ -32,7 +32,7 @@ struct LayerRows {
 struct LayerScratch {
   ActivationView normed_or_mixed;  // [rows, max(D, H * E)]
   ActivationView qkv;              // [rows, (H + 2 G) E]
-  ActivationView gate_up;          // [rows, 2 F]
+  ActivationView gate_up;          // [rows, 2 F], or [rows, F] without a gate
   DeviceView<float> branch;        // [rows, D], if outputs of branches are normalised
   DeviceView<std::byte> matmul_scratch;
 
@@ -85,7 +85,8 @@ void project_qkv(const TextConfig& config, int32_t layer, const TextLayer& weigh
 void add_attention_output(const TextConfig& config, const TextLayer& weights, const LayerRows& rows,
                           DeviceView<float> hidden, Queue& queue);
 
-/// hidden += W_down (activation(W_gate n) * (W_up n)), n the normalised hidden rows; normalised alike
+/// hidden += W_down (activation(W_gate n) * (W_up n)), or W_down activation(W_up n) without a gate, n the normalised
+/// hidden rows; normalised alike
 void add_mlp(const TextConfig& config, const TextLayer& weights, const LayerRows& rows, DeviceView<float> hidden,
              Queue& queue);
 

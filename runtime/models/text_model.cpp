@@ -318,7 +318,7 @@ Status bind_layer(const LayerBinder& layer, const TextConfig& c, int32_t index, 
     OCELLUS_TRY(layer.norm("post_ffw_norm", c.width, &out->mlp_output_norm));
   }
   const int64_t wide = c.mlp_width_of(index);
-  OCELLUS_TRY(layer.linear("ffn_gate", wide, c.width, &out->mlp_gate));
+  if (c.architecture->has_gate) OCELLUS_TRY(layer.linear("ffn_gate", wide, c.width, &out->mlp_gate));
   OCELLUS_TRY(layer.linear("ffn_up", wide, c.width, &out->mlp_up));
   OCELLUS_TRY(layer.linear("ffn_down", c.width, wide, &out->mlp_down));
   return c.layer_input_width > 0 ? bind_layer_input(layer, c, &out->input) : Status();

@@ -111,8 +111,8 @@ struct TextLayer {
   const float* query_norm = nullptr;             // [E]; both norms or neither
   const float* key_norm = nullptr;               // [E]
   const float* mlp_norm = nullptr;
-  Linear mlp_gate, mlp_up, mlp_down;
-  LayerInput input;  // if the model has such
+  Linear mlp_gate, mlp_up, mlp_down;  // the gate only if the model's MLPs have one
+  LayerInput input;                   // if the model has such
 };
 
 struct TextModel {

@@ -155,7 +155,7 @@ void add_text_facts(GgufBuilder& file, const TextRecipe& r) {
   if (r.local_rope_base > 0) file.add_f32(key("rope.freq_base_swa"), r.local_rope_base);
   if (r.rotated > 0) count("rope.dimension_count", r.rotated);
   if (r.rope_base > 0) file.add_f32(key("rope.freq_base"), r.rope_base);
-  if (std::string_view(r.architecture).ends_with("vl")) {
+  if (has_sections(r.architecture)) {
     // As Qwen3-VL's 24, 20, 20 of 64 pairs, so in smaller heads: the last pairs belong to time.
     const int pairs = (r.rotated > 0 ? r.rotated : r.head_dim) / 2, third = (pairs - 1) / 3;
     file.add_i32_array(key("rope.dimension_sections"), {pairs - 2 * third, third, third, 0});
@@ -187,7 +187,8 @@ void add_text_layer(Drawer& draw, const TextRecipe& r, int layer) {
   draw.norm(at + "ffn_norm.weight", r.width);
   if (find_text_architecture(r.architecture)->has_branch_norms)
     for (const char* part : {"post_attention_norm.weight", "post_ffw_norm.weight"}) draw.norm(at + part, r.width);
-  linear("ffn_gate", r.format, r.mlp_width, r.width, r.more_biases, 1.5);
+  if (find_text_architecture(r.architecture)->has_gate)
+    linear("ffn_gate", r.format, r.mlp_width, r.width, r.more_biases, 1.5);
   linear("ffn_up", r.format, r.mlp_width, r.width, r.more_biases, 1.5);
   linear("ffn_down", second, r.width, r.mlp_width, r.more_biases, 1.0);
 }

@@ -5,9 +5,16 @@
 #include <cstdint>
 
 #include "quant/weight_format.h"
+#include "runtime/models/text_architecture.h"
 #include "tests/support/temporary_file.h"
 
 namespace ocellus::test {
+
+/// True for architectures whose positions have three coordinates.
+inline bool has_sections(const char* architecture) {
+  const auto read = find_text_architecture(architecture)->read;
+  return read == read_sections || read == read_interleaved_sections;
+}
 
 /// A language model with a byte-level vocabulary: 256 bytes, "\n\n", and the tokens that stand around pictures.
 struct TextRecipe {

@@ -307,11 +307,15 @@ Matrix ReferenceText::read(Matrix x, const std::vector<int64_t>& positions, cons
     const std::string layer = layer_name(i);
     add(x, mix(weights_.rms_norm(x, layer + "attn_norm", epsilon_), positions, i, linked, taken));
     const Matrix normed = weights_.rms_norm(x, layer + "ffn_norm", epsilon_);
-    Matrix gate = weights_.linear(normed, layer + "ffn_gate");
-    const Matrix up = weights_.linear(normed, layer + "ffn_up");
-    for (size_t k = 0; k < gate.values.size(); ++k)
-      gate.values[k] = (is_gemma_ ? gelu_tanh(gate.values[k]) : silu(gate.values[k])) * up.values[k];
-    const Matrix out = weights_.linear(gate, layer + "ffn_down");
+    Matrix up = weights_.linear(normed, layer + "ffn_up");
+    if (weights_.has(layer + "ffn_gate.weight")) {
+      const Matrix gate = weights_.linear(normed, layer + "ffn_gate");
+      for (size_t k = 0; k < gate.values.size(); ++k)
+        up.values[k] *= is_gemma_ ? gelu_tanh(gate.values[k]) : silu(gate.values[k]);
+    } else {
+      for (double& value : up.values) value = squared_relu(value);
+    }
+    const Matrix out = weights_.linear(up, layer + "ffn_down");
     add(x, is_gemma_ ? weights_.rms_norm(out, layer + "post_ffw_norm", epsilon_) : out);
   }
   return x;

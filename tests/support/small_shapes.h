@@ -8,6 +8,7 @@
 
 #include "runtime/models/family.h"
 #include "runtime/models/model_shapes.h"
+#include "tests/support/random_model.h"
 
 namespace ocellus::test {
 
@@ -25,8 +26,7 @@ inline ModelShape small_shape(const char* architecture = "llama") {
                                .context_length = 1024,
                                .rope = {.base = 10000.0f}},
                       .tied = architecture == std::string_view("qwen2")};
-  if (std::string_view(architecture).ends_with("vl"))
-    shape.text.rope.sections = {.counts = {12, 10, 10}, .interleaved = true};
+  if (has_sections(architecture)) shape.text.rope.sections = {.counts = {12, 10, 10}, .interleaved = true};
   shape.vision = {.family = &find_family("SmolVLM").vision,
                   .image_size = 32,
                   .patch_size = 8,
@@ -62,7 +62,7 @@ inline ModelShape small_llava_shape() {
   return shape;
 }
 
-/// A published shape of Qwen's vision families, of two small layers each.
+/// A published shape of Qwen's vision families or Cosmos3-Edge, of two small layers each.
 inline ModelShape small_qwen_shape(const char* name) {
   const ModelShape* shape = nullptr;
   REQUIRE(find_model_shape(name, &shape).ok());
