@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "mm/views/smart_resize.h"
 #include "runtime/models/qwen_tower.h"
+#include "runtime/models/qwen_views.h"
 
 namespace ocellus {
 
@@ -13,90 +13,19 @@ extern const Family kQwen2VlFamily, kQwen25VlFamily, kQwen3VlFamily;  // referen
 
 namespace {
 
-SmartResize sizes_of(const PreprocessConfig& config) {
-  const int64_t area = int64_t{config.row_side} * config.row_side;
-  return {.factor = config.row_side, .min_pixels = config.min_pixels, .max_pixels = config.view_rows * area};
-}
-
-/// A row's line and column are its position, so that the longer side's rows are the positions of all.
-void plan_size(const PreprocessConfig& config, Size size, ViewPlan* plan) {
-  const int32_t lines = size.height / config.row_side, cols = size.width / config.row_side;
-  plan->overview = Canvas::stretched(size, Filter::kBicubic);
-  plan->view_rows = lines * cols;
-  plan->view_positions = std::max(lines, cols);
-  plan->view_cols = cols;
-}
-
-void plan_qwen(const PreprocessConfig& config, ViewPlan* plan) {
-  plan_size(config, smart_size(sizes_of(config), plan->source), plan);
-}
-
-/// A frame of Qwen3-VL's clips is enlarged if it is less than a row wide or high, and not to more pixels than a row
-/// has. Products and quotients stand in the order of the published code.
-void plan_frame(const PreprocessConfig& config, ViewPlan* plan) {
-  const double side = config.row_side;
-  const auto [width, height] = plan->source;
-  Size frame = plan->source;
-  if (width < config.row_side || height < config.row_side) {
-    const double scale = std::max(side / height, side / width);
-    frame = {static_cast<int32_t>(width * scale), static_cast<int32_t>(height * scale)};
-  }
-  SmartResize sizes = sizes_of(config);
-  sizes.min_pixels = int64_t{config.row_side} * config.row_side;
-  plan_size(config, smart_size(sizes, frame), plan);
-}
-
-/// Maximum rows of a picture within the limits: its sides are rounded up by half a row at most, and the sides of a
-/// small one, which is enlarged, by a row.
-int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
-  const double side = config.row_side, root = std::sqrt(limits.max_aspect), stretch = root + 1 / root;
-  const double pixels = static_cast<double>(limits.max_pixels) / (side * side);
-  const double sides = std::min(static_cast<double>(max_side_sum(limits)) / side, std::sqrt(pixels) * stretch);
-  const double least = static_cast<double>(config.min_pixels) / (side * side);
-  const double rounded = pixels + sides / 2 + 0.25, enlarged = least + std::sqrt(least) * stretch + 1;
-  const double narrow = config.clip_rows > 0 ? limits.max_aspect : 0;  // a frame of a row
-  return std::min(max_row_count(config), static_cast<int64_t>(std::max({rounded, enlarged, narrow})) + 1);
-}
-
-/// Maximum of the longer side, in rows, of a picture with this number of rows.
-int64_t most_positions(int64_t rows, int32_t aspect) {
-  const double rounding = aspect / 2.0 + 1;
-  return std::min(rows, static_cast<int64_t>(std::sqrt(static_cast<double>(aspect * rows)) + rounding));
-}
-
-/// A frame may be reduced to fewer rows than a picture.
-ViewBounds qwen_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
-  ViewBounds bounds;
-  bounds.rows = most_rows(config, limits);
-  bounds.positions = most_positions(bounds.rows, limits.max_aspect);
-  bound_resizes(config.row_side, config.clip_rows > 0 ? std::min(config.clip_rows, config.view_rows) : config.view_rows,
-                limits, &bounds);
-  return bounds;
-}
-
 constexpr ViewRules views_by(void (*plan)(const PreprocessConfig&, ViewPlan*)) {
   return {.name = "qwen-vl",
           .marks = {.before = "<|vision_start|>", .after = "<|vision_end|>"},
           .has_grid_positions = true,
           .plan = plan,
-          .bounds = qwen_bounds};
+          .bounds = bound_qwen_views};
 }
-constexpr ViewRules kViews = views_by(plan_qwen), kFrameViews = views_by(plan_frame);
-
-/// Published bounds of a clip: frames, and rows of a frame and of all frames.
-constexpr int32_t kLeastFrames = 4, kMostFrames = 768, kMostFrameRows = 768, kMostClipRows = 24576;
+constexpr ViewRules kViews = views_by(plan_qwen_view), kFrameViews = views_by(plan_qwen_frame);
 
 /// The frames of a longer clip are smaller. The published code divides by the number of frames that a clip has, here it
 /// is the number that was planned, so that the plan of a clip with fewer frames holds it.
 int32_t clip_rows(int32_t frames) {
   return std::max(std::min(kMostFrameRows, kMostClipRows / (frames + frames % 2)), 1);
-}
-
-/// Number of frames at two a second, of at most `most`.
-int32_t count_sampled(int32_t frame_count, double duration, int32_t most) {
-  constexpr double kRate = 2;
-  const double wanted = std::max<double>(std::floor(kRate * duration), kLeastFrames);
-  return static_cast<int32_t>(std::min<double>(wanted, std::min({most, kMostFrames, frame_count})));
 }
 
 /// An even number, except of a single frame, which the published code refuses.
@@ -126,15 +55,6 @@ int32_t sample_qwen2_transformers(int32_t frame_count, double duration, int32_t 
   return count;
 }
 
-/// As transformers' Qwen3VLVideoProcessor: as qwen-vl-utils, in double precision, and any number of frames.
-int32_t sample_qwen3_transformers(int32_t frame_count, double duration, int32_t most, int32_t* indices) {
-  const int32_t count = count_sampled(frame_count, duration, most);
-  const double step = count > 1 ? static_cast<double>(frame_count - 1) / (count - 1) : 0;
-  for (int32_t i = 0; i < count; ++i)
-    indices[i] = i > 0 && i == count - 1 ? frame_count - 1 : static_cast<int32_t>(std::nearbyint(i * step));
-  return count;
-}
-
 /// The mean of a pair's times. The last frame of an odd number is a pair with itself.
 void write_before_pair(const ClipTimes& clip, int32_t frame, ClipText* out) {
   const double next = clip.seconds[std::min(frame + 1, clip.frame_count - 1)];
@@ -153,19 +73,19 @@ int32_t time_step_25(const ClipTimes& clip) {
 int32_t time_step_2(const ClipTimes&) { return 1; }
 
 /// Clips whose pairs are pictures with their times before them.
-constexpr ClipRules kTimedPairs = {.most_frames = kMostFrames,
+constexpr ClipRules kTimedPairs = {.most_frames = kMostQwenFrames,
                                    .group = 2,
                                    .frame_views = &kFrameViews,
                                    .rows = clip_rows,
                                    .sample = sample_qwen,
-                                   .sample_as_transformers = sample_qwen3_transformers,
+                                   .sample_as_transformers = sample_evenly,
                                    .write_before = write_before_pair};
 
 /// Clips whose pairs are one block, at the same lines and columns. Text after it begins after the largest position in
 /// the block, as in Qwen's own code; transformers 5.17 lets it begin after the last line or column, so that it differs
 /// in long clips. The frames' sizes are bounded as Qwen3-VL's.
 constexpr ClipRules block_of_pairs(int32_t (*time_step)(const ClipTimes&)) {
-  return {.most_frames = kMostFrames,
+  return {.most_frames = kMostQwenFrames,
           .group = 2,
           .rows = clip_rows,
           .sample = sample_qwen,
