@@ -55,7 +55,8 @@ std::string_view default_system_prompt(std::string_view jinja) {
 
 ToolCalls find_tool_calls(std::string_view jinja) {
   const auto says = [&](std::string_view text) { return jinja.find(text) != jinja.npos; };
-  if (says("<tools>") && says("<tool_call>")) return ToolCalls::kJson;
+  const bool is_xml = says("<function=");  // a form that is not written here
+  if (says("<tools>") && says("<tool_call>") && !is_xml) return ToolCalls::kJson;
   return says("<|tool>") && says("<|tool_call>call:") ? ToolCalls::kGemma4 : ToolCalls::kNone;
 }
 

@@ -15,8 +15,10 @@ bool opens_thought(std::string_view jinja) {
                      [&](std::string_view text) { return jinja.find(text, prompt) != std::string_view::npos; });
 }
 
-/// The words around a thought: Qwen's, and Gemma 4's (its chat template of May 2026).
+/// The words around a thought: those of templates that write an empty one without line breaks (Nemotron 3,
+/// Cosmos3-Edge), Qwen's, and Gemma 4's (its chat template of May 2026).
 struct ThoughtForm {
+  std::string_view says;  // in the chat template; empty: any
   const char *begin, *end;
   const char* line;        // after `begin`
   const char* before_end;  // written by the runtime where it ends a thought
@@ -24,8 +26,9 @@ struct ThoughtForm {
   const char* empty;  // between the marks of no thought
   bool has_title;     // `line` is a word that the model writes, too
 };
-constexpr ThoughtForm kForms[] = {{"<think>", "</think>", "\n", "\n", "\n\n", "\n\n", false},
-                                  {"<|channel>", "<channel|>", "thought\n", "", "", "thought\n", true}};
+constexpr ThoughtForm kForms[] = {{"<think></think>", "<think>", "</think>", "\n", "\n", "", "", false},
+                                  {"", "<think>", "</think>", "\n", "\n", "\n\n", "\n\n", false},
+                                  {"", "<|channel>", "<channel|>", "thought\n", "", "", "thought\n", true}};
 
 }  // namespace
 
@@ -44,7 +47,8 @@ Status ThoughtMarks::append(const Tokenizer& tokenizer, std::string_view text, T
 Status ThoughtMarks::read(std::string_view jinja, const Tokenizer& tokenizer) {
   *this = {};
   const ThoughtForm* const form = std::find_if(std::begin(kForms), std::end(kForms), [&](const ThoughtForm& one) {
-    return tokenizer.find(one.begin) != kNoToken && tokenizer.find(one.end) != kNoToken;
+    return jinja.find(one.says) != jinja.npos && tokenizer.find(one.begin) != kNoToken &&
+           tokenizer.find(one.end) != kNoToken;
   });
   if (form == std::end(kForms)) return {};
   begin_ = tokenizer.find(form->begin);

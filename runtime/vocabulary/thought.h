@@ -18,7 +18,8 @@ enum class Thinking : uint8_t { kNever, kIfTold, kAlways };
 inline constexpr int32_t kStandardThoughtTokens = 1024;
 
 /// Text that is written token by token instead of sampled: "<think>", "\n", "\n</think>\n\n", "\n\n</think>\n\n"; by
-/// Gemma 4's form "<|channel>", "thought\n", "<channel|>", "thought\n<channel|>".
+/// Gemma 4's form "<|channel>", "thought\n", "<channel|>", "thought\n<channel|>"; by Cosmos3-Edge's "<think>", "\n",
+/// "\n</think>", "</think>".
 enum class ThoughtScript : uint8_t { kNone, kOpen, kLine, kClose, kCloseAtOnce };
 
 /// kClosed: after a thought, before the first visible text of the answer.

@@ -70,8 +70,8 @@ TEST_CASE("a template has tools if it lists them and shows how they are called")
   CHECK(find_tool_calls("{%- if tools %}{{- '<tools>' }}{%- endif %}{{- '\\n<tool_call>\\n{\"name\": \"' }}") ==
         ToolCalls::kJson);
   CHECK(find_tool_calls("{{- '<|tool>' }}{{- '<|tool_call>call:' + function['name'] + '{' -}}") == ToolCalls::kGemma4);
-  for (const char* const none :
-       {"{{- '<tools>' }}", "{{- '<tool_call>' }}", "{{- '<|tool_call>call:' }}", "{{- '<|tool>' }}", ""})
+  for (const char* const none : {"{{- '<tools>' }}{{- '<tool_call>\\n<function=' }}", "{{- '<tools>' }}",
+                                 "{{- '<tool_call>' }}", "{{- '<|tool_call>call:' }}", "{{- '<|tool>' }}", ""})
     CHECK(find_tool_calls(none) == ToolCalls::kNone);
 }
 

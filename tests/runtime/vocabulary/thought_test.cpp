@@ -117,6 +117,16 @@ TEST_CASE("a model that thinks if told opens its thought itself, at the beginnin
   CHECK(Vocabulary(0).write("aba", 5) == "aba");
 }
 
+TEST_CASE("an empty thought has no line breaks where the template writes it like that") {
+  constexpr char kNemotron[] =
+      "{%- set content = '<think></think>' ~ content -%}{%- if add_generation_prompt %}{%- if enable_thinking %}"
+      "{{- '<|im_start|>assistant\\n<think>\\n' }}{%- else %}{{- '<|im_start|>assistant\\n<think></think>' }}";
+  CHECK(Vocabulary(3, kNemotron).marks.thinking() == Thinking::kAlways);
+  CHECK(Vocabulary(3, kNemotron).write("ab>ab", 10) == "[<][n]AB>ab");
+  CHECK(Vocabulary(3, kNemotron).write("ababab", 3) == "[<][n]ABA[n][>]bab");
+  CHECK(Vocabulary(3, kNemotron).write("ab", 0) == "[<][>]ab");
+}
+
 TEST_CASE("Gemma 4's thoughts begin with their title, which is no part of them") {
   const auto write = [](const char* sampled, int32_t most) { return Vocabulary(3, "", kChannel).write(sampled, most); };
   CHECK(Vocabulary(3, "", kChannel).marks.thinking() == Thinking::kIfTold);
