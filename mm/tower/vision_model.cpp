@@ -38,7 +38,7 @@ Status read_family(const GgufFile& file, std::span<const VisionFamily* const> fa
     config->family = family;
     return {};
   }
-  char known[128] = {};
+  char known[256] = {};
   size_t used = 0;
   for (const VisionFamily* family : families) {
     if (std::string_view(known).find(family->projector) != std::string_view::npos) continue;

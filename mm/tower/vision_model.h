@@ -45,6 +45,7 @@ struct VisionLayer {
 struct Projector {
   const float* joined_bias = nullptr;  // [joined_width]
   const float* joined_scale = nullptr;
+  NormWeights row_norm;  // normalises rows before they are joined
   NormWeights joined_norm;
   Linear first;   // [projector_width or output_width, joined_width]
   Linear second;  // [output_width, projector_width]

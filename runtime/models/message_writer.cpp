@@ -30,7 +30,7 @@ Status MessageWriter::check(Role role) const {
 Status MessageWriter::begin(Role role, std::string_view usual_system) {
   OCELLUS_TRY(check(role));
   const bool is_first = !state_.any, is_told = is_first && state_.thinks && layout_.opens_thinking[0] != '\0';
-  if (is_first && role != Role::kSystem && (is_told || !usual_system.empty())) {
+  if (is_first && role != Role::kSystem && (is_told || !usual_system.empty() || layout_.begins_with_system)) {
     OCELLUS_TRY(begin(Role::kSystem));
     OCELLUS_TRY(add_text(usual_system, false));
     OCELLUS_TRY(end());

@@ -49,7 +49,7 @@ class MessageWriter {
       : layout_(layout), state_(state), sink_(sink) {}
 
   /// Begins a message, and ends one that is open: a user's, or an answer that was generated. `usual_system`: the text
-  /// of a system message that comes before a first message of another role; empty: none.
+  /// of a system message that comes before a first message of another role; empty: none, unless the layout has one.
   Status begin(Role role, std::string_view usual_system = {});
   Status end();
   /// After this the model answers.

@@ -70,6 +70,13 @@ constexpr PromptLayout qwen(const char* system_text, bool refuses_later_system) 
                   .refuses_later_system = refuses_later_system});
 }
 
+/// Answers that were given have no thought, which templates of thinking models write as an empty one.
+constexpr PromptLayout cosmos3_edge(bool has_thoughts) {
+  PromptLayout layout = chat_ml({.after_numbered = "", .begins_with_system = true, .trims = kTrimsAnswer});
+  if (has_thoughts) layout.answer.before = "<|im_start|>assistant\n<think></think>";
+  return layout;
+}
+
 /// InternVL and LLaVA have two published forms with the same pictures: the one that they were trained with, of the
 /// makers' code, and that of the files for transformers, which are told by the picture in their template.
 constexpr PromptLayout kTrainedInternVl = chat_ml({.picture = {"", "\n"},
@@ -140,6 +147,8 @@ constexpr LayoutRow kRows[] = {
     {"Qwen2-VL", ChatTemplate::kChatMl, "", "", qwen(kAssistant, false)},
     {"Qwen2.5-VL", ChatTemplate::kChatMl, "", "", qwen(kAssistant, false)},
     {"Qwen3-VL", ChatTemplate::kChatMl, "", "", qwen("", true)},
+    {"Cosmos3-Edge", ChatTemplate::kChatMl, "<think></think>", "", cosmos3_edge(true)},
+    {"Cosmos3-Edge", ChatTemplate::kChatMl, "", "", cosmos3_edge(false)},
     {"", ChatTemplate::kChatMl, "", "", chat_ml()},
     {"LLaVA-1.5", ChatTemplate::kVicuna, "<image>", "", kPublishedVicuna},
     {"LLaVA-1.6", ChatTemplate::kVicuna, "<image>", "", kPublishedVicuna},

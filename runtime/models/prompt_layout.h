@@ -43,6 +43,7 @@ struct PromptLayout {
   const char* clip_number = "Video %d: ";
   const char* after_numbered = "\n";
   const char* system_text = "";       // a conversation without a system message has this one
+  bool begins_with_system = false;    // it has an empty one if there is no such text
   const char* opens_thinking = "";    // begins the system message of conversations in which the model thinks
   const char* opens_thought = "";     // in their place of opens_answer; empty: the same
   bool joins_system = false;          // a system message is the beginning of the user's message after it

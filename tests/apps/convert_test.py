@@ -21,7 +21,8 @@ from virtual_environment import go_on_with
 
 HAS_PACKAGES = all(importlib.util.find_spec(name) for name in ("gguf", "numpy", "sentencepiece"))
 if HAS_PACKAGES:
-    from hugging_face_folder import CONFIGS, write_folder
+    import numpy
+    from hugging_face_folder import CONFIGS, COSMOS_NAMES, PATCH, SIDE, write_folder
 
 CONVERT = SOURCE / "tools" / "convert"
 if HAS_PACKAGES:
@@ -96,6 +97,24 @@ def in_header(change):
         text = (header if isinstance(header, str) else json.dumps(header)).encode()
         path.write_bytes(struct.pack("<Q", len(text)) + text + data)
     return apply
+
+
+def open_shard(path):
+    """(the header, the data)"""
+    content = path.read_bytes()
+    (size,) = struct.unpack_from("<Q", content)
+    return json.loads(content[8:8 + size]), content[8 + size:]
+
+
+def read_tensor(path, name):
+    header, data = open_shard(path)
+    return numpy.frombuffer(data[slice(*header[name]["data_offsets"])], numpy.float32)
+
+
+def rename_tensors(path, rename):
+    header, data = open_shard(path)
+    text = json.dumps({rename(name): entry for name, entry in header.items()}).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 NORM, QUERY, EMBEDDING = (f"model.text_model.{name}.weight" for name in
@@ -332,6 +351,12 @@ BAD_FOLDERS = [
     ("qwen2.5-vl", changed("vision_config", temporal_patch_size=1), "temporal_patch_size is 1, but must be 2"),
     ("qwen3-vl", changed("vision_config", depth=3), "has no tensor vision.blocks.2"),
     ("qwen3-vl", changed("vision_config", deepstack_visual_indexes=[]), r"\d+ tensors are not part of the layout"),
+    ("cosmos3-edge", in_text(hidden_act="silu"), "text_config: hidden_act is silu, but must be relu2"),
+    ("cosmos3-edge", changed("vision_config", layer_norm_eps=1e-5), "layer_norm_eps is 1e-05, but must be 1e-06"),
+    ("cosmos3-edge", changed("vision_config", patch_size=14), "patch_embedding.weight reads 147 values of a patch of 14"),
+    ("cosmos3-edge", changed("vision_config", spatial_merge_size=3), "4 patches a side cannot be joined 3 by 3"),
+    ("cosmos3-edge", in_text(rope_parameters={"mrope_section": [4, 2, 1]}), "mrope_section is .*, but must list 3 parts of 8"),
+    ("cosmos3-edge", lambda folder: shutil.rmtree(folder / "vision_encoder"), "says that vision_encoder/model.safetensors holds"),
     ("gemma3", lacking("vision_config"), "config.json has no vision_config"),
     ("gemma3", changed("text_config", query_pre_attn_scalar=24), "query_pre_attn_scalar is 24, but readers .* take 16"),
     ("gemma3", changed("text_config", hidden_activation="silu"), "text_config: the activation silu is not supported"),
@@ -423,6 +448,42 @@ class ConverterTest(FolderTest):
                 self.assertLessEqual(set(tensors), {tensor.name for tensor in mmproj.tensors})
                 sections = next(model.fields[key] for key in model.fields if key.endswith(".rope.dimension_sections"))
                 self.assertEqual(sections.contents(), [3, 3, 2, 0])
+
+    def test_cosmos3_edge_is_read_under_the_names_of_diffusers_and_of_transformers(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        write_folder(self.folder / "published", "cosmos3-edge")
+        done = self.convert(self.folder / "published")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mmproj, model = [GGUFReader(self.folder / "out" / name) for name in NAMES]
+        self.assertEqual(mmproj.fields["clip.projector_type"].contents(), "cosmos3_edge")
+        self.assertEqual(mmproj.fields["clip.vision.image_size"].contents(), SIDE)
+        self.assertEqual(model.fields["general.architecture"].contents(), "cosmos3-edge")
+        self.assertEqual(model.fields["cosmos3-edge.rope.dimension_sections"].contents(), [4, 2, 2, 0])
+        names = {tensor.name for tensor in model.tensors}
+        self.assertLessEqual({"output.weight", "blk.0.ffn_up.weight", "blk.0.ffn_down.weight"}, names)
+        self.assertFalse([name for name in names if "gate" in name])
+        tensors = {tensor.name: tensor.data for tensor in mmproj.tensors}
+        self.assertLessEqual({"v.post_ln.bias", "mm.input_norm.weight", "mm.2.bias"}, set(tensors))
+        files = [(self.folder / "out" / name).read_bytes() for name in NAMES]
+        # The second value of a pixel is that of the second plane.
+        kernel = read_tensor(self.folder / "published/vision_encoder/model.safetensors",
+                             "model.visual.embeddings.patch_embedding.weight").reshape(-1, PATCH, PATCH, 3)
+        self.assertTrue((kernel.transpose(0, 3, 1, 2).astype("float16") == tensors["v.patch_embd.weight"]).all())
+        shutil.copytree(self.folder / "published", self.folder / "native")
+        renamed = {**{f".self_attn{theirs}": f".self_attn{ours}" for theirs, ours in COSMOS_NAMES.items()},
+                   "layers.0.mlp.up_proj": "layers.0.mlp.fc1", "layers.0.mlp.down_proj": "layers.0.mlp.fc2"}
+
+        def native(name):
+            for theirs, ours in renamed.items():
+                name = name.replace(theirs, ours)
+            return name if name.startswith(("model.", "lm_head.")) else f"model.language_model.{name}"
+
+        rename_tensors(self.folder / "native/transformer/diffusion_pytorch_model.safetensors", native)
+        in_file("model.safetensors.index.json", lambda facts: facts.update(
+            weight_map={native(name): shard for name, shard in facts["weight_map"].items()}))(self.folder / "native")
+        done = self.convert(self.folder / "native")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(self.folder / "out" / name).read_bytes() for name in NAMES], files)
 
     def test_gemma_files_hold_windows_rotations_and_whole_norms(self):
         from gguf import GGUFReader  # the class is skipped without it

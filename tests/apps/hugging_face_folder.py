@@ -21,6 +21,7 @@ CONFIGS = {
     "qwen2-vl": {"model_type": "qwen2_vl"},
     "qwen2.5-vl": {"model_type": "qwen2_5_vl"},
     "qwen3-vl": {"model_type": "qwen3_vl"},
+    "cosmos3-edge": {"model_type": "cosmos3_edge", "projector_hidden_size": 4 * WIDTH},
     "gemma3": {"model_type": "gemma3", "mm_tokens_per_image": 4},
     "gemma3-text": GEMMA_TEXT,
 }
@@ -36,6 +37,11 @@ for qwen, kind in (("qwen2-vl", "qwen2_vl_text"), ("qwen2.5-vl", "qwen2_5_vl_tex
     rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [3, 3, 2]}
     PARTS[qwen]["text_config"] = {**TEXT, "model_type": kind, "rope_parameters": rope}
 QWEN = tuple(PARTS)
+PARTS["cosmos3-edge"] = {
+    "text_config": {**TEXT, "model_type": "cosmos3_edge_text", "head_dim": 16, "tie_word_embeddings": False,
+                    "rope_parameters": {"rope_type": "default", "rope_theta": 1e8, "mrope_section": [4, 2, 2]}},
+    "vision_config": {**{key: value for key, value in VISION.items() if key != "image_size"}, "num_patches": PATCHES},
+    "tie_word_embeddings": False}
 PARTS["gemma3"] = {"text_config": GEMMA_TEXT}
 PARTS["gemma3-text"] = {"text_config": None, "vision_config": None}
 GEMMA_TOKENS = ["<bos>", "<end_of_turn>", "<start_of_turn>", "<start_of_image>", "<end_of_image>"]
@@ -44,7 +50,8 @@ SPECIAL_TOKENS = {
                 *(f"<row_{row}_col_{col}>" for row in range(1, 4) for col in range(1, 4))],
     "llava-1.6": ["<s>", "</s>", "<image>"],
     "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
-    **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"] for family in QWEN},
+    **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
+       for family in (*QWEN, "cosmos3-edge")},
     "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS,
 }
 
@@ -164,6 +171,35 @@ def qwen3_tensors():
             **qwen_merger(deepstack, norm(f"{deepstack}norm", 4 * WIDTH), "linear_fc1", "linear_fc2")}
 
 
+# Names of diffusers, which the published folder has, and those of transformers.
+COSMOS_NAMES = {".to_q.": ".q_proj.", ".to_k.": ".k_proj.", ".to_v.": ".v_proj.", ".to_out.": ".o_proj."}
+
+
+def cosmos_tensors():
+    """In the layout of the published files, with a norm that only the generator reads by."""
+    tower, projector = "model.visual.", "model.projector."
+    shapes = {name: shape for name, shape in text_tensors("").items() if "gate_proj" not in name}
+    for published, own in COSMOS_NAMES.items():
+        shapes = {name.replace(own, published): shape for name, shape in shapes.items()}
+    return {**shapes, "lm_head.weight": (VOCABULARY, WIDTH), "layers.0.self_attn.k_norm_und_for_gen.weight": (16,),
+            **tower_tensors(tower), **norm(f"{tower}post_layernorm"),
+            **linear(f"{tower}embeddings.patch_embedding", WIDTH, 3 * PATCH * PATCH),
+            f"{tower}embeddings.position_embedding.weight": (PATCHES, WIDTH), **norm(f"{projector}norm"),
+            **linear(f"{projector}linear_fc1", 4 * WIDTH, 4 * WIDTH), **linear(f"{projector}linear_fc2", WIDTH, 4 * WIDTH)}
+
+
+def write_parts(folder, shapes):
+    """The tensors in folders below, as the index lists them, which leaves out the generator's."""
+    index = {}
+    for part, is_of_tower in (("transformer/diffusion_pytorch_model", False), ("vision_encoder/model", True)):
+        path = folder / f"{part}.safetensors"
+        path.parent.mkdir()
+        own = {name: shape for name, shape in shapes.items() if name.startswith("model.") == is_of_tower}
+        write_safetensors(path, {**own, **({} if is_of_tower else {"layers.0.mlp_moe_gen.up_proj.weight": (4, 4)})})
+        index |= {name: f"{part}.safetensors" for name in own}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+
+
 def gemma_text_tensors(prefix):
     shapes = text_tensors(prefix)
     for number in range(GEMMA_TEXT["num_hidden_layers"]):
@@ -186,7 +222,7 @@ def gemma_tensors():
 
 TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
            "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors,
-           "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
+           "cosmos3-edge": cosmos_tensors, "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
 
 
 def write_safetensors(path, shapes):
@@ -212,7 +248,7 @@ def write_folder(folder, family):
     config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True,
               **PARTS.get(family, {})}
     processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
-    if family in QWEN:  # in pixels of the picture there
+    if family in (*QWEN, "cosmos3-edge"):  # in pixels of the picture there
         processor["size"] = {"shortest_edge": SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
     texts = byte_texts()
     added = [{"id": 257 + i, "content": text, "special": True} for i, text in enumerate(SPECIAL_TOKENS[family])]
@@ -223,4 +259,7 @@ def write_folder(folder, family):
     for name, content in [("config", config), ("preprocessor_config", processor), ("tokenizer", tokenizer),
                           ("tokenizer_config", {"bos_token": names[0], "eos_token": names[1]})]:
         (folder / f"{name}.json").write_text(json.dumps(content))
-    write_safetensors(folder / "model.safetensors", TENSORS[family]())
+    if family == "cosmos3-edge":
+        write_parts(folder, TENSORS[family]())
+    else:
+        write_safetensors(folder / "model.safetensors", TENSORS[family]())

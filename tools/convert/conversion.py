@@ -22,7 +22,8 @@ def open_source(folder):
     family = FAMILIES[kind]
     arrange = getattr(family, "arrange", lambda config: config)
     has_vision = kind not in getattr(family, "TEXT_ONLY", ())
-    return Source(folder, arrange(config), family.PREFIXES, family.VISION_DEFAULTS if has_vision else None), family
+    defaults = family.VISION_DEFAULTS if has_vision else None
+    return Source(folder, arrange(config), family.PREFIXES, defaults, getattr(family, "PARTS", {})), family
 
 
 def write_vision_model(source, family, path, title, args):

@@ -509,12 +509,12 @@ class QwenVl(ChatMl):
         return transformers.Qwen2VLImageProcessorPil(size=size, patch_size=self.patch, image_mean=self.mean,
                                                      image_std=self.std)
 
-    def build(self, config_class, model_class, vision, text):
+    def build(self, config_class, model_class, vision, text, tied=True):
         ids = {f"{name}_token_id": self.tokenizer.convert_tokens_to_ids(f"<|{token}|>") for name, token in
                [("image", "image_pad"), ("video", "video_pad"), ("vision_start", "vision_start"),
                 ("vision_end", "vision_end")]}
         text = {**WIDE_TEXT, "vocab_size": self.vocabulary, "rms_norm_eps": 1e-6, **text}
-        config = config_class(vision_config=vision, text_config=text, tie_word_embeddings=True, **ids)
+        config = config_class(vision_config=vision, text_config=text, tie_word_embeddings=tied, **ids)
         config._attn_implementation = "eager"
         return model_class(config)
 
@@ -726,6 +726,69 @@ class Qwen2Vl(Qwen25Vl):
 
     def rows(self, model, images):
         return QwenVl.rows(self, model, images)
+
+
+class Cosmos3Edge(QwenVl):
+    """A table of 4 x 4 positions, which grids are smaller and larger than. Values of a patch are [patch, patch, 3], and
+    the frames of a clip are pictures with their times before them."""
+    seed = 4
+    patch = 8
+    least_frame_rows = 1
+    full_cases = False
+    mean = std = [0.5, 0.5, 0.5]
+
+    def opening(self):
+        return "<|im_start|>system\n<|im_end|>\n"
+
+    def make_processor(self, least_rows=None):
+        pixels = (2 * self.patch) ** 2
+        size = {"shortest_edge": (least_rows or self.least_rows) * pixels, "longest_edge": self.most_rows * pixels}
+        return transformers.Cosmos3EdgeImageProcessorPil(size=size, patch_size=self.patch)
+
+    def model(self):
+        vision = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+                      patch_size=self.patch, num_patches=16)
+        rope = {"rope_type": "default", "rope_theta": 1e8, "mrope_section": [4, 2, 2]}
+        text = dict(TEXT, head_dim=16, intermediate_size=32, rms_norm_eps=1e-5, rope_parameters=rope)
+        config = transformers.Cosmos3EdgeConfig
+        return self.build(partial(config, projector_hidden_size=32), transformers.Cosmos3EdgeForConditionalGeneration,
+                          vision, text, tied=False)
+
+    def pictures(self):
+        return {"native": [32, 32], "wide": [100, 40], "tall": [30, 93]}
+
+    def cases(self):
+        for name, size in {"camera": [640, 480], "line": [300, 5], "one pixel": [1, 1], "half to even": [72, 56]}.items():
+            yield name, [[size, QUESTION]]
+        yield from super().cases()
+
+    def clips(self):
+        yield "clip", [[clip(100, 40, 0, 0.5, 1), QUESTION]]
+        yield "clip in the second turn", [["Hello, who are you?"], [clip(24, 9, 100.04, 100.07), [30, 93], QUESTION]]
+
+    def describe(self, video):
+        """The frames of a clip, and the words of transformers' processor before each."""
+        seconds, frames = zip(*((frame[0], frame[1:]) for frame in video["frames"]))
+        published = transformers.Cosmos3EdgeProcessor
+        marks = {"vision_start_token": "<|vision_start|>", "video_token": "<|video_pad|>",
+                 "vision_end_token": "<|vision_end|>", "_calculate_timestamps": published._calculate_timestamps,
+                 "video_processor": SimpleNamespace(merge_size=2, temporal_patch_size=1)}
+        inputs = {"video_grid_thw": np.array([[len(seconds), 2, 2]]),
+                  "video_metadata": [SimpleNamespace(fps=1, frames_indices=list(seconds))]}
+        text = published.replace_video_token(SimpleNamespace(**marks), inputs, 0)
+        words = text.split(self.picture_text(("video", 1)))
+        assert len(words) == len(frames) + 1 and not words[-1]
+        return [part for word, frame in zip(words, frames) for part in (word, [frame])]
+
+    def unfold(self, patches, height, width):
+        blocks = patches.reshape(height // 2, width // 2, 2, 2, self.patch, self.patch, 3)
+        return blocks.transpose(6, 0, 2, 4, 1, 3, 5).reshape(3, height * self.patch, width * self.patch)
+
+    def rows(self, model, images):
+        patches, grids = images.patches
+        tower = model.model.visual
+        rows = tower.encoder(tower.embeddings(patches, grids), grid_thw=grids)
+        return rows, model.model.projector(tower.post_layernorm(rows))
 
 
 class SmolVlm(Recipe):
@@ -1140,6 +1203,6 @@ RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
     "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
-    "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "gemma3": Gemma3,
+    "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "cosmos3-edge": Cosmos3Edge, "gemma3": Gemma3,
     "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures,
 }

@@ -49,18 +49,23 @@ def check_extents(entries, data_bytes):
 
 
 class SafetensorsFolder:
-    """Names and lazily read arrays of every model*.safetensors file in a folder."""
+    """Names and lazily read arrays of every model*.safetensors file in a folder, and of tensors in folders below it that
+    its index lists."""
 
     def __init__(self, folder):
-        self.entries = {}
-        shards = sorted(Path(folder).glob("model*.safetensors"))
+        self.entries, self.folder = {}, Path(folder)
+        index = self.folder / INDEX
+        listed = read_json(index).part("weight_map") if index.exists() else {}
+        below = {shard for shard in map(str, listed.values()) if "/" in shard and ".." not in shard}
+        below = [self.folder / shard for shard in below if (self.folder / shard).is_file()]
+        shards = sorted([*self.folder.glob("model*.safetensors"), *below])
         if not shards:
             raise SystemExit(f"{folder} holds no model*.safetensors file")
         for shard in shards:
-            self._read_header(shard)
-        self._check_index(Path(folder) / INDEX)
+            self._read_header(shard, listed)
+        self._check_index(index, listed)
 
-    def _read_header(self, shard):
+    def _read_header(self, shard, listed):
         try:
             with open(shard, "rb") as file:
                 header_bytes = int.from_bytes(file.read(8), "little")
@@ -75,16 +80,16 @@ class SafetensorsFolder:
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise SystemExit(f"{shard} is not a whole safetensors file: {error}") from error
         for name, entry in entries.items():
+            if shard.parent != self.folder and name not in listed:
+                continue
             if name in self.entries:
                 raise SystemExit(f"{shard} holds the tensor {name}, and so does {self.entries[name][0]}")
             self.entries[name] = (shard, start + entry["data_offsets"][0], entry)
 
-    def _check_index(self, path):
+    def _check_index(self, path, listed):
         """A folder of several shards lists which of them holds which tensor."""
-        if not path.exists():
-            return
-        for name, shard in read_json(path).part("weight_map").items():
-            if name not in self.entries or self.entries[name][0].name != shard:
+        for name, shard in listed.items():
+            if name not in self.entries or self.entries[name][0] != path.parent / str(shard):
                 raise SystemExit(f"{path} says that {shard} holds the tensor {name}, which it does not")
 
     def value_count(self):

@@ -23,9 +23,10 @@ def with_text_defaults(config, text_only, defaults):
 
 class Source:
     """Tensors are called `text.`, `lm_head.`, `vision.` and `projector.` something, whatever prefixes the folder uses:
-    `prefixes` translates them, the first that fits. `vision_defaults` is None if there is no vision part."""
+    `prefixes` translates them, the first that fits, and `parts` what stands inside those of `text` or `vision`.
+    `vision_defaults` is None if there is no vision part."""
 
-    def __init__(self, folder, config, prefixes, vision_defaults):
+    def __init__(self, folder, config, prefixes, vision_defaults, parts):
         self.folder = Path(folder)
         self.config = config
         text = config.part("text_config", "llm_config")
@@ -45,6 +46,8 @@ class Source:
         for name in self.tensors.names():
             theirs = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
             ours = prefixes.get(theirs, "") + name[len(theirs):]
+            for part, own in parts.get(ours.split(".")[0], {}).items():
+                ours = ours.replace(part, own)
             if ours in self.names:
                 raise SystemExit(f"{self.folder} holds the tensor {ours} as {name} and as {self.names[ours]}")
             self.names[ours] = name

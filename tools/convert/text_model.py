@@ -11,7 +11,7 @@ from vocabulary import add_vocabulary
 # config.json's model_type: the architecture's name in GGUF.
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2",
                  "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl",
-                 "qwen3_vl_text": "qwen3vl", "gemma3_text": "gemma3", "gemma4_text": "gemma4"}
+                 "qwen3_vl_text": "qwen3vl", "cosmos3_edge_text": "cosmos3-edge", "gemma3_text": "gemma3", "gemma4_text": "gemma4"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -39,8 +39,9 @@ GEMMA3_LAYER_TENSORS = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+UNGATED_LAYER_TENSORS = {theirs: ours for theirs, ours in LAYER_TENSORS.items() if ours != "ffn_gate"}
 OWN_LAYER_TENSORS = {"internlm2": INTERNLM2_LAYER_TENSORS, "gemma3": GEMMA3_LAYER_TENSORS,
-                     "gemma4": GEMMA3_LAYER_TENSORS}
+                     "gemma4": GEMMA3_LAYER_TENSORS, "cosmos3-edge": UNGATED_LAYER_TENSORS}
 ROTATES_NEIGHBOURS = ("llama", "internlm2")
 HAS_WINDOWS = ("gemma3_text", "gemma4_text")
 OPTIONAL = ("attn_q_norm", "attn_k_norm")

@@ -53,6 +53,7 @@ constexpr Published kPublished[] = {
     {"Qwen3-VL-8B", 8767123696, 36, 4096, 32, 8, 128, 151936, 1280},
     {"Cosmos-Reason2-2B", 2127532032, 28, 2048, 16, 8, 128, 151936, 1280},
     {"Cosmos-Reason2-8B", 8767123696, 36, 4096, 32, 8, 128, 151936, 1280},
+    {"Cosmos3-Edge", 2435616496, 28, 2048, 16, 8, 128, 131072, 1280},
     {"Gemma3-4B", 4299915632, 34, 2560, 8, 4, 256, 262144, 256},
     {"Gemma3-12B", 12187079280, 48, 3840, 16, 8, 256, 262144, 256},
     {"Gemma4-E2B", 4797113891, 35, 1536, 8, 1, 512, 262144, 280},
@@ -290,7 +291,8 @@ TEST_CASE("An engine runs on made-up weights, with text and pictures, and says t
   for (const ModelShape& shape :
        {test::small_shape(), test::small_shape("qwen2"), test::small_shape("qwen3"), test::small_shape("qwen3vl"),
         test::small_shape("internlm2"), test::small_llava_shape(), test::small_qwen_shape("Qwen2-VL-2B"),
-        test::small_qwen_shape("Qwen2.5-VL-3B"), test::small_qwen_shape("Qwen3-VL-2B")}) {
+        test::small_qwen_shape("Qwen2.5-VL-3B"), test::small_qwen_shape("Qwen3-VL-2B"),
+        test::small_qwen_shape("Cosmos3-Edge")}) {
     for (const WeightFormat format : kFormats) {
       CAPTURE(format_info(format).name);
       CAPTURE(template_of(shape));
@@ -390,7 +392,7 @@ TEST_CASE("A file written with the engine's seed holds the weights that the engi
 TEST_CASE("A written pair has the facts, the plan and the answer of the made-up model") {
   for (const ModelShape& shape :
        {test::small_shape(), test::small_shape("qwen2"), test::small_shape("qwen3"), test::small_shape("qwen3vl"),
-        test::small_shape("internlm2"), test::small_llava_shape()}) {
+        test::small_shape("internlm2"), test::small_llava_shape(), test::small_qwen_shape("Cosmos3-Edge")}) {
     CAPTURE(shape.text.architecture->name);
     Model made_up, opened;
     open(made_up, shape, WeightFormat::kQ8_0);
