@@ -69,12 +69,14 @@ TEST_CASE("another owner, other rows in place and other bits find nothing in the
   Shelf shelf;
   const std::unique_ptr<Engine> engine = make_engine(shelf_limits(1, 8));
   check_hits(answer_golden(open_with(*engine, shelf, "ann"), 1, 2), 0, 1);
+  library_traffic(*engine).finish_writes();
   const std::unique_ptr<Engine> other = make_engine(shelf_limits(1, 8));
   check_hits(answer_golden(open_with(*other, shelf, "bob"), 1, 2), 0, 1);
   const std::unique_ptr<Engine> more_rows = make_engine(shelf_limits(1, 9));
   check_hits(answer_golden(open_with(*more_rows, shelf, "ann"), 1, 2), 0, 1);
   const std::unique_ptr<Engine> other_rows = make_engine(shelf_limits(1, 8, 16, OCELLUS_REUSE_SPREAD));
   check_hits(answer_golden(open_with(*other_rows, shelf, "ann"), 1, 2), 0, 1);
+  library_traffic(*other_rows).finish_writes();
   const std::unique_ptr<Engine> carries = make_engine(shelf_limits(1, 8, 16, OCELLUS_REUSE_CARRY));
   check_hits(answer_golden(open_with(*carries, shelf, "ann"), 1, 2), 1, 0);  // the same rows, the same slots
   const std::unique_ptr<Engine> packed = make_engine(shelf_limits(1, 8, 4));
