@@ -25,6 +25,7 @@
   OP(value_change, ValueChangeArgs)         \
   OP(rope_angles, RopeAnglesArgs)           \
   OP(rotate, RotateArgs)                    \
+  OP(temper_queries, TemperQueriesArgs)     \
   OP(round_kv, RoundKvArgs)                 \
   OP(store_kv, StoreKvArgs)                 \
   OP(pack_kv, PackKvArgs)                   \
@@ -56,6 +57,7 @@
   OP(guess_rows, GuessRowsArgs)             \
   OP(cut_patches, CutPatchesArgs)           \
   OP(shuffle_pixels, JoinPatchesArgs)       \
+  OP(unfold_patches, JoinPatchesArgs)       \
   OP(average_patches, JoinPatchesArgs)      \
   OP(place_class_rows, PlaceClassRowsArgs)  \
   OP(add_positions, AddPositionsArgs)       \

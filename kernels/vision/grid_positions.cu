@@ -54,9 +54,9 @@ __global__ void add_axis_rows(float* values, int64_t stride, int64_t cols, const
   for (int64_t c = threadIdx.x; c < cols; c += kThreads) values[blockIdx.x * stride + c] += across[c] + down[c];
 }
 
-/// blockIdx.x is the patch, a thread a pair of either half.
-__global__ void fill_grid_angles(PatchGrid grid, RopeParams half, double octaves, bool cols_first, float* angles,
-                                 int64_t stride) {
+/// blockIdx.x is the patch, a thread a pair of either half. `ratio`: of the second half's turns to the first's.
+__global__ void fill_grid_angles(PatchGrid grid, RopeParams half, double octaves, double ratio, bool cols_first,
+                                 float* angles, int64_t stride) {
   const PatchGrid::Place at = grid.place(static_cast<int>(blockIdx.x));
   float* const out = angles + blockIdx.x * stride;
   const int pairs = half.rotated / 2;
@@ -65,7 +65,7 @@ __global__ void fill_grid_angles(PatchGrid grid, RopeParams half, double octaves
   for (int pair = threadIdx.x; pair < pairs; pair += kAngleThreads) {
     const double step = angle_step(half, octaves, pair);
     const float2 first = turn_at(cols_first ? at.col : at.line, step),
-                 second = turn_at(cols_first ? at.line : at.col, step);
+                 second = turn_at(cols_first ? at.line : at.col, step * ratio);
     out[2 * pair] = first.x;
     out[2 * pair + 1] = first.y;
     out[2 * (pairs + pair)] = second.x;
@@ -104,9 +104,9 @@ void add_axis_positions(const AddPositionsArgs& args, Queue& queue) {
 
 void grid_angles(const GridAnglesArgs& args, Queue& queue) {
   const RopeParams half = half_rope(args.params);
-  launch<fill_grid_angles>(queue, "grid_angles",
-                           {.grid = static_cast<unsigned>(args.angles.rows), .threads = kAngleThreads}, args.grid, half,
-                           octaves_per_pair(half), args.cols_first, args.angles.data, args.angles.stride);
+  launch<fill_grid_angles>(
+      queue, "grid_angles", {.grid = static_cast<unsigned>(args.angles.rows), .threads = kAngleThreads}, args.grid,
+      half, octaves_per_pair(half), second_turn(args), args.cols_first, args.angles.data, args.angles.stride);
 }
 
 void list_windows(const ListWindowsArgs& args, Queue& queue) {

@@ -1,6 +1,8 @@
 // Places of patches in views of any size, as towers use them: positions, rotations, windows.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/attention/attend_rows.h"
 #include "kernels/base/patch_grid.h"
 #include "kernels/rows/rope.h"
@@ -40,14 +42,15 @@ void add_axis_positions(const AddPositionsArgs& args, Queue& queue);
 
 /// out[t] = cos and sin of every pair's angle, as rope_angles: the first half of the pairs turns with the line of patch
 /// t, the second with its column; `cols_first`: the other way around. Pair i of either half turns by
-/// base^(-2i / (rotated / 2)) per line or column.
+/// base^(-2i / (rotated / 2)) per line or column; `alternates`: of the second half by base^(-(2i + 1) / (rotated / 2)),
+/// as if both had the frequencies of one series in turn.
 ///
 /// Shapes    out [patches of the grid, rotated]; rotated divisible by 4
 /// Types     f32; computed in f64 and rounded once
 struct GridAnglesArgs {
   PatchGrid grid;
   RopeParams params;  // the base and the rotated channels of a head are used
-  bool cols_first = false;
+  bool cols_first = false, alternates = false;
   DeviceView<float> angles;
 };
 void grid_angles(const GridAnglesArgs& args, Queue& queue);
@@ -94,6 +97,11 @@ struct TableWindow {
     return picture::filter_value(Filter::kBilinear, window.position(i));
   }
 };
+
+/// Returns the second half's turns as multiples of the first's.
+inline double second_turn(const GridAnglesArgs& args) {
+  return args.alternates ? std::pow(static_cast<double>(args.params.base), -2.0 / args.params.rotated) : 1.0;
+}
 
 /// Returns the parameters of either half's angles.
 inline RopeParams half_rope(const RopeParams& params) {

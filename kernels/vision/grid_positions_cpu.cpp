@@ -58,13 +58,14 @@ void cpu::add_axis_positions(const AddPositionsArgs& args, Queue& queue) {
 void cpu::grid_angles(const GridAnglesArgs& args, Queue& queue) {
   const RopeParams half = half_rope(args.params);
   const int64_t pairs = half.rotated / 2;
+  const double ratio = second_turn(args);
   queue.parallel(args.angles.rows, rows_per_piece(args.params.rotated, 1024), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = 0; i < pairs; ++i) {
       const double turn = rope_turn(half, i);
       for (int64_t t = begin; t < end; ++t) {
         const PatchGrid::Place at = args.grid.place(static_cast<int32_t>(t));
         set_rope_angle(args.cols_first ? at.col : at.line, turn, i, args.angles.row(t));
-        set_rope_angle(args.cols_first ? at.line : at.col, turn, pairs + i, args.angles.row(t));
+        set_rope_angle(args.cols_first ? at.line : at.col, turn * ratio, pairs + i, args.angles.row(t));
       }
     }
   });

@@ -62,6 +62,24 @@ __global__ void join_rows(const float* input, int64_t input_stride, PatchGrid gr
   }
 }
 
+/// One output row a block: a thread takes a value of each of its s x s patches.
+template <class Out>
+__global__ void unfold_rows(const float* input, int64_t input_stride, PatchGrid grid, int scale, int lead, int cols,
+                            Out* output, int64_t output_stride) {
+  const int joined = scale * scale, across = grid.cols / scale, cells = grid.count() / joined;
+  const int cell = static_cast<int>(blockIdx.x) % cells, view = static_cast<int>(blockIdx.x) / cells;
+  const int top = cell / across * scale, left = cell % across * scale;
+  input += (int64_t{view} * (lead + grid.count()) + lead) * input_stride;
+  output += blockIdx.x * output_stride;
+  wait_for_inputs();
+  let_next_start();
+  for (int col = static_cast<int>(threadIdx.x); col < cols; col += static_cast<int>(blockDim.x))
+    for (int i = 0; i < joined; ++i) {
+      const float value[] = {input[grid.index({top + i / scale, left + i % scale}) * input_stride + col]};
+      store_values(output + col * joined + i, value);
+    }
+}
+
 /// One output row a block: the mean of its s x s patches.
 __global__ void average_rows(const float* input, int64_t input_stride, PatchGrid grid, int scale, int lead, int cols,
                              float* output, int64_t output_stride) {
@@ -106,6 +124,15 @@ void join_wide(const JoinPatchesArgs& args, Queue& queue) {
     join<Out, 1>(args, queue);
 }
 
+template <class Out>
+void unfold(const JoinPatchesArgs& args, Queue& queue) {
+  const int64_t threads = std::min(kMaxPatchThreads, divide_up(args.input.cols, kWarp) * kWarp);
+  launch<unfold_rows<Out>>(queue, "unfold_patches",
+                           {.grid = static_cast<unsigned>(args.output.rows), .threads = static_cast<int>(threads)},
+                           args.input.data, args.input.stride, args.grid, args.scale, args.lead,
+                           static_cast<int>(args.input.cols), static_cast<Out*>(args.output.data), args.output.stride);
+}
+
 }  // namespace
 
 void cut_patches(const CutPatchesArgs& args, Queue& queue) {
@@ -126,6 +153,13 @@ void shuffle_pixels(const JoinPatchesArgs& args, Queue& queue) {
     join_wide<__half>(args, queue);
   else
     join_wide<float>(args, queue);
+}
+
+void unfold_patches(const JoinPatchesArgs& args, Queue& queue) {
+  if (args.output.type == ActivationType::kF16)
+    unfold<__half>(args, queue);
+  else
+    unfold<float>(args, queue);
 }
 
 void average_patches(const JoinPatchesArgs& args, Queue& queue) {

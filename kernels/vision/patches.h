@@ -44,6 +44,9 @@ struct JoinPatchesArgs {
 };
 void shuffle_pixels(const JoinPatchesArgs& args, Queue& queue);
 
+/// The same values in the order of an unfolding (im2col): out[...][c * s^2 + dy * s + dx].
+void unfold_patches(const JoinPatchesArgs& args, Queue& queue);
+
 /// Average pooling: the mean of the same s x s rows, summed line by line in f32; out [views * patches / s^2, D] f32.
 void average_patches(const JoinPatchesArgs& args, Queue& queue);
 

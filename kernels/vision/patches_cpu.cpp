@@ -53,6 +53,14 @@ void cpu::shuffle_pixels(const JoinPatchesArgs& args, Queue& queue) {
                   [&](const float* patch, float* out, int32_t i) { std::copy_n(patch, width, out + i * width); });
 }
 
+void cpu::unfold_patches(const JoinPatchesArgs& args, Queue& queue) {
+  const int64_t width = args.input.cols;
+  const int32_t joined = args.scale * args.scale;
+  for_each_joined(args, queue, [&](const float* patch, float* out, int32_t i) {
+    for (int64_t col = 0; col < width; ++col) out[col * joined + i] = patch[col];
+  });
+}
+
 void cpu::average_patches(const JoinPatchesArgs& args, Queue& queue) {
   const int64_t width = args.input.cols;
   const int32_t joined = args.scale * args.scale;

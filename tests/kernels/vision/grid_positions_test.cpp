@@ -97,19 +97,24 @@ void check_order(const PatchGrid& grid) {
   CHECK(patch == grid.count());
 }
 
-void check_angles(const PatchGrid& grid, int32_t rotated, float base, Queue& queue, bool cols_first = false) {
+void check_angles(const PatchGrid& grid, int32_t rotated, float base, Queue& queue, bool cols_first = false,
+                  bool alternates = false) {
   CAPTURE(rotated);
   Guarded<float> angles(grid.count(), rotated, rotated + 4);
-  grid_angles(
-      {.grid = grid, .params = {.rotated = rotated, .base = base}, .cols_first = cols_first, .angles = angles.view()},
-      queue);
+  grid_angles({.grid = grid,
+               .params = {.rotated = rotated, .base = base},
+               .cols_first = cols_first,
+               .alternates = alternates,
+               .angles = angles.view()},
+              queue);
   REQUIRE(queue.finish().ok());
   CHECK(angles.intact());
   for (int32_t i = 0; i < grid.count(); ++i) {
     const PatchGrid::Place at = grid.place(i);
     for (int32_t pair = 0; pair < rotated / 2; ++pair) {
       const int32_t quarter = rotated / 4;
-      const double turn = std::pow(static_cast<double>(base), -2.0 * (pair % quarter) / (rotated / 2));
+      const double power = 2 * (pair % quarter) + (alternates && pair >= quarter ? 1 : 0);
+      const double turn = std::pow(static_cast<double>(base), -power / (rotated / 2));
       const double angle = ((pair < quarter) != cols_first ? at.line : at.col) * turn;
       REQUIRE(std::abs(static_cast<double>(angles.at(i, 2 * pair)) - std::cos(angle)) < 1e-6);
       REQUIRE(std::abs(static_cast<double>(angles.at(i, 2 * pair + 1)) - std::sin(angle)) < 1e-6);
@@ -167,6 +172,8 @@ TEST_CASE("half of a patch's rotation is that of its line, half that of its colu
     check_angles({.lines = 10, .cols = 14, .merge = 2, .window = 2}, 80, 10000.0f, queue);
     check_angles({.lines = 60, .cols = 2, .merge = 2}, 72, 100.0f, queue);
     check_angles({.lines = 9, .cols = 12}, 64, 100.0f, queue, true);
+    check_angles({.lines = 22, .cols = 8, .merge = 2}, 64, 10000.0f, queue, false, true);  // Pixtral
+    check_angles({.lines = 3, .cols = 40}, 8, 10000.0f, queue, false, true);
   });
 }
 

@@ -97,6 +97,7 @@ TEST_CASE("cut_patches puts every pixel where the formula says, dropping the rem
   });
 }
 
+/// By `shuffle_pixels`, and by `unfold_patches`, which has the same values in another order.
 void check_shuffle(const PatchGrid& grid, int32_t scale, int64_t width, int64_t views, int64_t gap, Queue& queue,
                    int32_t lead = 0) {
   CAPTURE(grid.lines);
@@ -107,21 +108,27 @@ void check_shuffle(const PatchGrid& grid, int32_t scale, int64_t width, int64_t 
   CAPTURE(lead);
   const int64_t cells = grid.count() / (scale * scale), wide = scale * scale * width, view_rows = lead + grid.count();
   Guarded<float> input(views * view_rows, width, width + gap);
-  test::Activations out(queue, views * cells, wide, wide + gap);
+  test::Activations out(queue, views * cells, wide, wide + gap), unfolded = out;
   for (int64_t row = 0; row < views * view_rows; ++row)
     for (int64_t c = 0; c < width; ++c) input.at(row, c) = number_at(row * width + c);
-  shuffle_pixels(
-      {.input = input.view(), .views = views, .grid = grid, .scale = scale, .lead = lead, .output = out.view()}, queue);
+  JoinPatchesArgs args = {.input = input.view(), .views = views, .grid = grid, .scale = scale, .lead = lead};
+  args.output = out.view();
+  shuffle_pixels(args, queue);
+  args.output = unfolded.view();
+  unfold_patches(args, queue);
   REQUIRE(queue.finish().ok());
-  CHECK(out.intact());
-  CHECK(out.untouched_count() == 0);
+  for (const test::Activations* rows : {&out, &unfolded}) {
+    CHECK(rows->intact());
+    CHECK(rows->untouched_count() == 0);
+  }
   for (int64_t view = 0; view < views; ++view) {
     for (int32_t i = 0; i < grid.count(); ++i) {
       const PatchGrid::Place at = grid.place(i);
       for (int64_t c = 0; c < width; ++c) {
         const int64_t row = view * cells + at.line / scale * (grid.cols / scale) + at.col / scale;
-        const int64_t col = (at.line % scale * scale + at.col % scale) * width + c;
-        REQUIRE(out.get(row, col) == input.at(view * view_rows + lead + i, c));
+        const int64_t place = at.line % scale * scale + at.col % scale;
+        REQUIRE(out.get(row, place * width + c) == input.at(view * view_rows + lead + i, c));
+        REQUIRE(unfolded.get(row, c * scale * scale + place) == input.at(view * view_rows + lead + i, c));
       }
     }
   }
@@ -164,7 +171,7 @@ TEST_CASE("average_patches takes the mean of neighbouring rows") {
   });
 }
 
-TEST_CASE("shuffle_pixels joins neighbouring rows in the order of the formula") {
+TEST_CASE("shuffle_pixels and unfold_patches join neighbouring rows in the order of the formula") {
   test::for_each_backend([&](Queue& queue) {
     for (const int64_t gap : {0, 3, 8}) {
       for (const auto& [grid, scale, width] :
