@@ -253,6 +253,7 @@ Status Engine::load_weights(const ocellus_engine_config& config) {
   const auto* const data = reinterpret_cast<const uint8_t*>(section.data);
   const auto* const apart = reinterpret_cast<const uint8_t*>(section.apart);
   OCELLUS_TRY(bind_text_model(text, model_->text(), {data, apart, section.stretch}, &text_));
+  if (text_.config.yarn.used()) OCELLUS_TRY(load_rope_factors(memory_.weights.rope_factors, &text_.config, queue_));
   if (!shape_.pictures.planned()) return {};
   const GgufFile& vision = model_->vision_file();
   OCELLUS_TRY(load_tensors(vision, {.data = memory_.weights.vision.data}, host_writes, queue_, progress));

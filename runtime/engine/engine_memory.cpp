@@ -49,6 +49,9 @@ Status WeightMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(take_weights("text weights", file, file.data_bytes() - table.bytes(), place, sink, &text));
   if (table.bytes() > 0)
     OCELLUS_TRY(take_weights("table of layer inputs", file, table.bytes(), Place::kHost, sink, &input_table));
+  if (model.text().yarn.used())
+    OCELLUS_TRY(take_rows(sink, "rope factors", Lifetime::kWeights, Phase::kNone, 1, model.text().rope.rotated / 2,
+                          &rope_factors));
   if (!shape.pictures.planned()) return {};
   return take_weights("vision weights", model.vision_file(), model.vision_file().data_bytes(), place, sink, &vision);
 }

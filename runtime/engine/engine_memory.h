@@ -13,10 +13,11 @@
 
 namespace ocellus {
 
-/// Weights, as they stand in the files.
+/// Weights, as they stand in the files, and what follows from their keys.
 struct WeightMemory {
   DeviceView<std::byte> text;       // the tensor section of the file, unchanged, without the table
   HostView<std::byte> input_table;  // CUDA only: see host_stretch()
+  DeviceView<float> rope_factors;   // [1, rotated / 2] of YaRN, if the model has such
   DeviceView<std::byte> vision;
 
   Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink);

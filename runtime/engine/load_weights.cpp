@@ -80,4 +80,13 @@ Status turn_matrix(const GgufFile& file, const char* name, DeviceView<std::byte>
   return queue.finish();
 }
 
+Status load_rope_factors(DeviceView<float> out, TextConfig* config, Queue& queue) {
+  Buffer<float> factors;
+  OCELLUS_TRY(factors.resize(out.cols));
+  for (int32_t pair = 0; pair < out.cols; ++pair) factors[pair] = config->yarn.factor_of(config->rope, pair);
+  queue.copy(out.data, factors.data(), out.cols * static_cast<int64_t>(sizeof(float)));
+  config->rope.factors = out.data;
+  return queue.finish();
+}
+
 }  // namespace ocellus

@@ -6,6 +6,7 @@
 #include "quant/gguf.h"
 #include "quant/loaded_section.h"
 #include "runtime/models/load_progress.h"
+#include "runtime/models/text_model.h"
 
 namespace ocellus {
 
@@ -18,5 +19,8 @@ Status load_tensors(const GgufFile& file, const LoadedSection<std::byte>& out, b
 /// Turns a loaded matrix [rows, cols] of the file into [cols, rows], in its place. kUnsupported if its weights are
 /// packed in blocks. Made-up weights stay as they are.
 Status turn_matrix(const GgufFile& file, const char* name, DeviceView<std::byte> loaded, Queue& queue);
+
+/// Writes the factors of YaRN [1, rotated / 2], and has the config's rotation use them.
+Status load_rope_factors(DeviceView<float> out, TextConfig* config, Queue& queue);
 
 }  // namespace ocellus

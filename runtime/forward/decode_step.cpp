@@ -107,6 +107,10 @@ void evict(const TextConfig& c, const StepShape& shape, const StepScratch& s, co
   evict_step(args, q);
 }
 
+TemperQueriesArgs tempered(const TextConfig& c, const StepRow* steps, const ActivationView& query) {
+  return {.values = query, .positions = &steps->position, .position_stride = kStepStride, .temperature = c.temperature};
+}
+
 }  // namespace
 
 int64_t most_step_rows(int64_t sessions, const DeviceTraits& device) {
@@ -263,6 +267,7 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
     const bool is_local = c.local.has(layer);
     const LayerRows rows = s.rows_of(c, layer, shape.rows);
     project_qkv(c, layer, w, hidden, rows, q);
+    if (c.temperature.used()) temper_queries(tempered(c, steps, rows.query), q);
     if (evicts && !is_local && !c.shares(layer)) evict(c, shape, s, rows, angles, layer, q);
     const StepTiles tiles = tiles_of(c, shape, s, layer);
     attend_step({.query = rows.query,

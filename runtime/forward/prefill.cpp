@@ -27,7 +27,15 @@ void begin_rows(const LayerPass& pass, DeviceView<const float> hidden, Queue& q)
 }
 
 void project(const LayerPass& pass, const RowBlock& block, Queue& q) {
-  project_qkv(pass.config(), pass.layer, pass.weights(), block.hidden, block.rows, q);
+  const TextConfig& c = pass.config();
+  const RowPositions& positions = pass.scratch.rows.positions;
+  project_qkv(c, pass.layer, pass.weights(), block.hidden, block.rows, q);
+  if (c.temperature.used())
+    temper_queries({.values = block.rows.query,
+                    .positions = positions.values.device.data + block.first * positions.coordinates,
+                    .position_stride = positions.coordinates,
+                    .temperature = c.temperature},
+                   q);
 }
 
 /// Rotates queries and keys, and puts keys and values where attention reads them.

@@ -118,6 +118,28 @@ void add_gemma4_keys(const TextConfig& c, GgufHeaderWriter* file) {
   file->add_f32(key("final_logit_softcapping"), c.logit_cap);
 }
 
+void add_rope_keys(const TextConfig& c, GgufHeaderWriter* file) {
+  const auto key = [&](const char* name) { return ShapeText("%s.%s", c.architecture->name, name); };
+  file->add_f32(key("rope.freq_base"), c.rope.base);
+  if (c.rope.position_scale != 1) {
+    file->add_string(key("rope.scaling.type"), "linear");
+    file->add_f32(key("rope.scaling.factor"), 1 / c.rope.position_scale);
+  }
+  if (c.yarn.used()) {
+    file->add_string(key("rope.scaling.type"), "yarn");
+    file->add_f32(key("rope.scaling.factor"), c.yarn.factor);
+    file->add_u32(key("rope.scaling.original_context_length"), c.yarn.length);
+    file->add_f32(key("rope.scaling.yarn_beta_fast"), c.yarn.fast);
+    file->add_f32(key("rope.scaling.yarn_beta_slow"), c.yarn.slow);
+    file->add_f32(key("rope.scaling.yarn_log_multiplier"), 1);
+  }
+  if (c.temperature.beta > 0) file->add_f32(key("attention.temperature_scale"), c.temperature.beta);
+  if (!c.rope.sections.used()) return;
+  file->begin_array(key("rope.dimension_sections"), GgufType::kI32, 4);
+  for (const int32_t pairs : c.rope.sections.counts) file->append_i32(pairs);
+  file->append_i32(0);
+}
+
 /// "SmolVLM-256M, random weights", or with the layers in between where some are left out.
 ShapeText title_of(const ModelShape& shape) {
   const int32_t layers = shape.text.layer_count;
@@ -158,16 +180,7 @@ Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_
   if (c.layer_input_width > 0) add_gemma4_keys(c, &file);
   number("attention.layer_norm_rms_epsilon", c.epsilon);
   count("rope.dimension_count", c.head_dim);
-  number("rope.freq_base", c.rope.base);
-  if (c.rope.position_scale != 1) {
-    file.add_string(ShapeText("%s.rope.scaling.type", c.architecture->name), "linear");
-    number("rope.scaling.factor", 1 / c.rope.position_scale);
-  }
-  if (c.rope.sections.used()) {
-    file.begin_array(ShapeText("%s.rope.dimension_sections", c.architecture->name), GgufType::kI32, 4);
-    for (const int32_t pairs : c.rope.sections.counts) file.append_i32(pairs);
-    file.append_i32(0);
-  }
+  add_rope_keys(c, &file);
   if (c.deepstack_layers > 0) count("n_deepstack_layers", c.deepstack_layers);
   count("vocab_size", c.vocabulary);
   add_vocabulary(shape, &file);

@@ -24,6 +24,8 @@ void normalise_all_heads(const TextConfig& config, int32_t layer, const TextLaye
 /// Positions have three coordinates, in consecutive or interleaved pairs of a head: rope.dimension_sections.
 Status read_sections(TextKeys& keys, TextConfig* config);
 Status read_interleaved_sections(TextKeys& keys, TextConfig* config);
+/// See QueryTemperature.
+Status read_temperature(TextKeys& keys, TextConfig* config);
 /// See LayerInputs.
 Status read_layer_inputs(TextKeys& keys, TextConfig* config);
 
@@ -94,6 +96,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .has_gate = false,
      .activation = Activation::kSquaredRelu,
      .pre_tokenizer = "qwen2"},
+    {.name = "mistral3", .read = read_temperature, .pre_tokenizer = "tekken"},
 };
 
 /// Returns the row of this name; null if there is none.

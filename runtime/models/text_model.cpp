@@ -147,6 +147,30 @@ Status check_sections(const RopeSections& sections, int32_t pairs) {
   return {};
 }
 
+/// Rotated vectors that are longer by a magnitude are scores that are larger by its square.
+Status read_yarn(TextKeys& keys, TextConfig* c) {
+  YarnScaling& yarn = c->yarn;
+  float magnitude = 1.0f, share = 0;
+  OCELLUS_TRY(keys.require("rope.scaling.original_context_length", kMaxContext, &yarn.length));
+  OCELLUS_TRY(keys.require("rope.scaling.factor", &yarn.factor));
+  OCELLUS_TRY(keys.read("rope.scaling.yarn_beta_fast", &yarn.fast));
+  OCELLUS_TRY(keys.read("rope.scaling.yarn_beta_slow", &yarn.slow));
+  OCELLUS_TRY(keys.read("rope.scaling.yarn_log_multiplier", &share));
+  OCELLUS_TRY(keys.read("rope.scaling.attn_factor", &magnitude));
+  const float grown = 0.1f * std::log(yarn.factor);
+  magnitude *= (1.0f + grown) / (1.0f + share * grown);
+  c->temperature.scale = magnitude * magnitude;
+  if (yarn.factor >= 1 && yarn.slow > 0 && yarn.fast >= yarn.slow && std::isfinite(yarn.factor * yarn.fast) &&
+      c->rope.base > 1 && share >= 0 && magnitude > 0 && std::isfinite(c->temperature.scale))
+    return {};
+  return OCELLUS_FAIL(
+      Code::kBadFile,
+      "rope.scaling.factor %g, yarn_beta_fast %g, yarn_beta_slow %g and rope.freq_base %g are no scaling "
+      "by YaRN",
+      static_cast<double>(yarn.factor), static_cast<double>(yarn.fast), static_cast<double>(yarn.slow),
+      static_cast<double>(c->rope.base));
+}
+
 Status read_rope(TextKeys& keys, TextConfig* c) {
   c->rope.pairing = c->architecture->pairing;
   c->rope.rotated = c->head_dim;
@@ -158,9 +182,10 @@ Status read_rope(TextKeys& keys, TextConfig* c) {
   std::string_view scaling = "linear";  // a factor without a type is linear
   OCELLUS_TRY(keys.read("rope.scaling.type", &scaling));
   if (scaling == "none") return {};
+  if (scaling == "yarn") return read_yarn(keys, c);
   if (scaling != "linear")
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "rope.scaling.type '%.*s' is not supported: this build runs none and linear",
+                        "rope.scaling.type '%.*s' is not supported: this build runs none, linear and yarn",
                         shown_bytes(scaling), scaling.data());
   float factor = 1.0f;
   OCELLUS_TRY(keys.read("rope.scale_linear", &factor));  // the name in old files
@@ -364,6 +389,16 @@ Status read_interleaved_sections(TextKeys& keys, TextConfig* c) {
   return read_sections(keys, c);
 }
 
+Status read_temperature(TextKeys& keys, TextConfig* c) {
+  QueryTemperature& t = c->temperature;
+  OCELLUS_TRY(keys.read("attention.temperature_scale", &t.beta));
+  if (t.beta == 0) return {};
+  t.length = c->yarn.length;
+  if (t.beta > 0 && std::isfinite(t.beta) && t.length > 0) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "%s is %g, which needs to be positive and a rope.scaling.original_context_length",
+                      keys.key("attention.temperature_scale"), static_cast<double>(t.beta));
+}
+
 /// Without inputs of their layers, models of this kind have other pictures, too.
 Status read_layer_inputs(TextKeys& keys, TextConfig* c) {
   OCELLUS_TRY(keys.read("embedding_length_per_layer_input", kMaxWidth, &c->layer_input_width));
@@ -426,6 +461,8 @@ Status bind_text_model(const GgufFile& file, const TextConfig& config, const Loa
   out->unembedding = out->embedding;
   if (binder.has("output.weight") || config.architecture->has_own_output)
     OCELLUS_TRY(binder.matrix("output.weight", config.vocabulary, config.width, &out->unembedding));
+  if (config.yarn.used() && binder.has("rope_freqs.weight"))
+    return OCELLUS_FAIL(Code::kUnsupported, "tensor 'rope_freqs.weight' beside the keys of YaRN is not supported");
   return binder.optional_vector("rope_freqs.weight", config.rope.rotated / 2, &out->config.rope.factors);
 }
 

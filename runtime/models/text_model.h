@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "kernels/rows/rope.h"
+#include "kernels/rows/temper_queries.h"
 #include "platform/buffer.h"
 #include "platform/status.h"
 #include "quant/gguf.h"
 #include "quant/tensor_binder.h"
 #include "runtime/models/text_architecture.h"
+#include "runtime/models/yarn.h"
 
 namespace ocellus {
 
@@ -42,7 +44,9 @@ struct TextConfig {
   int32_t context_length = 0;  // maximum number of positions
   float epsilon = 1e-5f;
   int32_t deepstack_layers = 0;  // first layers after which rows of a picture get more of its tower (DeepStack)
-  RopeParams rope;               // `factors` is set when the weights are bound
+  RopeParams rope;               // `factors` is set when the weights are bound, those of YaRN when they are loaded
+  YarnScaling yarn = {};
+  QueryTemperature temperature = {};
   LocalLayers local = {};
   SharingLayers sharing = {};
   int32_t layer_input_width = 0;  // values that each layer adds to a row by its token; 0: none (see LayerInputs)

@@ -337,10 +337,12 @@ TEST_SUITE("numbers of a language model") {
 
   TEST_CASE("scaled positions") {
     GgufBuilder file = small_model();
-    for (const std::string type : {"yarn", "longrope", "LINEAR"}) {
+    for (const std::string type : {"longrope", "LINEAR"}) {
       without(file, "llama.rope.scaling.type").add_string("llama.rope.scaling.type", type);
       check_refused(file, Code::kUnsupported, "rope.scaling.type '" + type + "' is not supported");
     }
+    without(file, "llama.rope.scaling.type").add_string("llama.rope.scaling.type", "yarn");
+    check_refused(file, Code::kBadFile, "'llama.rope.scaling.original_context_length' is missing");
     without(file, "llama.rope.scaling.type").add_u32("llama.rope.scaling.type", 1);
     check_refused(file, Code::kBadFile, "'llama.rope.scaling.type' has type u32");
     without(file, "llama.rope.scaling.type").add_string("llama.rope.scaling.type", "linear");
