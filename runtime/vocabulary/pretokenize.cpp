@@ -33,6 +33,11 @@ class Cursor {
   bool is(char c) const { return !at_end() && code_point_ == c; }
   bool is(CharClass wanted) const { return !at_end() && class_ == wanted; }
   bool is_newline() const { return is('\r') || is('\n'); }
+  /// Letters without case and marks are both: [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [\p{Ll}\p{Lm}\p{Lo}\p{M}].
+  bool is_capital() const { return is_word() && category() != UTF8PROC_CATEGORY_LL; }
+  bool is_small() const {
+    return is_word() && category() != UTF8PROC_CATEGORY_LU && category() != UTF8PROC_CATEGORY_LT;
+  }
   int32_t code_point() const { return code_point_; }
 
   void advance() {
@@ -44,6 +49,11 @@ class Cursor {
   }
 
  private:
+  utf8proc_category_t category() const { return utf8proc_category(code_point_); }
+  bool is_word() const {
+    return !at_end() && code_point_ != kInvalidCodePoint && category() >= UTF8PROC_CATEGORY_LU &&
+           category() <= UTF8PROC_CATEGORY_ME;
+  }
   void read() {
     if (at_end()) return;
     code_point_ = decode_utf8(slice(text_, at_), &bytes_);
@@ -135,12 +145,12 @@ int64_t match_digits(Cursor cursor, int most) {
   return cursor.at();
 }
 
-//  ?[^\s\p{L}\p{N}]+[\r\n]*
-int64_t match_symbols(Cursor cursor) {
+//  ?[^\s\p{L}\p{N}]+[\r\n]* , with slashes [\r\n/]*
+int64_t match_symbols(Cursor cursor, bool with_slashes) {
   if (cursor.is(' ')) cursor.advance();
   if (!cursor.is(CharClass::kOther)) return 0;
   cursor.skip(CharClass::kOther);
-  while (cursor.is_newline()) cursor.advance();
+  while (cursor.is_newline() || (with_slashes && cursor.is('/'))) cursor.advance();
   return cursor.at();
 }
 
@@ -162,7 +172,48 @@ int64_t match_llama3(std::string_view text, int most_digits) {
   if (const int64_t bytes = match_contraction(start, true); bytes > 0) return bytes;
   if (const int64_t bytes = match_led_letters(start); bytes > 0) return bytes;
   if (const int64_t bytes = match_digits(start, most_digits); bytes > 0) return bytes;
-  if (const int64_t bytes = match_symbols(start); bytes > 0) return bytes;
+  if (const int64_t bytes = match_symbols(start, false); bytes > 0) return bytes;
+  if (const int64_t bytes = match_lines(start); bytes > 0) return bytes;
+  return match_spaces(start, false);
+}
+
+// C*s+ , c a capital and s a small letter: up to the last character that is small, of capitals that none follows.
+int64_t match_small_end(Cursor cursor) {
+  int64_t end = 0;
+  while (cursor.is_capital()) {
+    const bool small = cursor.is_small();
+    cursor.advance();
+    if (small) end = cursor.at();
+  }
+  while (cursor.is_small()) {
+    cursor.advance();
+    end = cursor.at();
+  }
+  return end;
+}
+
+// c+ , as no small letter follows.
+int64_t match_capitals(Cursor cursor) {
+  const int64_t start = cursor.at();
+  while (cursor.is_capital()) cursor.advance();
+  return cursor.at() > start ? cursor.at() : 0;
+}
+
+// [^\r\n\p{L}\p{N}]?c*s+|[^\r\n\p{L}\p{N}]?c+s* : a character that leads is left out if nothing matches after it.
+int64_t match_cased_word(const Cursor start) {
+  Cursor led = start;
+  if (start.is(CharClass::kSpace) ? !start.is_newline() : start.is(CharClass::kOther)) led.advance();
+  if (const int64_t bytes = match_small_end(led); bytes > 0) return bytes;
+  if (const int64_t bytes = match_small_end(start); bytes > 0) return bytes;
+  return match_capitals(led);
+}
+
+// The first two alternatives cut words by case, the others are those of llama3 with slashes after symbols.
+int64_t match_tekken(std::string_view text) {
+  const Cursor start(text);
+  if (const int64_t bytes = match_cased_word(start); bytes > 0) return bytes;
+  if (const int64_t bytes = match_digits(start, 1); bytes > 0) return bytes;
+  if (const int64_t bytes = match_symbols(start, true); bytes > 0) return bytes;
   if (const int64_t bytes = match_lines(start); bytes > 0) return bytes;
   return match_spaces(start, false);
 }
@@ -175,6 +226,7 @@ int64_t first_piece_bytes(PreTokenizer pre_tokenizer, std::string_view text) {
     case PreTokenizer::kSmollm: return match_gpt2(text, true);
     case PreTokenizer::kQwen2: return match_llama3(text, 1);
     case PreTokenizer::kLlamaBpe: return match_llama3(text, 3);
+    case PreTokenizer::kTekken: return match_tekken(text);
   }
   return static_cast<int64_t>(text.size());
 }

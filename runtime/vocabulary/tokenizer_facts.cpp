@@ -22,6 +22,8 @@ constexpr PreTokenizerName kPreTokenizerNames[] = {
     {"llama-bpe", PreTokenizer::kLlamaBpe},
     {"llama3", PreTokenizer::kLlamaBpe},
     {"llama-v3", PreTokenizer::kLlamaBpe},
+    {"pixtral", PreTokenizer::kLlamaBpe},
+    {"tekken", PreTokenizer::kTekken},
 };
 
 Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
@@ -55,11 +57,11 @@ Status read_kind(const GgufFile& file, VocabularyFacts* facts) {
   for (const PreTokenizerName& known : kPreTokenizerNames) {
     if (pre != known.name) continue;
     facts->pre_tokenizer = known.pre_tokenizer;
-    facts->add_bos = facts->ignore_merges = known.pre_tokenizer == PreTokenizer::kLlamaBpe;
+    facts->add_bos = facts->ignore_merges = known.pre_tokenizer >= PreTokenizer::kLlamaBpe;
     return {};
   }
   return OCELLUS_FAIL(Code::kUnsupported,
-                      "tokenizer.ggml.pre is \"%.*s\": use a model with gpt-2, smollm, qwen2 or llama-bpe",
+                      "tokenizer.ggml.pre is \"%.*s\": use a model with gpt-2, smollm, qwen2, llama-bpe or tekken",
                       shown_bytes(pre), pre.data());
 }
 

@@ -18,6 +18,9 @@ import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
+          r"\s*[\r\n]+|\s+(?!\S)|\s+")
 LLAMA3 = QWEN2.replace(r"\p{N}|", r"\p{N}{1,3}|", 1)
 CONTROLS = ["<|begin|>", "<|im_end|>", "<|im_end|>!", "<image>"]
 USER_DEFINED = ["<tool>", "<tool>box", "@@"]
@@ -80,6 +83,7 @@ PRE_TOKENIZERS = {
     "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level(True)]),
     "qwen2": pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN2), "isolated"), byte_level(False)]),
     "llama-bpe": pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level(False)]),
+    "tekken": pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(TEKKEN), "isolated"), byte_level(False)]),
 }
 
 
@@ -90,7 +94,7 @@ def train_byte_pair(pre, vocab_size):
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator([CORPUS], trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False))
     described = json.loads(tokenizer.to_str())
-    if pre == "llama-bpe":  # whole pieces that no merges lead to
+    if pre in ("llama-bpe", "tekken"):  # whole pieces that no merges lead to
         described["model"]["ignore_merges"] = True
         for text in ("\u0120quick", "\u0120unreachable", "\u010a\u010a\u010a", "999"):
             described["model"]["vocab"].setdefault(text, len(described["model"]["vocab"]))

@@ -14,7 +14,7 @@ namespace ocellus {
 namespace {
 
 constexpr PreTokenizer kAll[] = {PreTokenizer::kGpt2, PreTokenizer::kSmollm, PreTokenizer::kQwen2,
-                                 PreTokenizer::kLlamaBpe};
+                                 PreTokenizer::kLlamaBpe, PreTokenizer::kTekken};
 
 std::vector<int64_t> cut(PreTokenizer pre_tokenizer, std::string_view text) {
   std::vector<int64_t> pieces;

@@ -34,7 +34,8 @@ void open_vocabulary(const std::string& name, LoadedTokenizer* out) {
   REQUIRE_MESSAGE(status.ok(), name, ": ", last_failure().sentence);
 }
 
-const std::string kVocabularies[] = {"shapeboard", "gpt-2", "smollm", "qwen2", "llama-bpe", "llama", "gemma4"};
+const std::string kVocabularies[] = {"shapeboard", "gpt-2",  "smollm", "qwen2",
+                                     "llama-bpe",  "tekken", "llama",  "gemma4"};
 
 TEST_CASE("ids equal those of the reference libraries") {
   for (const std::string& name : kVocabularies) {
