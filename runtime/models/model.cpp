@@ -39,11 +39,12 @@ int64_t count_parameters(const GgufFile& file) {
   return count;
 }
 
-/// Text in angle brackets must be a single token: spelled out it would mean nothing to the model.
+/// Text in brackets must be a single token: spelled out it would mean nothing to the model.
 Status check_mark(const Model& model, std::string_view text) {
-  for (size_t open = text.find('<'); open != text.npos; open = text.find('<', 1)) {
+  constexpr std::string_view kOpen = "<[";
+  for (size_t open = text.find_first_of(kOpen); open != text.npos; open = text.find_first_of(kOpen, 1)) {
     text.remove_prefix(open);
-    const std::string_view token = text.substr(0, text.find('>') + 1);
+    const std::string_view token = text.substr(0, text.find(text[0] == '<' ? '>' : ']') + 1);
     int64_t count = 0;
     OCELLUS_TRY(model.count_tokens(token, true, &count));
     if (count != 1)
@@ -126,8 +127,16 @@ Status Model::choose_layout() {
   layout_ = &find_layout(family == nullptr ? "" : family->name, chat_template_, jinja);
   std::string_view system = layout_->system_text;
   if (system.empty() && chat_template_ == ChatTemplate::kChatMl) system = default_system_prompt(jinja);
+  const bool escapes = system.empty() && chat_template_ == ChatTemplate::kMistral;
+  if (escapes) system = default_system_message(jinja);
   OCELLUS_TRY(default_system_.resize(std::ssize(system) + 1));
-  *std::copy(system.begin(), system.end(), default_system_.data()) = '\0';
+  char* out = default_system_.data();
+  for (size_t i = 0; i < system.size(); ++i) {
+    const bool escaped = escapes && system[i] == '\\' && i + 1 < system.size();
+    *out++ = escaped && system[i + 1] == 'n' ? '\n' : escaped ? system[i + 1] : system[i];
+    if (escaped) ++i;
+  }
+  *out = '\0';
   return {};
 }
 

@@ -113,6 +113,17 @@ constexpr PromptLayout kLlama2 = {.system = {"[INST] <<SYS>>\n", "\n<</SYS>>\n\n
                                   .answer = {" ", " </s><s>"},
                                   .joins_system = true,
                                   .refuses_later_system = true};
+/// Marks are tokens, and stand without spaces. Models with no token for a system message have it in front of a user's:
+/// transformers in front of the last one's, here of the one after it, which stays where it is.
+constexpr PromptLayout mistral(MessageText system, bool joins_system) {
+  return {.system = system,
+          .user = {"[INST]", "[/INST]"},
+          .answer = {"", "</s>"},
+          .after_numbered = "",
+          .joins_system = joins_system,
+          .refuses_later_system = true,
+          .alternates = true};
+}
 constexpr PromptLayout kLlama3 = {.system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
                                   .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
                                   .answer = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
@@ -158,6 +169,8 @@ constexpr LayoutRow kRows[] = {
     {"LLaVA-1.6", ChatTemplate::kLlama2, "<image>", "", kPublishedMistral},
     {"LLaVA-1.6", ChatTemplate::kLlama2, "", "", kTrainedMistral},
     {"", ChatTemplate::kLlama2, "", "", kLlama2},
+    {"", ChatTemplate::kMistral, "[SYSTEM_PROMPT]", "", mistral({"[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"}, false)},
+    {"", ChatTemplate::kMistral, "", "", mistral({"[INST]", "\n\n"}, true)},
     {"", ChatTemplate::kLlama3, "", "", kLlama3},
     {"", ChatTemplate::kGemma, "", "", kGemma3},
     {"", ChatTemplate::kGemma4, "\\n\\n<|image|>\\n\\n", "", gemma4(true, false)},
@@ -179,7 +192,8 @@ const PromptLayout& find_layout(std::string_view family, ChatTemplate form, std:
 
 bool answers_with_space(const PromptLayout& layout) {
   const std::string_view before = layout.end_of_question();
-  return !before.empty() && before.back() != '\n' && before.back() != ' ' && before.back() != '>';
+  return !before.empty() && before != "[/INST]" && before.back() != '\n' && before.back() != ' ' &&
+         before.back() != '>';
 }
 
 bool begins_with_space(const PromptLayout& layout, VocabularyKind kind) {

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "runtime/vocabulary/chat_template.h"
+
 namespace ocellus {
 namespace {
 
 /// True if the template's generation prompt ends with an open thought. It also has "<think>\n\n</think>" in templates
-/// that can be told not to think; those that only have that leave thinking to the model.
+/// that can be told not to think; those that only have that leave thinking to the model. Ministral's reasoning models
+/// are told by their system prompt.
 bool opens_thought(std::string_view jinja) {
+  if (default_system_message(jinja).find("[THINK]") != std::string_view::npos) return true;
   const size_t prompt = jinja.rfind("add_generation_prompt");
   if (prompt == std::string_view::npos) return false;
   constexpr std::string_view kOpen[] = {"<think>\\n'", "<think>\\n\"", "<think>\n'", "<think>\n\""};
@@ -16,7 +20,7 @@ bool opens_thought(std::string_view jinja) {
 }
 
 /// The words around a thought: those of templates that write an empty one without line breaks (Nemotron 3,
-/// Cosmos3-Edge), Qwen's, and Gemma 4's (its chat template of May 2026).
+/// Cosmos3-Edge), Qwen's, Gemma 4's (its chat template of May 2026), and Ministral's.
 struct ThoughtForm {
   std::string_view says;  // in the chat template; empty: any
   const char *begin, *end;
@@ -28,7 +32,8 @@ struct ThoughtForm {
 };
 constexpr ThoughtForm kForms[] = {{"<think></think>", "<think>", "</think>", "\n", "\n", "", "", false},
                                   {"", "<think>", "</think>", "\n", "\n", "\n\n", "\n\n", false},
-                                  {"", "<|channel>", "<channel|>", "thought\n", "", "", "thought\n", true}};
+                                  {"", "<|channel>", "<channel|>", "thought\n", "", "", "thought\n", true},
+                                  {"", "[THINK]", "[/THINK]", "", "", "", "", false}};
 
 }  // namespace
 

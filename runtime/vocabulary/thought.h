@@ -1,4 +1,5 @@
-// Thoughts: what a thinking model writes between two marks (<think> and </think>; Gemma 4: <|channel> and <channel|>)
+// Thoughts: what a thinking model writes between two marks (<think> and </think>; Gemma 4: <|channel> and <channel|>;
+// Ministral: [THINK] and [/THINK])
 // before its answer, and the tokens that the runtime writes in its place to open, bound and close that.
 #pragma once
 
@@ -19,7 +20,7 @@ inline constexpr int32_t kStandardThoughtTokens = 1024;
 
 /// Text that is written token by token instead of sampled: "<think>", "\n", "\n</think>\n\n", "\n\n</think>\n\n"; by
 /// Gemma 4's form "<|channel>", "thought\n", "<channel|>", "thought\n<channel|>"; by Cosmos3-Edge's "<think>", "\n",
-/// "\n</think>", "</think>".
+/// "\n</think>", "</think>"; Ministral's are marks alone.
 enum class ThoughtScript : uint8_t { kNone, kOpen, kLine, kClose, kCloseAtOnce };
 
 /// kClosed: after a thought, before the first visible text of the answer.

@@ -24,10 +24,10 @@ struct TextSink final : PromptSink {
 };
 
 /// A conversation of a system text, a question, the answer "A1" and a second question, as one text.
-std::string render(ChatTemplate form) {
+std::string render(ChatTemplate form, std::string_view jinja = "") {
   TextSink sink;
   MessageState state;
-  MessageWriter writer(find_layout("", form, ""), state, sink);
+  MessageWriter writer(find_layout("", form, jinja), state, sink);
   for (const auto& [role, text] : {std::tuple(Role::kSystem, "S"), std::tuple(Role::kUser, "Q1"),
                                    std::tuple(Role::kAnswer, "A1"), std::tuple(Role::kUser, "Q2")}) {
     if (form == ChatTemplate::kRaw && role == Role::kSystem) continue;
@@ -47,6 +47,9 @@ TEST_CASE("models of text alone have the forms of their families") {
         "<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nQ1"
         "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nA1<|eot_id|><|start_header_id|>user"
         "<|end_header_id|>\n\nQ2<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+  CHECK(render(ChatTemplate::kMistral, "[SYSTEM_PROMPT]") ==
+        "[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST]Q1[/INST]A1</s>[INST]Q2[/INST]");
+  CHECK(render(ChatTemplate::kMistral) == "[INST]S\n\nQ1[/INST]A1</s>[INST]Q2[/INST]");
   CHECK(render(ChatTemplate::kRaw) == "Q1A1Q2");
 }
 

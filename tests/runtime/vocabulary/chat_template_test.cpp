@@ -50,6 +50,25 @@ TEST_CASE("templates are recognised by their text") {
                "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}") == ChatTemplate::kVicuna);
 }
 
+TEST_CASE("role marks of Mistral are tokens of byte-level vocabularies") {
+  const char* const jinja = "{{ '[INST]' + content + '[/INST]' }}";
+  CHECK(detect(jinja, {"[INST]", "[/INST]"}) == ChatTemplate::kMistral);
+  CHECK(detect("", {"[INST]", "[/INST]"}) == ChatTemplate::kMistral);
+  CHECK(detect(jinja, {"[INST]", "[/INST]"}, true) == ChatTemplate::kLlama2);
+  CHECK(detect(jinja) == ChatTemplate::kLlama2);
+  CHECK(detect("", {"[INST]"}) == ChatTemplate::kRaw);
+}
+
+TEST_CASE("a system message that a program sets is read if it is one string") {
+  const std::string set = "{%- set default_system_message = ";
+  CHECK(default_system_message(set + "'Be \\'kind\\'.\\n' %}") == "Be \\'kind\\'.\\n");
+  CHECK(default_system_message(set + "\"It's '\" -%}") == "It's '");
+  CHECK(default_system_message(set + "'' %}").empty());
+  for (const std::string& none : {set + "\"Today is \" + today + \".\" %}", set + "'open", set + "'open\\", set,
+                                  set + "text %}", std::string("default_system_message"), std::string()})
+    CHECK(default_system_message(none).empty());
+}
+
 TEST_CASE("without a recognised text the vocabulary decides") {
   CHECK(detect("", {"<|im_start|>", "<|im_end|>", "<end_of_utterance>"}) == ChatTemplate::kSmolVlm);
   CHECK(detect("", {"<|im_start|>", "<|im_end|>"}) == ChatTemplate::kChatMl);
