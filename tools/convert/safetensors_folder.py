@@ -9,8 +9,17 @@ from source_json import read_json, whole_number
 
 MAX_HEADER_BYTES = 100 << 20
 MOST_EXTENT = 1 << 40
-ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4}
+ELEMENT_BYTES = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1}
 INDEX = "model.safetensors.index.json"
+
+
+def decode_f8(codes):
+    """Values of numbers with a sign, 4 bits of exponent and 3 of mantissa; 0x7F is no number."""
+    table = np.arange(256)
+    exponent, mantissa = table >> 3 & 15, table & 7
+    size = np.where(exponent > 0, (8 + mantissa) * 2.0 ** (exponent - 10), mantissa * 2.0 ** -9)
+    size[table & 127 == 127] = np.nan
+    return np.where(table > 127, -size, size).astype(np.float32)[codes]
 
 
 def unique_keys(pairs):
@@ -109,12 +118,14 @@ class SafetensorsFolder:
         with open(shard, "rb") as file:
             file.seek(offset)
             data = file.read(end - begin)
-        dtypes = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
+        dtypes = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32, "F8_E4M3": np.uint8}
         if entry["dtype"] not in dtypes:
-            raise SystemExit(f"the tensor {name} has dtype {entry['dtype']}: expected F32, F16 or BF16")
+            raise SystemExit(f"the tensor {name} has dtype {entry['dtype']}: expected F32, F16, BF16 or F8_E4M3")
         values = np.frombuffer(data, dtypes[entry["dtype"]]).reshape(entry["shape"])
         if entry["dtype"] == "BF16":  # the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
+        if entry["dtype"] == "F8_E4M3":
+            values = decode_f8(values)
         if not np.isfinite(values).all():
             raise SystemExit(f"{shard}: the tensor {name} holds values that are no finite numbers")
         return values.astype(np.float32)

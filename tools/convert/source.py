@@ -10,7 +10,8 @@ TEXT_DEFAULTS = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_la
                  "rms_norm_eps": 1e-6, "max_position_embeddings": 2048}
 WIDTHS = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 MOST_WIDTH = 1 << 20
-UNREAD = ("position_ids", "rotary_emb.inv_freq", "mask_token")
+UNREAD = ("position_ids", "rotary_emb.inv_freq", "mask_token", ".activation_scale")
+SCALE = "_scale_inv"  # the end of the name of the number that multiplies weights of 8 bits
 
 
 def with_text_defaults(config, text_only, defaults):
@@ -64,7 +65,14 @@ class Source:
         values = self.tensors.read(self._theirs(name))
         look_at(f"the tensor {self.names[name]} of the shape {shown(list(values.shape))}")
         self.progress.add(values.nbytes)
-        return values
+        return values * self.scale_of(name) if f"{name}{SCALE}" in self.names else values
+
+    def scale_of(self, name):
+        scale = self.read(f"{name}{SCALE}")
+        if scale.size != 1:
+            raise SystemExit(f"the tensor {self.names[name]} has scales of the shape {shown(list(scale.shape))}: only one "
+                             "for all of a tensor is supported")
+        return scale.reshape(())
 
     def has(self, name):
         return name in self.names
