@@ -124,13 +124,14 @@ void TowerPass::add_axis_positions() {
                               memory_.queue());
 }
 
-void TowerPass::find_angles(RopePairing pairing, float base, bool cols_first) {
+void TowerPass::find_angles(RopePairing pairing, float base, bool cols_first, bool alternates) {
   memory_.set_rope({.pairing = pairing, .rotated = config().head_dim(), .base = base});
   if (memory_.plans()) memory_.needs().angles = true;
   if (!at_places()) return;
   grid_angles({.grid = memory_.batch().grid,
                .params = memory_.rope(),
                .cols_first = cols_first,
+               .alternates = alternates,
                .angles = memory_.scratch().angles.slice_rows(0, memory_.rows())},
               memory_.queue());
 }
@@ -187,8 +188,9 @@ JoinedRows TowerPass::joined_rows(int32_t part, ActivationType type, int64_t fir
   return {memory_, joined.slice_rows(first, count), rows.slice_rows(first, count)};
 }
 
+/// Rows of a view whose lines have places of their own stay where they are.
 void TowerPass::copy_projected(int32_t part) {
-  if (parts_ == nullptr || !at_places()) return;
+  if (parts_ == nullptr || !at_places() || out(part).data == memory_.scratch().projected.data) return;
   convert_rows({.from = memory_.scratch().projected.slice_rows(0, tokens_), .to = out(part).slice_rows(0, tokens_)},
                memory_.queue());
 }

@@ -44,8 +44,9 @@ class TowerPass {
   /// it `averages`, as pictures are resized; or of a column and of a line.
   void add_resized_positions(bool averages = false);
   void add_axis_positions();
-  /// Finds the angles by which heads are rotated: the first half of the pairs by the patch's line, or by its column.
-  void find_angles(RopePairing pairing, float base, bool cols_first = false);
+  /// Finds the angles by which heads are rotated: the first half of the pairs by the patch's line, or by its column;
+  /// see GridAnglesArgs.
+  void find_angles(RopePairing pairing, float base, bool cols_first = false, bool alternates = false);
   void find_windows();
   /// Normalises all hidden rows in place.
   void normalise(const NormWeights& norm);
@@ -79,7 +80,7 @@ class TowerPass {
   }
 
   using Join = void (*)(const JoinPatchesArgs& args, Queue& queue);
-  /// Joins patches of each view, without class rows, by shuffle_pixels or average_patches. `map(JoinedRows)` makes
+  /// Joins patches of each view, without class rows, by shuffle_pixels or another of its kind. `map(JoinedRows)` makes
   /// them rows of the language model.
   template <class Map>
   void project(Join join, Map map) {

@@ -144,6 +144,13 @@ Status bind_plain_layer(const LayerBinder& layer, const VisionConfig& c, VisionL
   return bind_mlp(layer, c, out);
 }
 
+Status bind_gated_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* out) {
+  OCELLUS_TRY(bind_rms_norms(layer, c, out));
+  OCELLUS_TRY(bind_attention(layer, c, out));
+  OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &out->mlp_gate));
+  return bind_mlp(layer, c, out);
+}
+
 Status read_vision_size(const GgufFile& file, const char* key, int64_t most, int32_t* out) {
   int64_t value = 0;
   OCELLUS_TRY(file.require_int(key, 1, most, &value));

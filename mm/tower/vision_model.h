@@ -47,6 +47,7 @@ struct Projector {
   const float* joined_scale = nullptr;
   NormWeights row_norm;  // normalises rows before they are joined
   NormWeights joined_norm;
+  Linear merger;  // [D, joined_width], before the others
   Linear first;   // [projector_width or output_width, joined_width]
   Linear second;  // [output_width, projector_width]
 };
@@ -70,11 +71,12 @@ struct VisionModel {
 Status bind_vision_model(const GgufFile& file, const VisionConfig& config, const uint8_t* base, VisionModel* out);
 
 /// Helpers of a tower's bind_layer(), for what most have: two norms, by LayerNorm or RMS norm; the maps of attention;
-/// those of an MLP without a gate; all of these.
+/// those of an MLP without a gate; all of these, by LayerNorm; and all, by RMS norm and with a gate.
 Status bind_layer_norms(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
 Status bind_rms_norms(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
 Status bind_attention(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
 Status bind_mlp(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
 Status bind_plain_layer(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
+Status bind_gated_layer(const LayerBinder& layer, const VisionConfig& config, VisionLayer* out);
 
 }  // namespace ocellus

@@ -55,7 +55,7 @@ int64_t VisionScratch::cut_turns(const VisionConfig& c, const TowerNeeds& needs,
   normed_or_mixed = layers.activations(type, BlockRows(most.rows(), device).others, c.width);
   // A norm reads f32.
   joined = projector.activations(needs.joined_floats ? ActivationType::kF32 : type, tokens, c.joined_width());
-  if ((device.is_cuda() && !(c.any_size && device.lean)) || c.views()->has_map)
+  if ((device.is_cuda() && !(c.any_size && device.lean)) || c.views()->has_map || c.views()->has_lines)
     projected = projector.rows<float>(tokens, c.output_width);
   return std::max({embedding.bytes, layers.bytes, projector.bytes});
 }

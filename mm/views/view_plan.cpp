@@ -96,6 +96,7 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
 int32_t line_count(int32_t view_rows) { return static_cast<int32_t>(std::sqrt(static_cast<double>(view_rows)) + 0.5); }
 
 RowPlace ViewPlan::row_place(int32_t view_index) const {
+  if (rules->has_lines) return {.stride = map.cols + 1, .lines = map.lines, .cols = map.cols, .from_stride = map.cols};
   if (!rules->has_map || view_index == overview_index()) return whole_view();
   const int32_t side = line_count(view_rows);
   const int32_t tile = view_index - first_tile(), top = tile / tile_cols * side, left = tile % tile_cols * side;

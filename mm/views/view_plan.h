@@ -58,7 +58,7 @@ struct Canvas {
   Size inner() const { return resizes[resize_count - 1].to; }
 };
 
-/// Texts around the views of a picture, each tokenised by itself; text in <> is one token of every vocabulary.
+/// Texts around the views of a picture, each tokenised by itself; text in <> or [] is one token of every vocabulary.
 struct ImageMarks {
   const char* before = "";          // before the picture
   const char* before_tile = "";     // with the tile's row and column, from 1: "<row_%d_col_%d>"
@@ -69,8 +69,8 @@ struct ImageMarks {
   int32_t line_breaks = 0;  // before and after all of it, tokenised together with the texts around the picture
 };
 
-/// The rows of all tiles together form one map, of whose lines of rows the middle part is kept. Each line then ends
-/// with a row of the model's own (LLaVA-1.6's image_newline).
+/// The rows of all tiles together form one map, of whose lines the middle part is kept. Each line then ends with a row
+/// of the model's own (LLaVA-1.6's image_newline). Or a map of a picture's only view, whose last line does not end so.
 struct TileMap {
   int32_t lines = 0;  // kept lines
   int32_t cols = 0;
@@ -97,7 +97,7 @@ struct ViewPlan {
   Size source;            // the picture
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
-  int32_t view_rows = 0;             // rows of the language model per view
+  int32_t view_rows = 0;             // rows of the language model per view, with those that end its lines
   int32_t view_positions = 0;        // positions of those rows, which may share some; with a map each row has its own
   int32_t view_cols = 0;             // columns of the grid of those rows if its lines and columns are positions; else 0
   int32_t time = 0;                  // such a grid's time, counted from its first line and column
@@ -148,8 +148,8 @@ struct ViewRules {
   const char* name = "";  // part of a picture's identity in the image library
   ImageMarks marks = {};
   bool overview_first = false;
-  bool has_map = false;             // pictures have a TileMap; the overview comes first
-  bool has_grid_positions = false;  // a row's line and column are its position in the language model
+  bool has_map = false, has_lines = false;  // tiles have a TileMap, after the overview; or the only view has one
+  bool has_grid_positions = false;          // a row's line and column are its position in the language model
   /// Fills in all of a plan but rules, source and view_rows, and view_positions and view_cols where rows share some.
   /// Views of any size have their own view_rows.
   void (*plan)(const PreprocessConfig& config, ViewPlan* plan) = nullptr;

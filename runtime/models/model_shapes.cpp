@@ -70,11 +70,11 @@ constexpr ModelShape kTextShapes[] = {
      .tied = true},
 };
 
-/// Joins names, as many as fit.
+/// Joins names, as many as fit; without spaces, as a sentence has little more room than for all.
 class NameList {
  public:
   void add(const char* name) {
-    const int written = std::snprintf(text_ + used_, sizeof text_ - used_, "%s%s", used_ > 0 ? ", " : "", name);
+    const int written = std::snprintf(text_ + used_, sizeof text_ - used_, "%s%s", used_ > 0 ? "," : "", name);
     if (written > 0 && used_ + static_cast<size_t>(written) < sizeof text_) used_ += static_cast<size_t>(written);
   }
   const char* text() const { return text_; }
@@ -109,7 +109,7 @@ Status find_model_shape(const char* name, const ModelShape** out) {
     *out = &shape;
     if (::strcasecmp(name, shape.name) == 0) return {};
   }
-  return OCELLUS_FAIL(Code::kBadArgument, "no shape is named '%.32s': choose one of %s", name, names.text());
+  return OCELLUS_FAIL(Code::kBadArgument, "no such shape: choose one of %s", names.text());
 }
 
 Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {

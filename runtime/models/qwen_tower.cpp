@@ -60,13 +60,6 @@ Status read_positions(const GgufFile& file, VisionConfig* c) {
                       static_cast<long long>(table->rows()));
 }
 
-Status bind_qwen25_layer(const LayerBinder& layer, const VisionConfig& c, VisionLayer* w) {
-  OCELLUS_TRY(bind_rms_norms(layer, c, w));
-  OCELLUS_TRY(bind_attention(layer, c, w));
-  OCELLUS_TRY(layer.linear("ffn_gate", c.mlp_width, c.width, &w->mlp_gate));
-  return bind_mlp(layer, c, w);
-}
-
 constexpr float kRopeBase = 10000.0f;
 
 /// 2 x 2 patches side by side are a row.
@@ -160,7 +153,7 @@ Status bind_deepstack(const TensorBinder& binder, const VisionConfig& c, int32_t
 }  // namespace
 
 const VisionTower kQwen2Tower = {.bind_layer = bind_plain_layer, .encode = encode_qwen2};
-const VisionTower kQwen25Tower = {.bind_layer = bind_qwen25_layer, .encode = encode_qwen25};
+const VisionTower kQwen25Tower = {.bind_layer = bind_gated_layer, .encode = encode_qwen25};
 const VisionTower kQwen3Tower = {.bind_layer = bind_plain_layer, .encode = encode_qwen3};
 
 bool has_qwen_gate(const GgufFile& file) { return file.find_tensor("v.blk.0.ffn_gate.weight") != nullptr; }

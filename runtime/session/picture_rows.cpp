@@ -23,23 +23,24 @@ class AddedTime {
   const int64_t start_;
 };
 
-/// Writes the rows that end the lines of the tiles' map, if the piece at `first` holds it. No patch gives them
-/// attention or a key: if there are `notes`, theirs become zeros.
+/// Writes the rows that end the lines of the map, if the piece at `first` holds it. No patch gives them attention or a
+/// key: if there are `notes`, theirs become zeros.
 void end_lines(const ViewPlan& plan, const ImagePiece& piece, int64_t first, const float* row_end,
                DeviceView<float> hidden, DeviceView<float> notes, Queue& queue) {
   const bool is_overview = piece.view_index == plan.overview_index();
   if (is_overview && plan.tile_count() > 0) return;
-  if (is_overview) first += plan.view_rows;
+  if (is_overview && plan.rules->has_map) first += plan.view_rows;
   const int64_t line_rows = int64_t{plan.map.cols} + 1;
-  for (int32_t line = 0; line < plan.map.lines; ++line)
+  const int32_t ended = plan.map.lines - (plan.rules->has_lines ? 1 : 0);
+  for (int32_t line = 0; line < ended; ++line)
     queue.copy(hidden.row(first + line * line_rows + plan.map.cols), row_end,
                hidden.cols * static_cast<int64_t>(sizeof(float)));
-  if (notes.rows > 0)
-    clamp_rows({.values = DeviceView<float>(notes.row(first + plan.map.cols), plan.map.lines, notes.cols,
-                                            line_rows * notes.stride),
-                .low = 0,
-                .high = 0},
-               queue);
+  if (notes.rows > 0 && ended > 0)
+    clamp_rows(
+        {.values = DeviceView<float>(notes.row(first + plan.map.cols), ended, notes.cols, line_rows * notes.stride),
+         .low = 0,
+         .high = 0},
+        queue);
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ Status PictureRows::add(const Picture& picture, const ViewPlan& plan, int32_t or
     }
     chunk.add_image_rows(ordinal, piece.rows, piece.positions,
                          chunk.next_span(piece.rows, piece.positions, piece.cols, plan.earlier, plan.time));
-    if (plan.rules->has_map)
+    if (plan.rules->has_map || plan.rules->has_lines)
       end_lines(plan, piece, first, engine.vision().row_end, chunk.hidden, memory.pictures.notes, queue);
   }
   return queue.status();

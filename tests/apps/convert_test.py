@@ -86,6 +86,10 @@ def in_file(name, change):
     return apply
 
 
+def in_rope(**facts):
+    return in_file("config.json", lambda config: config["text_config"]["rope_parameters"].update(facts))
+
+
 def in_header(change):
     """A change of the header of model.safetensors; `change` gets it and the data, and returns the data."""
     def apply(folder):
@@ -373,6 +377,18 @@ BAD_FOLDERS = [
     ("gemma3", changed(mm_tokens_per_image=8), "4 patches a side cannot become 8 rows of equal squares"),
     ("gemma3", changed(mm_tokens_per_image=9), "4 patches a side cannot become 9 rows of equal squares"),
     ("gemma3", replaced("preprocessor_config.json", b'{"do_pan_and_scan": true}'), "do_pan_and_scan cuts pictures"),
+    ("ministral3", changed("vision_config", hidden_act="gelu"), "the activations of .* are not supported"),
+    ("ministral3", changed("vision_config", rope_parameters={"rope_theta": 100.0}), "rope_parameters are not supported"),
+    ("ministral3", changed(vision_feature_layer=0), "the projector reads all rows of the last layer"),
+    ("ministral3", changed(spatial_merge_size=5), "12 patches a side cannot be joined 5 by 5"),
+    ("ministral3", changed(spatial_merge_size=1), "2 tensors are not part of the layout"),
+    ("ministral3", in_file("tokenizer.json", lambda facts: facts["added_tokens"].pop(5)),
+     r"the tokenizer has no \[IMG_BREAK\]"),
+    ("ministral3", in_rope(rope_type="linear"), "the rope scaling linear is not supported"),
+    ("ministral3", in_rope(mscale=2), "mscale must be 1"),
+    ("ministral3", in_rope(factor=0), "factor is 0, but must be a number above 0"),
+    ("ministral3", in_rope(original_max_position_embeddings=0.5),
+     "original_max_position_embeddings is 0.5, but must be a whole number"),
 ]
 
 
@@ -505,6 +521,47 @@ class ConverterTest(FolderTest):
         self.assertEqual(tensors["mm.input_projection.weight"].tensor_type.name, "F16")
         self.assertAlmostEqual(float(tensors["mm.soft_emb_norm.weight"].data.mean()), 1, delta=0.2)
         self.assertIn("v.post_ln.bias", tensors)
+
+    def test_files_of_pixtrals_tower_have_what_their_models_have(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        for family, architecture, has_merger in (("ministral3", "mistral3", True), ("pixtral", "llama", False)):
+            with self.subTest(family=family):
+                write_folder(self.folder / family, family)
+                done = self.convert(self.folder / family)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                mmproj, model = [GGUFReader(self.folder / "out" / name) for name in NAMES]
+                self.assertEqual(mmproj.fields["clip.projector_type"].contents(), "pixtral")
+                self.assertEqual("clip.vision.spatial_merge_size" in mmproj.fields, has_merger)
+                tensors = {tensor.name: tensor.data for tensor in mmproj.tensors}
+                self.assertEqual("mm.patch_merger.weight" in tensors, has_merger)
+                self.assertEqual(model.fields["general.architecture"].contents(), architecture)
+                embedding = next(tensor.data for tensor in model.tensors if tensor.name == "token_embd.weight")
+                self.assertAlmostEqual(float(abs(tensors["v.token_embd.img_break"] - embedding[262]).max()), 0, 3)
+        self.assertNotIn("llama.rope.scaling.type", model.fields)
+
+    def test_weights_of_8_bits_are_multiplied_out(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        name = "language_model.model.layers.0.self_attn.o_proj.weight"
+
+        def pack(header, data):
+            """A weight of 1.5 throughout, all others after it, and two scales."""
+            begin, end = header[name]["data_offsets"]
+            count, cut = (end - begin) // 4, (end - begin) // 4 * 3
+            for entry in header.values():
+                entry["data_offsets"] = [at - cut if at >= end else at for at in entry["data_offsets"]]
+            header[name] |= {"dtype": "F8_E4M3", "data_offsets": [begin, begin + count]}
+            size = len(data) - cut
+            header[f"{name}_scale_inv"] = {"dtype": "F32", "shape": [], "data_offsets": [size, size + 4]}
+            header[name.replace("weight", "activation_scale")] = {"dtype": "F32", "shape": [],
+                                                                  "data_offsets": [size + 4, size + 8]}
+            return data[:begin] + bytes([0x3C] * count) + data[end:] + struct.pack("<2f", -0.5, 3)
+
+        write_folder(self.folder / "ministral3", "ministral3")
+        in_header(pack)(self.folder / "ministral3")
+        done = self.convert(self.folder / "ministral3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tensors = {tensor.name: tensor.data for tensor in GGUFReader(self.folder / "out" / NAMES[1]).tensors}
+        self.assertTrue((tensors["blk.0.attn_output.weight"] == -0.75).all())
 
     def test_gemma_files_name_the_scale_of_their_projector_only_if_it_is_unusual(self):
         from gguf import GGUFReader  # the class is skipped without it

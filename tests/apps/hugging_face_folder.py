@@ -23,6 +23,8 @@ CONFIGS = {
     "qwen3-vl": {"model_type": "qwen3_vl"},
     "cosmos3-edge": {"model_type": "cosmos3_edge", "projector_hidden_size": 4 * WIDTH},
     "gemma3": {"model_type": "gemma3", "mm_tokens_per_image": 4},
+    "ministral3": {"model_type": "mistral3"},
+    "pixtral": {"model_type": "llava", "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
     "gemma3-text": GEMMA_TEXT,
 }
 QWEN_VISION = {"depth": 2, "num_heads": 2, "patch_size": PATCH, "hidden_size": WIDTH}
@@ -42,9 +44,16 @@ PARTS["cosmos3-edge"] = {
                     "rope_parameters": {"rope_type": "default", "rope_theta": 1e8, "mrope_section": [4, 2, 2]}},
     "vision_config": {**{key: value for key, value in VISION.items() if key != "image_size"}, "num_patches": PATCHES},
     "tie_word_embeddings": False}
+PIXTRAL = {**VISION, "model_type": "pixtral", "hidden_act": "silu"}
+YARN = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 1024, "mscale": 1.0,
+        "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
+PARTS["ministral3"] = {"vision_config": PIXTRAL,
+                       "text_config": {**TEXT, "model_type": "ministral3", "head_dim": 16, "rope_parameters": YARN}}
+PARTS["pixtral"] = {"vision_config": PIXTRAL, "text_config": {**TEXT, "model_type": "mistral", "head_dim": 16}}
 PARTS["gemma3"] = {"text_config": GEMMA_TEXT}
 PARTS["gemma3-text"] = {"text_config": None, "vision_config": None}
 GEMMA_TOKENS = ["<bos>", "<end_of_turn>", "<start_of_turn>", "<start_of_image>", "<end_of_image>"]
+MISTRAL_TOKENS = ["<s>", "</s>", "[INST]", "[/INST]", "[IMG]", "[IMG_BREAK]", "[IMG_END]"]
 SPECIAL_TOKENS = {
     "smolvlm": ["<|im_start|>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<image>",
                 *(f"<row_{row}_col_{col}>" for row in range(1, 4) for col in range(1, 4))],
@@ -52,7 +61,7 @@ SPECIAL_TOKENS = {
     "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
     **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
        for family in (*QWEN, "cosmos3-edge")},
-    "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS,
+    "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS, "ministral3": MISTRAL_TOKENS, "pixtral": MISTRAL_TOKENS,
 }
 
 
@@ -220,9 +229,31 @@ def gemma_tensors():
             f"{projector}mm_input_projection_weight": (WIDTH, WIDTH)}
 
 
+def pixtral_tensors():
+    """In the layout of the published files."""
+    tower, projector = "vision_tower.", "multi_modal_projector."
+    shapes = {**text_tensors("language_model.model."), f"{tower}patch_conv.weight": (WIDTH, 3, PATCH, PATCH),
+              **scale(f"{tower}ln_pre"), f"{projector}linear_1.weight": (WIDTH, WIDTH),
+              f"{projector}linear_2.weight": (WIDTH, WIDTH)}
+    for number in range(VISION["num_hidden_layers"]):
+        layer = f"{tower}transformer.layers.{number}."
+        shapes |= {**scale(f"{layer}attention_norm"), **scale(f"{layer}ffn_norm"),
+                   f"{layer}feed_forward.down_proj.weight": (WIDTH, MLP)}
+        shapes |= {f"{layer}attention.{part}_proj.weight": (WIDTH, WIDTH) for part in "qkvo"}
+        shapes |= {f"{layer}feed_forward.{part}_proj.weight": (MLP, WIDTH) for part in ("gate", "up")}
+    return shapes
+
+
+def ministral3_tensors():
+    projector = "multi_modal_projector."
+    return {**pixtral_tensors(), **scale(f"{projector}norm"),
+            f"{projector}patch_merger.merging_layer.weight": (WIDTH, 4 * WIDTH)}
+
+
 TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
            "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors,
-           "cosmos3-edge": cosmos_tensors, "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
+           "cosmos3-edge": cosmos_tensors, "ministral3": ministral3_tensors, "pixtral": pixtral_tensors,
+           "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
 
 
 def write_safetensors(path, shapes):

@@ -2,7 +2,7 @@
 import os
 from pathlib import Path
 
-from families import FAMILIES
+from families import FAMILIES, family_of
 from gguf_file import close_writer, open_writer
 from source import Source
 from source_json import read_json, shown
@@ -19,7 +19,7 @@ def open_source(folder):
     kind = config["model_type"]
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise SystemExit(f"{path} says model_type {shown(kind)}: expected one of {', '.join(FAMILIES)}")
-    family = FAMILIES[kind]
+    family = family_of(config)
     arrange = getattr(family, "arrange", lambda config: config)
     has_vision = kind not in getattr(family, "TEXT_ONLY", ())
     defaults = family.VISION_DEFAULTS if has_vision else None

@@ -13,7 +13,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from transformers.models.llava_next.modeling_llava_next import image_size_to_num_patches
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as resize_picture
@@ -1199,10 +1199,155 @@ class Gemma4Pictures(Gemma4):
         yield "picture in the second turn", [["Hello, who are you?"], [[320, 180], QUESTION]]
 
 
+class Ministral3(Recipe):
+    """Frequencies of the text model's pairs 1 to 6 are slowed more and more, and queries grow every 32 positions. Lines of a
+    picture end with a row of the embedding, the last one with a token."""
+    seed = 43
+    adds_bos = True
+    between = ""
+    image_text = "[IMG]"
+    user_first = user_later = "[INST]"
+    user_close = "[/INST]"
+    answer_end = "</s>"
+    specials = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[SYSTEM_PROMPT]",
+                "[/SYSTEM_PROMPT]", "[THINK]", "[/THINK]")
+    template = ("{{ bos_token }}{% for message in messages %}{% if message['role'] == 'system' %}"
+                "{{ '[SYSTEM_PROMPT]' + message['content'] + '[/SYSTEM_PROMPT]' }}{% elif message['role'] == 'user' %}"
+                "{{ '[INST]' + message['content'] + '[/INST]' }}{% else %}{{ message['content'] + eos_token }}{% endif %}"
+                "{% endfor %}")
+    patch, merge, longest, tower_layers = 4, 2, 48, 2
+    most_rows = None
+    text = {**TEXT, "intermediate_size": 24, "head_dim": 32}
+    long_text = "The quick brown fox jumps over the lazy dog by the old river. Where is it now, and what did it see on the way?"
+
+    def __init__(self):
+        super().__init__()
+        self.break_token = self.tokenizer.convert_tokens_to_ids("[IMG_BREAK]")
+        self.row_tokens.add(self.break_token)
+        self.published = transformers.PixtralProcessor(
+            self.processor, self.tokenizer, patch_size=self.patch, spatial_merge_size=self.merge)
+
+    def make_tokenizer(self):
+        vocabulary, merges = train_byte_pair("tekken", 272)
+        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
+        tokenizer.pre_tokenizer = PRE_TOKENIZERS["tekken"]
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.add_special_tokens(special_tokens(self.specials))
+        start = tokenizer.token_to_id("<s>")
+        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", chat_template=self.template)
+
+    def make_processor(self):
+        side = self.patch * self.merge
+        return transformers.PixtralImageProcessorPil(size={"longest_edge": self.longest},
+                                                     patch_size={"height": side, "width": side})
+
+    def vision(self):
+        return dict(model_type="pixtral", hidden_size=16, intermediate_size=24, num_attention_heads=2,
+                    num_hidden_layers=self.tower_layers, patch_size=self.patch, image_size=self.longest,
+                    hidden_act="silu")
+
+    def model(self):
+        rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32,
+                "beta_fast": 2.0, "beta_slow": 0.25, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}
+        text = {**self.text, "model_type": "ministral3", "vocab_size": self.vocabulary, "rope_parameters": rope}
+        config = transformers.Mistral3Config(vision_config=self.vision(), text_config=text, tie_word_embeddings=True,
+                                             image_token_index=self.image_token, spatial_merge_size=self.merge)
+        config._attn_implementation = "eager"
+        return transformers.Mistral3ForConditionalGeneration(config)
+
+    def pictures(self):
+        """Those of a single row are beyond transformers 5.24."""
+        return {"line": [90, 4], "wide": [44, 19], "column": [7, 200], "over the limit": [431, 57],
+                "camera": [640, 480]}
+
+    def cases(self):
+        yield from super().cases()
+        yield "long texts around a picture", [[self.long_text, [44, 19], self.long_text]]
+
+    def inputs(self, prompt, pictures):
+        ids, images = super().inputs(prompt, pictures)
+        if pictures and self.most_rows is None:
+            text = "".join(part if isinstance(part, str) else "[IMG]" if isinstance(part, list)
+                           else self.answer + self.answer_end for part in prompt)
+            theirs = self.published(images=pictures, text="<s>" + text, add_special_tokens=False)
+            assert theirs["input_ids"][0].tolist() == ids
+        return ids, images
+
+    def resize(self, picture):
+        """(its planes, its size in rows): the longest side is the largest with at most most_rows."""
+        side = self.patch * self.merge
+        longest = self.longest
+        while True:
+            planes = self.processor(picture, size={"longest_edge": longest}, return_tensors="pt")["pixel_values"][0]
+            lines, cols = planes.shape[1] // side, planes.shape[2] // side
+            if not self.most_rows or lines * (cols + 1) - 1 <= self.most_rows:
+                return planes, (lines, cols)
+            longest -= side
+
+    def process(self, pictures):
+        planes, grids = zip(*map(self.resize, pictures))
+        sizes = [list(view.shape[1:]) for view in planes]
+        largest = [max(side) for side in zip(*sizes)]
+        padded = torch.zeros(len(planes), 3, *largest)
+        for view, out in zip(planes, padded):
+            out[:, :view.shape[1], :view.shape[2]] = view
+        inputs = {"pixel_values": padded, "image_sizes": torch.tensor(sizes)}
+        return Images([view.numpy() for view in planes], [1] * len(pictures), list(grids), inputs)
+
+    def picture_text(self, grid):
+        lines, cols = grid
+        return "[IMG_BREAK]".join(["[IMG]" * cols] * lines) + "[IMG_END]"
+
+    def rows(self, model, images):
+        """The tower's rows in the order in which they are joined, and the projector's with the rows that end lines."""
+        out = model.model.get_image_features(**images.model_inputs, return_dict=True)
+        end = model.get_input_embeddings().weight[self.break_token]
+        tower, projected, first = [], [], 0
+        hidden = out.last_hidden_state.reshape(-1, out.last_hidden_state.shape[-1])
+        for (lines, cols), rows in zip(images.row_counts, out.pooler_output):
+            count = lines * cols * self.merge ** 2
+            grid = hidden[first:first + count].unflatten(0, (lines, self.merge, cols, self.merge))
+            tower.append(grid.transpose(1, 2).flatten(0, 3))
+            ended = torch.cat([rows.unflatten(0, (lines, cols)), end.expand(lines, 1, -1)], 1)
+            projected.append(ended.flatten(0, 1)[:-1])
+            first += count
+        return torch.cat(tower), torch.cat(projected)
+
+
+class Pixtral(Ministral3):
+    """A LLaVA by name, without a merger, before a llama; pictures of fewer rows than the longest side allows."""
+    seed = 43
+    merge, longest, tower_layers, most_rows = 1, 24, 1, 24
+    text = {**TEXT, "intermediate_size": 24, "num_hidden_layers": 1, "head_dim": 16}
+    template = ("{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
+                "{{ '[INST]' + message['content'] + '[/INST]' }}{% else %}{{ message['content'] + eos_token }}{% endif %}"
+                "{% endfor %}")
+
+    def facts(self):
+        return {"most_rows": self.most_rows}
+
+    def model(self):
+        text = {**self.text, "model_type": "mistral", "vocab_size": self.vocabulary, "rope_theta": 1e6,
+                "sliding_window": None, "rms_norm_eps": 1e-5}
+        config = transformers.LlavaConfig(
+            vision_config=self.vision(), text_config=text, image_token_index=self.image_token, vision_feature_layer=-1,
+            vision_feature_select_strategy="full", tie_word_embeddings=True)
+        config._attn_implementation = "eager"
+        return transformers.LlavaForConditionalGeneration(config)
+
+    def cases(self):
+        yield "text only", [["The quick brown fox"]]
+        yield "camera", [[[640, 480], QUESTION]]
+        yield "two pictures", [["First:", [20, 9], "then:", [9, 20], QUESTION]]
+        yield "picture in the second turn", [["Hello, who are you?"], [[7, 100], QUESTION]]
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
     "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
     "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "cosmos3-edge": Cosmos3Edge, "gemma3": Gemma3,
-    "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures,
+    "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures, "ministral3": Ministral3, "pixtral": Pixtral,
 }

@@ -6,7 +6,7 @@ usage: make_prompt_goldens.py TEMPLATES OUT_FILE     TEMPLATES: a folder with th
 needs: pip install torch transformers==5.24.0 jinja2 gguf sentencepiece protobuf num2words
 
 The templates themselves are not part of this project. A form of the file has those of MARKS that its template contains:
-by these a layout is chosen. A picture of `ids` is one -1, whatever the number of its rows; ids are null where the template
+by these a layout is chosen. Of Ministral's, whose default text is long, the mark is that text, cut. A picture of `ids` is one -1, whatever the number of its rows; ids are null where the template
 raises, or has no place for a message. InternVL and LLaVA have, besides their template for transformers, the form that they
 were trained with, of which render_trained() is a short account.
 """
@@ -14,6 +14,7 @@ import argparse
 import copy
 import json
 import pathlib
+import re
 
 import jinja2
 import transformers
@@ -24,7 +25,7 @@ from family_recipes import RECIPES
 
 MARKS = ["<|im_start|>", "<end_of_utterance>", "image", "'<IMG_CONTEXT>", "'<image>", "<image>", "[INST]", "upper()",
          "ASSISTANT:", "<start_of_turn>", "<|turn>", "<|channel>thought\\n<channel|>", "\\n\\n<|image|>\\n\\n",
-         "<|start_header_id|>"]
+         "<|start_header_id|>", "[SYSTEM_PROMPT]"]
 SOPHGO = "github sophgo/LLM-TPU, models/"
 TESTS = "github huggingface/transformers, "
 # (name, family of the tiny model, source and date of the template); "trained": no template
@@ -45,6 +46,8 @@ FORMS = [
     ("gemma3", "gemma3", SOPHGO + "Gemma3/config/chat_template.json, 2025"),
     ("gemma4-launch", "gemma4", "github TheSethRose/mlx-server-gemma, chat_template.json, 2026-04-04"),
     ("gemma4", "gemma4", SOPHGO + "Gemma4/config/chat_template.jinja, 2026"),
+    ("ministral3", "ministral3",
+     "github ggml-org/llama.cpp, models/templates/mistralai-Ministral-3-14B-Reasoning-2512.jinja, 2025-12"),
 ]
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 P = 0  # a picture
@@ -68,6 +71,7 @@ CASES = {
     "untrimmed": [(USER, ["  What is it \n"])],
     "line breaks": [(USER, ["\n\nWhat\n", P, "\nis it\n\n"])],
 }
+MINISTRAL_SYSTEM = "set default_system_message = 'Be\\n\"kind\".' %}"
 INTERNVL_SYSTEM = ("你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位联合开发的"
                    "多模态大语言模型。")
 VICUNA_SYSTEM = ("A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
@@ -83,6 +87,8 @@ def expand(family, text, recipe):
         return text.replace("<IMG_CONTEXT>", "<img><IMG_CONTEXT></img>")
     if family == "gemma3":
         return text.replace("<start_of_image>", recipe.picture_text(1))
+    if family == "ministral3":
+        return text.replace("[IMG]", recipe.picture_text((1, 1)))
     return text.replace("<|image|>", recipe.picture_text(1)) if family == "gemma4" else text
 
 
@@ -151,9 +157,12 @@ def make_form(name, family, source, templates):
     recipe = RECIPES[family]()
     bos = recipe.tokenizer.bos_token
     template = None if name == "trained" else (templates / f"{name}.jinja").read_text(encoding="utf-8")
-    marks = [mark for mark in MARKS if template and mark in template]
+    if name == "ministral3":
+        template = re.sub("set default_system_message = '.*' %}", lambda _: MINISTRAL_SYSTEM, template)
+    marks = [mark for mark in MARKS + [MINISTRAL_SYSTEM] if template and mark in template]
     if name == "trained" and family == "internvl2.5":
         marks = ["<|im_start|>"]
+    special = {"eos_token": recipe.tokenizer.eos_token} if name == "ministral3" else {}
     cases = []
 
     def add(title, conversation, options=None, **facts):
@@ -162,10 +171,13 @@ def make_form(name, family, source, templates):
                 return
             text = render_trained(conversation, family)
         else:
-            text = render(template, conversation, family, bos, options or {})
+            text = render(template, conversation, family, bos, {**special, **(options or {})})
         cases.append({"name": title, **facts, "messages": conversation, "ids": ids_of(recipe, family, text)})
 
     for title, conversation in CASES.items():
+        # The template of Ministral puts a picture in front of the only text, here parts stay in their order.
+        if name == "ministral3" and title == "text, picture":
+            continue
         # The tiny vocabulary has a token of four line breaks that its merges do not make.
         if name != "gemma4-launch" or title != "two pictures, text":
             add(title, conversation)

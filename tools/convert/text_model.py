@@ -2,6 +2,7 @@
 import numpy as np
 
 import gemma4_text
+import yarn
 from gemma3_text import add_text_facts as add_gemma3_facts
 from gguf_file import add_linear, add_tensor, close_writer, open_writer
 from source_json import shown, whole_number
@@ -9,9 +10,10 @@ from tensor_shapes import text_shapes
 from vocabulary import add_vocabulary
 
 # config.json's model_type: the architecture's name in GGUF.
-ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "internlm2": "internlm2",
-                 "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl", "qwen2_5_vl_text": "qwen2vl",
-                 "qwen3_vl_text": "qwen3vl", "cosmos3_edge_text": "cosmos3-edge", "gemma3_text": "gemma3", "gemma4_text": "gemma4"}
+ARCHITECTURES = {"llama": "llama", "mistral": "llama", "ministral3": "mistral3", "qwen2": "qwen2", "qwen3": "qwen3",
+                 "internlm2": "internlm2", "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl",
+                 "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl", "cosmos3_edge_text": "cosmos3-edge",
+                 "gemma3_text": "gemma3", "gemma4_text": "gemma4"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -42,7 +44,7 @@ GEMMA3_LAYER_TENSORS = {
 UNGATED_LAYER_TENSORS = {theirs: ours for theirs, ours in LAYER_TENSORS.items() if ours != "ffn_gate"}
 OWN_LAYER_TENSORS = {"internlm2": INTERNLM2_LAYER_TENSORS, "gemma3": GEMMA3_LAYER_TENSORS,
                      "gemma4": GEMMA3_LAYER_TENSORS, "cosmos3-edge": UNGATED_LAYER_TENSORS}
-ROTATES_NEIGHBOURS = ("llama", "internlm2")
+ROTATES_NEIGHBOURS = ("llama", "internlm2", "mistral3")
 HAS_WINDOWS = ("gemma3_text", "gemma4_text")
 OPTIONAL = ("attn_q_norm", "attn_k_norm")
 MOST_HEAD, MOST_POSITIONS = 4096, 1 << 30
@@ -150,6 +152,8 @@ def add_facts(writer, source, architecture, rows):
         return gemma4_text.add_text_facts(writer, text)
     if architecture == "gemma3":
         add_gemma3_facts(writer, text)
+    elif architecture == "mistral3":
+        yarn.add_text_facts(writer, text)
     else:
         writer.add_rope_freq_base(source.rope_theta())
     writer.add_rope_dimension_count(head_dim)

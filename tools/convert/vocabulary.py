@@ -6,15 +6,18 @@ from source_json import Facts, read_json, shown, whole_number
 
 SPECIAL_IDS = ("bos", "eos", "unk", "pad")
 GGUF_NAMES = {"unk": "unknown", "pad": "padding"}
+TEKKEN_MODELS = ("mistral3", "ministral3")
 MOST_TOKENS, NO_TOKEN = 1 << 24, -1
 ADDED_SCORE, UNUSED_SCORE = -1000.0, -10000.0
 # Marks of thoughts and calls in Gemma 4's answers, which readers of these look for.
 SHOWN = {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'}
 
 
-def detect_pre_tokenizer(tokenizer, architecture):
+def detect_pre_tokenizer(tokenizer, architecture, model_type):
     """The GGUF name of the expression that cuts text into words, from the pre_tokenizer of tokenizer.json. Without one,
-    Qwen's models have theirs."""
+    Qwen's models have theirs. Folders of Mistral Small 3.1 hold another one than the model was trained with."""
+    if model_type in TEKKEN_MODELS:
+        return "tekken"
     if "pre_tokenizer" not in tokenizer and architecture in ("qwen2", "qwen3", "qwen2vl", "qwen3vl"):
         return "qwen2"
     stage = tokenizer.get("pre_tokenizer") or {}
@@ -25,6 +28,8 @@ def detect_pre_tokenizer(tokenizer, architecture):
         return "smollm"
     if kinds == ["ByteLevel"]:
         return "gpt-2"
+    if r"\p{Lu}" in expressions:
+        return "tekken"
     if r"\p{N}{1,3}" in expressions:
         return "llama-bpe"
     if r"|\p{N}|" in expressions:
@@ -271,7 +276,8 @@ def add_vocabulary(writer, source, architecture, rows, pre_tokenizer):
         texts = add_spaced_pair(writer, folder, tokenizer, tokenizer_config, rows)
     elif model.get("type") == "BPE" and not model.get("byte_fallback"):
         texts, types = token_tables(tokenizer, rows)
-        add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer or detect_pre_tokenizer(tokenizer, architecture))
+        pre_tokenizer = pre_tokenizer or detect_pre_tokenizer(tokenizer, architecture, source.config["model_type"])
+        add_byte_pair(writer, tokenizer, texts, types, pre_tokenizer)
     elif model.get("byte_fallback") or (folder / "tokenizer.model").exists():
         texts = add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows)
     else:

@@ -58,6 +58,11 @@ constexpr Published kPublished[] = {
     {"Gemma3-12B", 12187079280, 48, 3840, 16, 8, 256, 262144, 256},
     {"Gemma4-E2B", 4797113891, 35, 1536, 8, 1, 512, 262144, 280},
     {"Gemma4-E4B", 7632344362, 42, 2560, 8, 2, 512, 262144, 280},
+    {"Ministral3-3B", 3849093120, 26, 3072, 32, 8, 128, 131072, 1280},
+    {"Ministral3-8B", 8918030336, 34, 4096, 32, 8, 128, 131072, 1280},
+    {"Ministral3-14B", 13945036800, 40, 5120, 32, 8, 128, 131072, 1280},
+    {"Mistral3.2-24B", 24011366400, 40, 5120, 32, 8, 128, 131072, 1280},
+    {"Pixtral-12B", 12682744832, 40, 5120, 32, 8, 128, 131072, 1280},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
@@ -137,6 +142,11 @@ TEST_CASE("The file pair says what the shape says" * doctest::test_suite("long")
     CHECK((shape.text.sharing.count == 0 || model.text().sharing.mlp_width == shape.text.sharing.mlp_width));
     CHECK(model.text().layer_input_width == shape.text.layer_input_width);
     CHECK(model.text().logit_cap == shape.text.logit_cap);
+    CHECK(model.text().yarn.length == shape.text.yarn.length);
+    CHECK(model.text().yarn.factor == shape.text.yarn.factor);
+    CHECK(model.text().temperature.scale == 1.0f);
+    CHECK(model.text().temperature.beta == shape.text.temperature.beta);
+    CHECK(model.text().temperature.length == shape.text.temperature.length);
     CHECK(model.text().architecture == shape.text.architecture);
     if (!shape.has_vision()) continue;
     CHECK(model.vision().layer_count == shape.vision.layer_count);
