@@ -95,7 +95,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .read = read_interleaved_sections,
      .has_gate = false,
      .activation = Activation::kSquaredRelu,
-     .pre_tokenizer = "qwen2"},
+     .pre_tokenizer = "tekken"},
     {.name = "mistral3", .read = read_temperature, .pre_tokenizer = "tekken"},
 };
 
