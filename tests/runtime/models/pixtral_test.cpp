@@ -76,7 +76,7 @@ TEST_CASE("pictures have the rows of the published processor, whatever their siz
                            {{100, 40}, 10, 10, 24},
                            {{900, 900}, 1122, 1122, 3306},
                            {{2000, 2000}, 3080, 1260, 4160},
-                           {{1, 1}, 2, 2, 2}}) {
+                           {{1, 1}, 2, 2, 2}}) {  // transformers 5.24.0 fails on a picture of one row
     CAPTURE(rows.size.width);
     CAPTURE(rows.size.height);
     CHECK(counted_rows("Ministral3-3B", rows.size, 100000) == rows.whole);
