@@ -111,8 +111,8 @@ void check_shuffle(const PatchGrid& grid, int32_t scale, int64_t width, int64_t 
   test::Activations out(queue, views * cells, wide, wide + gap), unfolded = out;
   for (int64_t row = 0; row < views * view_rows; ++row)
     for (int64_t c = 0; c < width; ++c) input.at(row, c) = number_at(row * width + c);
-  JoinPatchesArgs args = {.input = input.view(), .views = views, .grid = grid, .scale = scale, .lead = lead};
-  args.output = out.view();
+  JoinPatchesArgs args = {
+      .input = input.view(), .views = views, .grid = grid, .scale = scale, .lead = lead, .output = out.view()};
   shuffle_pixels(args, queue);
   args.output = unfolded.view();
   unfold_patches(args, queue);
