@@ -8,16 +8,17 @@
 
 #include "mm/views/clip_views.h"
 #include "runtime/models/family.h"
-#include "runtime/models/message_writer.h"
 #include "tests/support/failure.h"
 #include "tests/support/small_pair.h"
 #include "tests/support/temporary_file.h"
+#include "tests/support/text_sink.h"
 #include "tests/support/tiny_families.h"
 
 namespace ocellus {
 namespace {
 
 using test::GgufBuilder;
+using test::TextSink;
 
 Size size_of(const PreprocessConfig& config, Size picture) {
   return testing::plan_of(config, picture.width, picture.height).view_size();
@@ -29,17 +30,6 @@ std::vector<int32_t> sample(int32_t frame_count, double duration, int32_t most) 
   indices.resize(static_cast<size_t>(clips.sample(frame_count, duration, most, indices.data())));
   return indices;
 }
-
-struct TextSink final : PromptSink {
-  Status write(std::string_view part, bool) override {
-    text += part;
-    return {};
-  }
-  Status write_head(std::string_view part) override { return write(part, true); }
-  void end_head() override {}
-  Status add_seam() override { return {}; }
-  std::string text;
-};
 
 using Messages = std::vector<std::tuple<Role, const char*>>;
 

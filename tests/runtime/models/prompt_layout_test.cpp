@@ -5,23 +5,14 @@
 #include <string>
 #include <tuple>
 
-#include "runtime/models/message_writer.h"
 #include "runtime/vocabulary/white_space.h"
 #include "tests/support/bundled_model.h"
+#include "tests/support/text_sink.h"
 
 namespace ocellus {
 namespace {
 
-struct TextSink final : PromptSink {
-  Status write(std::string_view part, bool) override {
-    text += part;
-    return {};
-  }
-  Status write_head(std::string_view part) override { return write(part, true); }
-  void end_head() override {}
-  Status add_seam() override { return {}; }
-  std::string text;
-};
+using test::TextSink;
 
 /// A conversation of a system text, a question, the answer "A1" and a second question, as one text.
 std::string render(ChatTemplate form, std::string_view jinja = "") {
