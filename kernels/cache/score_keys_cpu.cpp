@@ -30,23 +30,25 @@ void sum_part(const ScoreKeysArgs& args, int64_t index) {
   }
 }
 
-/// Adds the parts of a head to its first one.
+/// Adds the parts of a head to its first one, and divides by the length.
 void join_parts(const ScoreKeysArgs& args, int64_t head) {
+  const int64_t dim = args.rows.head_dim;
   float* const anchor = args.anchors.row(head * kParts);
   for (int64_t part = 1; part < kParts; ++part)
-    for (int64_t e = 0; e < args.rows.head_dim; ++e) anchor[e] += args.anchors.row(head * kParts + part)[e];
+    for (int64_t e = 0; e < dim; ++e) anchor[e] += args.anchors.row(head * kParts + part)[e];
+  float squares = 0;
+  for (int64_t e = 0; e < dim; ++e) squares += anchor[e] * anchor[e];
+  const float length = std::sqrt(squares);
+  for (int64_t e = 0; length != 0 && e < dim; ++e) anchor[e] /= length;
 }
 
 void score_row(const ScoreKeysArgs& args, int64_t head, int64_t row) {
   const float* const anchor = args.anchors.row(head * kParts);
   const Half* const key = args.rows.keys + args.rows.at(row, head);
-  float product = 0, of_anchor = 0;
-  for (int64_t e = 0; e < args.rows.head_dim; ++e) {
-    product += half_to_float(key[e]) * anchor[e];
-    of_anchor += anchor[e] * anchor[e];
-  }
-  const float lengths = length_of(key, args.rows.head_dim) * std::sqrt(of_anchor);
-  args.scores.row(head)[row] = lengths == 0 ? 1.0f : 1 - product / lengths;
+  float product = 0;
+  for (int64_t e = 0; e < args.rows.head_dim; ++e) product += half_to_float(key[e]) * anchor[e];
+  const float length = length_of(key, args.rows.head_dim);
+  args.scores.row(head)[row] = length == 0 ? 1.0f : 1 - product / length;
 }
 
 }  // namespace
