@@ -26,7 +26,7 @@ from make_tokenizer_fixtures import CORPUS, PRE_TOKENIZERS, train_spaced_pair
 # A family's files are checked in: rows are as short as they get, and heads have a length of their own where they may.
 TEXT = dict(hidden_size=16, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
             max_position_embeddings=4096)
-WIDE_TEXT = {**TEXT, "hidden_size": 32, "intermediate_size": 64}  # where heads share the row
+WIDE_TEXT = {**TEXT, "hidden_size": 32}  # where heads share the row
 QUESTION = "What is on the left?"
 
 
@@ -205,7 +205,7 @@ class InternVl(ChatMl):
                                         tie_word_embeddings=self.tied)
 
     def model(self):
-        vision = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        vision = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2,
                       image_size=self.side, patch_size=self.patch, attention_bias=True)
         config = transformers.InternVLConfig(
             vision_config={**vision, **self.vision}, text_config=self.text_config().to_dict(),
@@ -239,6 +239,7 @@ class InternVl3(InternVl):
 
 class InternVl35(InternVl):
     """Before Qwen3, whose heads are wider than its rows."""
+    seed = 2
     tied = True
     full_cases = False
     mmproj_of = "internvl3"
@@ -370,7 +371,7 @@ class Llava(Recipe):
             (folder / "tokenizer.model").write_bytes(self.pieces)
 
     def configs(self):
-        vision = transformers.CLIPVisionConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=3,
+        vision = transformers.CLIPVisionConfig(hidden_size=32, intermediate_size=40, num_hidden_layers=3,
                                                num_attention_heads=2, image_size=self.side, patch_size=self.patch)
         text = self.text_config(**{**WIDE_TEXT, **self.text}, vocab_size=self.vocabulary, tie_word_embeddings=self.tied)
         return dict(vision_config=vision.to_dict(), text_config=text.to_dict(), image_token_index=self.image_token,
@@ -420,6 +421,7 @@ class LlavaNext(Llava):
 class LlavaNextMistral(LlavaNext):
     """Behind Mistral-7B-Instruct."""
     seed = 3
+    tied = True
     has_tokenizer_model = True
     user_first = "[INST] "
     user_later = "[INST] "
@@ -443,11 +445,13 @@ class LlavaNextVicuna(Vicuna, LlavaNext):
     system = "A chat between a curious human and an artificial intelligence assistant."
     full_cases = False
     model_of, mmproj_of = "llava-1.5", "llava-1.6-mistral"
+    seed = 5
     tied = True
 
 
 class Llava15(Vicuna, Llava):
     """Pictures are padded to squares, as LLaVA was trained; the files of llava-hf crop them instead."""
+    seed = 5
     tied = True
 
     def make_processor(self):
@@ -486,7 +490,7 @@ class QwenVl(ChatMl):
     in this order, too. A clip is {"seconds": its length, "frames": [second, width, height, shift] each}; in a prompt
     its words are text, and its pairs of frames are pictures [[width, height, shift], ...], the last one of an odd number a
     pair with itself."""
-    seed = 13
+    seed = 14
     between = ""
     image_text = "<|image_pad|>"
     specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
@@ -649,7 +653,7 @@ class Qwen3Vl(QwenVl):
 
 class Qwen25Vl(QwenVl):
     """Layers 0 and 2 of the tower attend inside windows of 4 x 4 rows, the others to the whole picture."""
-    patch = 14
+    patch = 7
     model_of = "qwen2-vl"
     system = "You are a helpful assistant."
 
@@ -658,11 +662,11 @@ class Qwen25Vl(QwenVl):
 
     def clips(self):
         """Short ones: transformers has the text after longer ones at other positions than Qwen's own code."""
-        yield "clip", [[clip(252, 140, 0, 1, 2, 3, length=4), QUESTION]]
-        yield "clip with one frame missing", [[clip(60, 260, 0, 0.5, 1, 1.5, 2.3, length=5), QUESTION]]
-        yield "one frame", [[clip(56, 84, 0.25), QUESTION]]
+        yield "clip", [[clip(126, 70, 0, 1, 2, 3, length=4), QUESTION]]
+        yield "clip with one frame missing", [[clip(30, 130, 0, 0.5, 1, 1.5, 2.3, length=5), QUESTION]]
+        yield "one frame", [[clip(28, 42, 0.25), QUESTION]]
         yield "large frames and a picture", [[clip(640, 480, 0, 0.5), [100, 40], QUESTION]]
-        yield "clip in the second turn", [["Hello, who are you?"], [clip(140, 84, 0, 1, 2, length=3), QUESTION]]
+        yield "clip in the second turn", [["Hello, who are you?"], [clip(70, 42, 0, 1, 2, length=3), QUESTION]]
 
     def words_between(self, seconds):
         return [""] * ((len(seconds) + 1) // 2)
@@ -695,21 +699,21 @@ class Qwen25Vl(QwenVl):
                     bos_token_id=ids[0], eos_token_id=ids[1])
 
     def model(self):
-        vision = dict(hidden_size=16, intermediate_size=44, depth=4, num_heads=2, patch_size=self.patch, window_size=112,
+        vision = dict(hidden_size=16, intermediate_size=44, depth=4, num_heads=2, patch_size=self.patch, window_size=56,
                       fullatt_block_indexes=[1, 3], out_hidden_size=32, tokens_per_second=2)
         return self.build(transformers.Qwen2_5_VLConfig, transformers.Qwen2_5_VLForConditionalGeneration, vision,
                           self.text_keys())
 
     def pictures(self):
-        return {"one window": [112, 112], "edge windows": [252, 140], "tall": [30, 230], "line": [280, 28],
-                "tiny": [5, 3], "one pixel": [1, 1], "half to even": [70, 98], "over the limit": [431, 57],
+        return {"one window": [56, 56], "edge windows": [126, 70], "tall": [15, 115], "line": [140, 14],
+                "tiny": [5, 3], "one pixel": [1, 1], "half to even": [35, 49], "over the limit": [431, 57],
                 "camera": [640, 480]}
 
     def rows(self, model, images):
         """The tower's rows in the order of patches: it computes them window by window."""
         tower, projected = super().rows(model, images)
         windows, _ = get_vision_window_index(images.patches[1], spatial_merge_size=2,
-                                             window_size=112, patch_size=self.patch)
+                                             window_size=56, patch_size=self.patch)
         return tower.unflatten(0, (-1, 4))[torch.argsort(windows)].flatten(0, 1), projected
 
 
@@ -817,11 +821,11 @@ class SmolVlm(Recipe):
                                                      max_image_size={"longest_edge": self.side})
 
     def model(self):
-        vision = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        vision = dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2,
                       image_size=self.side, patch_size=self.patch)
         text = transformers.LlamaConfig(**WIDE_TEXT, vocab_size=self.vocabulary, rope_theta=1e5, rms_norm_eps=1e-5)
         config = transformers.SmolVLMConfig(vision_config=vision, text_config=text.to_dict(), scale_factor=2,
-                                            image_token_id=self.image_token, tie_word_embeddings=False)
+                                            image_token_id=self.image_token, tie_word_embeddings=True)
         config._attn_implementation = "eager"
         return transformers.SmolVLMForConditionalGeneration(config)
 
@@ -850,7 +854,7 @@ class SmolVlm(Recipe):
 
     def rows(self, model, images):
         out = model.model.get_image_features(**images.model_inputs, return_dict=True)
-        return out.last_hidden_state, out.pooler_output
+        return out.last_hidden_state, torch.cat(list(out.pooler_output))
 
 
 class SmolVlm2Video(SmolVlm):
@@ -904,7 +908,7 @@ class Gemma3(Recipe):
     user_later = "\n<start_of_turn>user\n"
     user_close = "<end_of_turn>\n<start_of_turn>model\n"
     answer_end = "<end_of_turn>"
-    side, patch, rows_per_picture, window = 56, 14, 4, 12
+    side, patch, rows_per_picture, window = 28, 7, 4, 12
     template = ("{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
                 "{% set system = messages[0]['content'] + '\\n\\n' %}{% set turns = messages[1:] %}"
                 "{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}{% for turn in turns %}"
@@ -948,7 +952,7 @@ class Gemma3(Recipe):
         (folder / "tokenizer.model").write_bytes(self.pieces)
 
     def model(self):
-        vision = dict(hidden_size=24, intermediate_size=64, num_hidden_layers=2, num_attention_heads=3,
+        vision = dict(hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
                       image_size=self.side, patch_size=self.patch, vision_use_head=False)
         text = {**TEXT, "num_hidden_layers": 6, "head_dim": 32, "query_pre_attn_scalar": 32,
                 "vocab_size": self.vocabulary, "sliding_window": self.window, "sliding_window_pattern": 3,
@@ -966,7 +970,7 @@ class Gemma3(Recipe):
         return 5 if is_branch else 1 if "vision_tower" in name else 0
 
     def pictures(self):
-        return {"native": [56, 56], "wide": [100, 41], "tall": [41, 100], "tiny": [5, 3], "one pixel": [1, 1],
+        return {"native": [28, 28], "wide": [100, 41], "tall": [41, 100], "tiny": [5, 3], "one pixel": [1, 1],
                 "line": [431, 20], "camera": [640, 480]}
 
     def cases(self):

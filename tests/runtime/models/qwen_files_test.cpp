@@ -79,7 +79,8 @@ TEST_CASE("old files of Qwen's towers are read as those of today") {
   }
   SUBCASE("Qwen2.5-VL has Qwen2-VL's projector type, no activation, and neither pattern nor window") {
     GgufBuilder file = projector_of("qwen2.5-vl");
-    test::set_count(file, "clip.vision.n_wa_pattern", 8);  // what is taken if a file does not say
+    test::set_count(file, "clip.vision.n_wa_pattern", 8);  // what is taken if a file does not say, as is the window
+    test::set_count(file, "clip.vision.window_size", 112);
     const std::vector<float> expected = logits_of("qwen2.5-vl", file);
     test::without(file, "clip.projector_type").add_string("clip.projector_type", "qwen2vl_merger");
     for (const char* const key :
@@ -91,7 +92,7 @@ TEST_CASE("old files of Qwen's towers are read as those of today") {
 
 TEST_CASE("Qwen files that lie are refused with the key or tensor at fault") {
   SUBCASE("windows") {
-    for (const auto& [key, value] : {std::pair{"clip.vision.window_size", 27u},
+    for (const auto& [key, value] : {std::pair{"clip.vision.window_size", 13u},
                                      {"clip.vision.window_size", 0u},
                                      {"clip.vision.n_wa_pattern", 0u}}) {
       GgufBuilder file = projector_of("qwen2.5-vl");
