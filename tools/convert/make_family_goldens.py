@@ -35,7 +35,7 @@ from PIL import Image
 
 from family_recipes import RECIPES
 
-SAMPLES = 48
+SAMPLES = 32
 TOKENS = 16
 MOST_BYTES = 240_000  # of a family, as every checkout has them
 ROWS = ("cls_token", "class_embedding", "position_embedding", "pos_embed", "embed_tokens")
