@@ -42,7 +42,8 @@ WIDE_TYPES = {
     "kernels/sampling/sample_room.cuh:Room": "shared memory of a block, an array for each step of sampling",
     "platform/queue.h:Queue": "everything that ops and whoever drives them ask of a device, none of it with state of its own",
     "quant/gguf.h:GgufFile": "one getter for each type of key and each fact of a file",
-    "runtime/cache/kv_cache.h:SessionCache": "the cache of a session: text pages, images, evictions and their marks",
+    "runtime/cache/kept_slots.h:KeptSlots": "slots that prompts leave: their pages, blocks and counts, filled on the device",
+    "runtime/cache/kv_cache.h:SessionCache": "the cache of a session: text pages, images, kept slots and their marks",
     "runtime/branches/library/library_store.h:LibraryStore": "every operation on the folder of a library, each a transaction",
     "tests/support/gguf_builder.h:GgufBuilder": "one setter for each kind of key that tests write",
 }

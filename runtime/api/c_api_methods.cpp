@@ -1,5 +1,4 @@
 // The C API of the cache methods.
-#include "runtime/engine/branch.h"
 #include "runtime/policy/cache_policy.h"
 #include "runtime/policy/packing_scheme.h"
 
@@ -10,10 +9,7 @@ using ocellus::Status;
 
 /// Null if there is no such kind.
 const ocellus::MethodTable* table_of(int32_t kind) {
-  if (kind == OCELLUS_METHOD_KV_SCHEME) return &ocellus::packing_methods();
-  for (const ocellus::Branch* branch : ocellus::all_branches())
-    if (branch->methods != nullptr && branch->methods->kind == kind) return branch->methods;
-  return nullptr;
+  return kind == OCELLUS_METHOD_KV_SCHEME ? &ocellus::packing_methods() : ocellus::methods_of(kind);
 }
 
 Status check_method(int32_t kind, const char* text) {

@@ -5,7 +5,7 @@
 
 namespace ocellus {
 
-extern const Branch kConstrainBranch, kDraftBranch, kEvictBranch, kLibraryBranch, kMeasureBranch, kReduceBranch,
-    kReuseBranch, kRollBranch;
+extern const Branch kConstrainBranch, kDraftBranch, kEvictBranch, kLibraryBranch, kMeasureBranch, kPackBranch,
+    kReduceBranch, kReuseBranch, kRollBranch;
 
 }  // namespace ocellus

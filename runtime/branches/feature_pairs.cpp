@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "runtime/branches/reduce/reduction_methods.h"
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 namespace {
@@ -96,13 +96,13 @@ static_assert(std::size(kNames) == static_cast<size_t>(Feature::kDrafts) + 1);
 
 bool has_eviction(Feature feature, const CachePolicy& policy) {
   if (feature == Feature::kThinning) return policy.thin.on();
-  if (!policy.evicts()) return false;
+  if (!policy.drops_rows()) return false;
   switch (feature) {
-    case Feature::kRanksByAttention: return policy.evict->observed_rows(1, {.rows = 2}) > 0;
-    case Feature::kRanksLate: return policy.is_late();
-    case Feature::kEvictsAnswers: return policy.evicts_answers();
-    case Feature::kNeedsAnswers: return policy.evict->answers(policy.options).required;
-    default: return policy.evicts_images();
+    case Feature::kRanksByAttention: return policy.rule->observed_rows(1, {.rows = 2}) > 0;
+    case Feature::kRanksLate: return policy.facts.is_late;
+    case Feature::kEvictsAnswers: return policy.facts.answers.drops_slots;
+    case Feature::kNeedsAnswers: return policy.rule->facts(policy.options).answers.required;
+    default: return policy.cuts_images();
   }
 }
 
@@ -154,7 +154,7 @@ constexpr auto kTexts = [] {
 std::string_view method_in(const char* field, const EngineShape& s) {
   if (field == nullptr) return {};
   if (std::string_view(field) == "reduce") return reduction_of(s);
-  return s.policy.thin.on() ? s.policy.thin.method : s.policy.evict->method().name;
+  return s.policy.thin.on() ? s.policy.thin.method : s.policy.rule->method().name;
 }
 
 Status refuse(const FeaturePair& pair, const EngineShape& s) {

@@ -1,30 +1,8 @@
 #include "runtime/cache/kv_cache.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace ocellus {
-namespace {
-
-/// Takes `count` blocks, or none if fewer are free.
-bool take_blocks(BlockPool& pool, int64_t count, int32_t* out) {
-  if (pool.free_count() < count) return false;
-  for (int64_t i = 0; i < count; ++i) out[i] = pool.take();
-  return true;
-}
-
-/// Returns the first pair of rows of counts that none of the evictions has.
-int32_t unused_counts(const HostView<EvictedRows>& evictions, int32_t count) {
-  const EvictedRows *const begin = evictions.data, *const end = begin + count;
-  const auto is_used = [&](int32_t row) {
-    return std::any_of(begin, end, [row](const EvictedRows& rows) { return rows.counts_row == row; });
-  };
-  int32_t row = 0;
-  while (is_used(row)) row += 2;
-  return row;
-}
-
-}  // namespace
 
 Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;
@@ -37,23 +15,19 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
   if (limits.holes > 0)
     OCELLUS_TRY(take_rows(sink, "kv holes in images", kLife, Phase::kNone, limits.images, limits.holes, &holes_));
   if (limits.text_blocks > 0) OCELLUS_TRY(take_list("kv blocks of text", limits.text_blocks, &text_blocks_));
-  if (limits.evictions == 0) return {};
-  OCELLUS_TRY(take_list("kv pages of survivors", limits.pages, &evicted_pages_));
-  OCELLUS_TRY(take_list("kv evictions", limits.evictions, &evictions_));
-  const int64_t of_blocks = shape.counts_blocks() ? limits.blocks : 0;
-  return counts_.lay_out(sink, "kv live counts", kLife, Phase::kNone, 2 * limits.evictions + of_blocks,
-                         int64_t{shape.layer_count} * shape.kv_heads);
+  return kept_.lay_out(shape, limits, blocks_, sink);
 }
 
 void SessionCache::attach(KvPools* pools, int64_t session) {
   pools_ = pools;
+  kept_.attach(pools);
   if (pools->shape.local.rings > 0) ring_.attach(pools->shape.local, pools->rings.row(session));
 }
 
 Status SessionCache::reserve_text(int64_t count) {
   const int64_t pages_needed = blocks_of(text_slots_ + count, kPageSlots);
   while (page_count_ < pages_needed) {
-    const int32_t page = page_count_ + evicted_page_count_ < pages_.cols ? pools_->pages.take() : -1;
+    const int32_t page = page_count_ + kept_.page_count() < pages_.cols ? pools_->pages.take() : -1;
     if (page < 0)
       return OCELLUS_FAIL(Code::kFull, "the session has no room for %lld more text tokens: plan more text tokens",
                           static_cast<long long>(count));
@@ -80,7 +54,7 @@ Status SessionCache::reserve_image(int32_t* ordinal) {
   OCELLUS_TRY(check_image_room());
   KvPools& pools = *pools_;
   if (pools.shape.owns_images()) {
-    if (!take_blocks(pools.blocks, blocks_per_image(), blocks_.data + block_count_))
+    if (!pools.blocks.take(blocks_per_image(), blocks_.data + block_count_))
       return OCELLUS_FAIL(Code::kFull, "all planned image blocks are taken: plan more images");
     *ordinal = list_image(-1);
     return {};
@@ -109,34 +83,12 @@ void SessionCache::release_image(int32_t ordinal) {
     pools_->blocks.release(blocks_.data + ordinal * blocks_per_image(), blocks_per_image());
 }
 
-Status SessionCache::reserve_evicted(const EvictedRows& rows) {
-  const int64_t pages = blocks_of(rows.text, kPageSlots);
-  const int64_t blocks = rows.visual == 0 ? 0 : blocks_of(rows.visual, pools_->shape.block_slots);
-  if (eviction_count_ >= evictions_.cols || page_count_ + evicted_page_count_ + pages > pages_.cols ||
-      block_count_ + blocks > blocks_.cols || pools_->blocks.free_count() < blocks ||
-      !take_blocks(pools_->pages, pages, evicted_pages_.data + evicted_page_count_))
-    return OCELLUS_FAIL(Code::kFull,
-                        "the session has no room for the kept slots of %d more rows: plan more images, or more "
-                        "text tokens",
-                        rows.rows);
-  (void)take_blocks(pools_->blocks, blocks, blocks_.data + block_count_);
-  EvictedRows& taken = evictions_.data[eviction_count_];
-  taken = rows;
-  taken.counts_row = unused_counts(evictions_, eviction_count_);
-  taken.first_page = evicted_page_count_;
-  taken.first_block = block_count_;
-  evicted_page_count_ += static_cast<int32_t>(pages);
-  block_count_ += static_cast<int32_t>(blocks);
-  eviction_reserved_ = true;
-  return {};
-}
-
 bool SessionCache::has_text_to_pack(int32_t window) const {
   return text_block_count_ < text_blocks_.cols && text_slots_ >= window + pools_->shape.block_slots;
 }
 
 Status SessionCache::reserve_text_block(KvRun* out) {
-  if (!take_blocks(pools_->blocks, 1, text_blocks_.data + text_block_count_))
+  if (!pools_->blocks.take(1, text_blocks_.data + text_block_count_))
     return OCELLUS_FAIL(Code::kFull, "the session has no block left to pack text into");
   text_block_reserved_ = true;
   *out = text_block(text_block_count_);
@@ -153,23 +105,6 @@ KvRun SessionCache::text_block(int32_t block) const {
   KvRun run = pools_->block_run(text_blocks_.data[block]);
   run.slots = pools_->shape.block_slots;
   return run;
-}
-
-void SessionCache::shrink_evicted() {
-  EvictedRows& rows = evictions_.data[eviction_count_];
-  const auto most = [&](int32_t line) {
-    const int32_t* const counts = counts_.host.row(line);
-    return *std::max_element(counts, counts + counts_.host.cols);
-  };
-  const int32_t pages = evicted_pages(eviction_count_), blocks = evicted_blocks(eviction_count_);
-  rows.text = std::min(rows.text, most(evicted(eviction_count_).counts_row));
-  if (blocks > 0) rows.visual = std::min(rows.visual, most(evicted(eviction_count_).counts_row + 1));
-  rows.slots = std::min(rows.slots, rows.text + rows.visual);
-  const int32_t kept_pages = evicted_pages(eviction_count_), kept_blocks = evicted_blocks(eviction_count_);
-  pools_->pages.release(evicted_pages_.data + rows.first_page + kept_pages, pages - kept_pages);
-  pools_->blocks.release(blocks_.data + rows.first_block + kept_blocks, blocks - kept_blocks);
-  evicted_page_count_ -= pages - kept_pages;
-  block_count_ -= blocks - kept_blocks;
 }
 
 KvRun SessionCache::text_page(int32_t page) const {
@@ -193,136 +128,6 @@ KvRun SessionCache::image_block(int32_t ordinal, int32_t block) const {
 
 KvRun SessionCache::local_image_block(int32_t ordinal, int32_t block) const {
   return pools_->local_block_run(blocks_.data[ordinal * blocks_per_image() + block]);
-}
-
-int64_t SessionCache::f16_slots(int32_t eviction) const {
-  const int64_t spare = eviction + 1 == eviction_count_ ? spare_slots_ : 0;
-  return evicted(eviction).text + evicted(eviction).added + spare;
-}
-
-int32_t SessionCache::first_block_count(int32_t eviction) const {
-  return static_cast<int32_t>(2 * evictions_.cols) + evicted(eviction).first_block;
-}
-
-int32_t SessionCache::evicted_pages(int32_t eviction) const {
-  return static_cast<int32_t>(blocks_of(f16_slots(eviction), kPageSlots));
-}
-
-int32_t SessionCache::evicted_blocks(int32_t eviction) const {
-  const EvictedRows& rows = evicted(eviction);
-  return rows.visual == 0 ? 0 : static_cast<int32_t>(blocks_of(rows.visual, pools_->shape.block_slots));
-}
-
-KvSlot SessionCache::evicted_slot(int64_t slot) const {
-  const auto page = static_cast<int32_t>(slot / kPageSlots);
-  return run_slot(evicted_page(eviction_count_, page), slot % kPageSlots, pools_->shape.head_dim);
-}
-
-KvRun SessionCache::evicted_page(int32_t eviction, int32_t page) const {
-  const EvictedRows& rows = evicted(eviction);
-  KvRun run = pools_->page_run(evicted_pages_.data[rows.first_page + page]);
-  run.counted_before = page * kPageSlots;
-  run.slots = static_cast<int32_t>(std::min<int64_t>(f16_slots(eviction) - run.counted_before, kPageSlots));
-  run.counts = text_counts(eviction);
-  return run;
-}
-
-KvRun SessionCache::evicted_block(int32_t eviction, int32_t block) const {
-  const EvictedRows& rows = evicted(eviction);
-  KvRun run = pools_->block_run(blocks_.data[rows.first_block + block]);
-  run.counted_before = block * pools_->shape.block_slots;
-  run.slots = std::min(rows.visual - run.counted_before, pools_->shape.block_slots);
-  run.counts = visual_counts(eviction);
-  if (eviction >= eviction_count_ || !pools_->shape.counts_blocks()) return run;
-  run.counted_before = 0;
-  run.counts = counts_.device.row(first_block_count(eviction) + block);
-  return run;
-}
-
-int64_t SessionCache::live_slots() const {
-  int64_t count = text_slots_;
-  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).slots;
-  return count;
-}
-
-int64_t SessionCache::added_slots() const {
-  int64_t count = 0;
-  for (int32_t i = 0; i < eviction_count_; ++i) count += evicted(i).added;
-  return count;
-}
-
-DeviceView<int32_t> SessionCache::block_counts() const {
-  if (!pools_->shape.counts_blocks()) return {};
-  return counts_.device.slice_rows(first_block_count(eviction_count_), evicted_blocks(eviction_count_));
-}
-
-int64_t SessionCache::most_packed() const {
-  int64_t most = 0;
-  for (int64_t line = 0; pools_->shape.counts_blocks() && line < counts_.host.cols; ++line) {
-    int64_t live = 0;
-    for (int32_t i = 0; i < eviction_count_; ++i)
-      for (int32_t b = 0; b < evicted_blocks(i); ++b) live += counts_.host.row(first_block_count(i) + b)[line];
-    most = std::max(most, live);
-  }
-  return most;
-}
-
-Status SessionCache::reserve_spare(int64_t count) {
-  if (count == 0) return {};
-  spare_slots_ = count;
-  const int32_t first = evicted(eviction_count_ - 1).first_page;
-  while (evicted_page_count_ < first + evicted_pages(eviction_count_ - 1)) {
-    const int32_t page = page_count_ + evicted_page_count_ < pages_.cols ? pools_->pages.take() : -1;
-    if (page < 0) {
-      release_spare();
-      return OCELLUS_FAIL(Code::kFull, "the session has no room for %lld more text tokens: plan more text tokens",
-                          static_cast<long long>(count));
-    }
-    evicted_pages_.data[evicted_page_count_++] = page;
-  }
-  return {};
-}
-
-void SessionCache::note_added(bool known) {
-  if (spare_slots_ == 0) return;
-  EvictedRows& rows = evictions_.data[eviction_count_ - 1];
-  const int32_t* const counts = counts_.host.row(evicted(eviction_count_ - 1).counts_row);
-  const int64_t live = known ? *std::max_element(counts, counts + counts_.host.cols) : f16_slots(eviction_count_ - 1);
-  rows.added = static_cast<int32_t>(std::max<int64_t>(rows.added, live - rows.text));
-  release_spare();
-}
-
-/// Releases the newest eviction's pages after its slots.
-void SessionCache::release_spare() {
-  spare_slots_ = 0;
-  const int32_t kept = evicted(eviction_count_ - 1).first_page + evicted_pages(eviction_count_ - 1);
-  while (evicted_page_count_ > kept) pools_->pages.release(evicted_pages_.data[--evicted_page_count_]);
-}
-
-/// Returns the sink slots, which lie in one page.
-KvRun SessionCache::sinks() const {
-  const KvRun page = evicted_page(0, 0);
-  KvRun run = slice_run(page, 0, std::min(sink_slots_, page.slots), pools_->shape.head_dim);
-  run.position_shift = sink_shift_;
-  return run;
-}
-
-KvRun SessionCache::behind_sinks(const KvRun& page) const {
-  const int32_t first = std::min(sink_slots_, page.slots);
-  return first == 0 ? page : slice_run(page, first, page.slots - first, pools_->shape.head_dim);
-}
-
-void SessionCache::move_sinks(int64_t position) {
-  if (has_sinks()) sink_shift_ = static_cast<int32_t>(std::max<int64_t>(0, position - live_slots()));
-}
-
-void SessionCache::fetch_counts(int32_t eviction, Queue& queue) {
-  if (counts_.host.data == counts_.device.data) return;
-  const auto fetch = [&](int32_t first, int64_t rows) {
-    queue.copy(counts_.host.row(first), counts_.device.row(first), rows * counts_.host.cols * int64_t{sizeof(int32_t)});
-  };
-  fetch(evicted(eviction).counts_row, 2);
-  if (pools_->shape.counts_blocks()) fetch(first_block_count(eviction), evicted_blocks(eviction));
 }
 
 int64_t SessionCache::list_live(const TileLimits& limits, KvRun* out) const {
@@ -366,23 +171,14 @@ void SessionCache::release_reserved_images(int32_t first) {
   }
 }
 
-void SessionCache::commit_evicted() {
-  const EvictedRows& rows = evictions_.data[eviction_count_++];
-  eviction_reserved_ = false;
-  image_count_ += rows.images;
-  evicted_rows_ += rows.rows;
-  evicted_text_rows_ += rows.text_rows;
+void SessionCache::commit_kept() {
+  image_count_ += kept_.rows(kept_.count()).images;
+  kept_.commit();
 }
 
 void SessionCache::drop_uncommitted() {
-  if (spare_slots_ > 0) release_spare();
-  if (eviction_reserved_) {
-    pools_->blocks.release(blocks_.data + evicted(eviction_count_).first_block, evicted_blocks(eviction_count_));
-    pools_->pages.release(evicted_pages_.data + evicted(eviction_count_).first_page, evicted_pages(eviction_count_));
-    block_count_ = evicted(eviction_count_).first_block;
-    evicted_page_count_ = evicted(eviction_count_).first_page;
-    eviction_reserved_ = false;
-  }
+  kept_.release_spare();
+  kept_.release_reserved();
   if (text_block_reserved_) pools_->blocks.release(text_blocks_.data[text_block_count_]);
   text_block_reserved_ = false;
   int32_t live_images = own_image_count_;
@@ -393,7 +189,7 @@ void SessionCache::drop_uncommitted() {
 }
 
 CacheMark SessionCache::mark() const {
-  return {text_slots_, image_count_, eviction_count_, replaced_rows_, text_block_count_, ring_.rows()};
+  return {text_slots_, image_count_, kept_.count(), replaced_rows_, text_block_count_, ring_.rows()};
 }
 
 bool SessionCache::can_rewind(const CacheMark& mark) const {
@@ -406,14 +202,8 @@ void SessionCache::rewind(const CacheMark& mark) {
   replaced_rows_ = mark.replaced_rows;
   text_slots_ = mark.text_slots;
   while (text_block_count_ > mark.text_block_count) pools_->blocks.release(text_blocks_.data[--text_block_count_]);
-  while (eviction_count_ > mark.eviction_count) {
-    const EvictedRows& rows = evicted(--eviction_count_);
-    evicted_rows_ -= rows.rows;
-    evicted_text_rows_ -= rows.text_rows;
-    eviction_reserved_ = true;
-    drop_uncommitted();
-  }
-  if (eviction_count_ == 0) {  // otherwise images have no blocks of their own
+  while (kept_.count() > mark.kept_count) kept_.release_newest();
+  if (kept_.count() == 0) {  // otherwise images have no blocks of their own
     for (int32_t i = mark.image_count; i < own_image_count_; ++i) {
       image_rows_ -= images_.data[i].rows;
       images_.data[i] = {.place = place_of(i)};
@@ -444,22 +234,14 @@ CacheBytes SessionCache::bytes() const {
   in_blocks += packed_text() * shape.visual_slot_bytes();
   bytes.block_elements += packed_text() * slot_elements * shape.layer_count * shape.kv_heads;
   used_blocks += text_block_count_;
-  for (int32_t i = 0; i < eviction_count_; ++i) {
-    visit_evicted(i, false, [&](int32_t, int64_t slots) { bytes.payload += slots * slot_elements * 2; });
-    if (evicted_blocks(i) == 0) continue;
-    visit_evicted(i, true, [&](int32_t layer, int64_t slots) {
-      in_blocks += slots * shape.block_layout(layer).slot_bytes();
-      bytes.block_elements += slots * slot_elements;
-    });
-    used_blocks += evicted_blocks(i);
-  }
+  kept_.add_bytes(&bytes, &in_blocks, &used_blocks);
   bytes.payload += in_blocks;
   bytes.scales = used_blocks * shape.scale_bytes();
   bytes.blocks = in_blocks + bytes.scales;
   const int64_t in_ring = shape.local.rings > 0 ? ring_.live_bytes() : 0;
   bytes.payload += in_ring;
-  const int64_t pages = page_count_ + evicted_page_count_;
-  const int64_t blocks = block_count_ + text_block_count_;
+  const int64_t pages = page_count_ + kept_.page_count();
+  const int64_t blocks = block_count_ + kept_.block_count() + text_block_count_;
   bytes.waste = pages * shape.page_bytes() + blocks * shape.block_bytes() + shape.local.ring_bytes() - bytes.payload -
                 bytes.scales;
   return bytes;

@@ -3,8 +3,8 @@
 // Keys are stored rotated at the position where they were computed, so a slot in the past needs no position and the
 // order of listed slots does not matter to attention. Text of a session is dense: text token number i lies in its page
 // i / kPageSlots at slot i % kPageSlots, regardless of images in between. An image owns a few blocks, f16 or packed. If
-// all rows of a prompt compete for a share of the slots, the survivors lie in pages and blocks of their own, with live
-// counts by layer and head. Taking and releasing is O(1) and nothing fragments.
+// all rows of a prompt compete for a share of the slots, those that stay lie in pages and blocks of their own:
+// KeptSlots. Taking and releasing is O(1) and nothing fragments.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,7 @@
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "platform/status.h"
-#include "runtime/cache/kv_pools.h"
-#include "runtime/cache/kv_segments.h"
+#include "runtime/cache/kept_slots.h"
 
 namespace ocellus {
 
@@ -30,14 +29,15 @@ class SessionCache {
 
   int64_t text_slots() const { return text_slots_; }
   int32_t image_count() const { return image_count_; }
-  /// Rows that were read and not released, including evicted ones.
-  int64_t rows() const { return text_slots_ + packed_text() + image_rows_ + evicted_rows_ + replaced_rows_; }
-  int64_t text_rows() const { return text_slots_ + packed_text() + evicted_text_rows_ + added_slots(); }
-  int32_t eviction_count() const { return eviction_count_; }
+  /// Rows that were read and not released, dropped ones included.
+  int64_t rows() const { return text_slots_ + packed_text() + image_rows_ + kept_.all_rows() + replaced_rows_; }
+  int64_t text_rows() const { return text_slots_ + packed_text() + kept_.text_rows(); }
+  KeptSlots& kept() { return kept_; }
+  const KeptSlots& kept() const { return kept_; }
   /// Live slots in every layer and head, if images have no slots of their own.
-  int64_t live_slots() const;
+  int64_t live_slots() const { return text_slots_ + kept_.live_slots(); }
   CacheBytes bytes() const;
-  /// Bytes of the same rows as f16, nothing evicted.
+  /// Bytes of the same rows as f16, nothing dropped.
   int64_t full_bytes() const { return rows() * (pools_->shape.slot_bytes() + pools_->shape.local.slot_bytes()); }
 
   /// Makes room for text slots [text_slots(), text_slots() + count). kFull if the pages are used up.
@@ -47,8 +47,9 @@ class SessionCache {
   Status share_image(int32_t place, int32_t* ordinal);
   const StoredImage& image(int32_t ordinal) const { return images_.data[ordinal]; }
   int32_t place_of(int32_t ordinal) const { return image(ordinal).place; }
-  /// Takes pages and blocks for survivors; one reservation at a time. kFull if there are none.
-  Status reserve_evicted(const EvictedRows& rows);
+  /// See KeptSlots.
+  Status reserve_kept(const KeptPrompt& rows) { return kept_.reserve(rows, page_count_); }
+  Status reserve_spare(int64_t count) { return kept_.reserve_spare(count, page_count_); }
 
   /// True if the oldest text in pages, without the newest `window` tokens, fills a block and may be packed.
   bool has_text_to_pack(int32_t window) const;
@@ -65,31 +66,6 @@ class SessionCache {
   void visit_slots(int32_t ordinal, int32_t first, int32_t count, int32_t position_shift, Visit visit,
                    bool local = false) const;
   int32_t blocks_per_image() const { return static_cast<int32_t>(pools_->shape.blocks_per_image()); }
-  /// Pages and blocks of an eviction, including a reserved one. Slots: their maximum.
-  const EvictedRows& evicted(int32_t eviction) const { return evictions_.data[eviction]; }
-  int32_t evicted_pages(int32_t eviction) const;
-  int32_t evicted_blocks(int32_t eviction) const;
-  KvRun evicted_page(int32_t eviction, int32_t page) const;
-  /// A reserved block is filled by visual_counts, a committed one may have live counts of its own.
-  KvRun evicted_block(int32_t eviction, int32_t block) const;
-  /// Returns a slot of the pages reserved for survivors.
-  KvSlot evicted_slot(int64_t slot) const;
-  /// Releases reserved pages and blocks that hold nothing in any layer and head, by the counts on the host.
-  void shrink_evicted();
-  /// Live slots by layer and head, [layers, heads] each, in device memory.
-  int32_t* text_counts(int32_t eviction) const { return counts_.device.row(evicted(eviction).counts_row); }
-  int32_t* visual_counts(int32_t eviction) const { return counts_.device.row(evicted(eviction).counts_row + 1); }
-  /// [blocks, layers * heads] counts of the reserved eviction's blocks; empty unless shape().counts_blocks().
-  DeviceView<int32_t> block_counts() const;
-  /// Copies an eviction's counts to the host, for bytes(). Call it when the device has finished the prompt or answer.
-  void fetch_counts(int32_t eviction, Queue& queue);
-  /// Maximum over layers and heads of live packed slots of survivors, by the counts on the host.
-  int64_t most_packed() const;
-  /// Takes pages for `count` tokens of an answer that packed slots give way to; drop_uncommitted releases what
-  /// note_added does not keep. kFull.
-  Status reserve_spare(int64_t count);
-  /// Keeps the spare slots that live in some head, by the counts on the host; all if these are not `known`.
-  void note_added(bool known);
   /// Lists the live slots as runs within the limits: the past that attention reads, in any order.
   int64_t list_live(const TileLimits& limits, KvRun* out) const;
   /// Calls visit for each of these runs.
@@ -99,11 +75,8 @@ class SessionCache {
   /// slot number i lies in tile *first_page + i / kPageSlots, slot i % kPageSlots.
   int64_t list_for_steps(const TileLimits& limits, KvRun* out, int32_t* first_page) const;
 
-  /// Makes the first `slots` survivors of the oldest prompt sinks: they are read as if they stood right before all
-  /// others; move_sinks sets the next `position` after them.
-  void set_sinks(int32_t slots) { sink_slots_ = slots; }
-  void move_sinks(int64_t position);
-  bool has_sinks() const { return sink_slots_ > 0 && eviction_count_ > 0; }
+  /// Sets the next `position` after all slots, before which sinks are moved.
+  void move_sinks(int64_t position) { kept_.move_sinks(position - live_slots()); }
   /// Counts a token of an answer that took another one's slot.
   void note_replaced() { ++replaced_rows_; }
 
@@ -116,7 +89,7 @@ class SessionCache {
   void note_hole(int32_t ordinal, int32_t slot) { holes_.row(ordinal)[images_.data[ordinal].hole_count++] = slot; }
   /// Releases the blocks of the reserved images from number `first` of the session on.
   void release_reserved_images(int32_t first);
-  void commit_evicted();
+  void commit_kept();
   /// Releases all that holds no live slot: after a prefill that did not finish.
   void drop_uncommitted();
   CacheMark mark() const;
@@ -127,7 +100,7 @@ class SessionCache {
 
   /// Drop the oldest image that has blocks of its own, or the survivors of the oldest prompt. Nothing may be reserved.
   void release_oldest_image();
-  void release_oldest_evicted();
+  void release_oldest_kept();
   /// Drops all images but the first `count`, which hold what was kept of all. Nothing may be reserved.
   void keep_thinned(int32_t count);
   /// Drops text pages [first, first + count), which must be full. Nothing may be reserved.
@@ -154,45 +127,27 @@ class SessionCache {
   KvRun text_page(int32_t page) const;
   KvRun text_block(int32_t block) const;
   int64_t packed_text() const { return int64_t{text_block_count_} * pools_->shape.block_slots; }
-  KvRun sinks() const;
-  KvRun behind_sinks(const KvRun& run) const;
   Status check_image_room() const;
   int32_t list_image(int32_t place);
   void release_image(int32_t ordinal);
-  /// Calls visit(layer, live slots of all its heads together).
-  template <class Visit>
-  void visit_evicted(int32_t eviction, bool visual, Visit visit) const;
-  int64_t f16_slots(int32_t eviction) const;  // slots of its pages
-  int64_t added_slots() const;
-  void release_spare();
-  int32_t first_block_count(int32_t eviction) const;  // row of counts_
 
   KvPools* pools_ = nullptr;
   LocalRing ring_;
-  HostView<TextPage> pages_;         // text pages, in order
-  HostView<int32_t> evicted_pages_;  // pages of survivors
-  HostView<int32_t> text_blocks_;    // blocks of text packed after it was read, in order
-  HostView<int32_t> blocks_;         // blocks_per_image() for each image, then none; or blocks of survivors
+  HostView<TextPage> pages_;       // text pages, in order
+  HostView<int32_t> text_blocks_;  // blocks of text packed after it was read, in order
+  HostView<int32_t> blocks_;       // blocks_per_image() for each image, then none; or blocks of survivors
   HostView<StoredImage> images_;
   HostView<int32_t> holes_;  // [images, holes]
-  HostView<EvictedRows> evictions_;
-  StagedRows<int32_t> counts_;  // [2 * evictions + blocks that have counts, layers * heads]
+  KeptSlots kept_;
   int32_t page_count_ = 0;
-  int32_t evicted_page_count_ = 0;
   int32_t block_count_ = 0;
-  int32_t own_image_count_ = 0;  // images with blocks of their own, reserved ones included
-  int32_t eviction_count_ = 0;   // committed
-  bool eviction_reserved_ = false;
+  int32_t own_image_count_ = 0;   // images with blocks of their own, reserved ones included
   int32_t text_block_count_ = 0;  // committed
   bool text_block_reserved_ = false;
   int32_t image_count_ = 0;  // committed
   int64_t text_slots_ = 0;
   int64_t image_rows_ = 0;
-  int64_t evicted_rows_ = 0;
-  int64_t evicted_text_rows_ = 0;
   int64_t replaced_rows_ = 0;
-  int64_t spare_slots_ = 0;  // reserved at the end of the newest eviction's pages
-  int32_t sink_slots_ = 0, sink_shift_ = 0;
 };
 
 }  // namespace ocellus

@@ -35,25 +35,10 @@ void SessionCache::keep_thinned(int32_t count) {
   image_count_ = count;
 }
 
-void SessionCache::release_oldest_evicted() {
-  if (eviction_count_ == 0) return;
-  const EvictedRows rows = evicted(0);
-  const int32_t pages = evicted_pages(0), blocks = evicted_blocks(0);
-  pools_->pages.release(evicted_pages_.data, pages);
-  pools_->blocks.release(blocks_.data, blocks);
-  erase(evicted_pages_.data, evicted_page_count_, 0, pages);
-  erase(blocks_.data, block_count_, 0, blocks);
-  erase(evictions_.data, eviction_count_, 0, 1);
-  evicted_page_count_ -= pages;
-  block_count_ -= blocks;
-  --eviction_count_;
-  for (int32_t i = 0; i < eviction_count_; ++i) {
-    evictions_.data[i].first_page -= pages;
-    evictions_.data[i].first_block -= blocks;
-  }
-  image_count_ -= rows.images;
-  evicted_rows_ -= rows.rows;
-  evicted_text_rows_ -= rows.text_rows;
+void SessionCache::release_oldest_kept() {
+  if (kept_.count() == 0) return;
+  image_count_ -= kept_.rows(0).images;
+  kept_.release_oldest();
 }
 
 void SessionCache::release_text_pages(int32_t first, int32_t count) {
@@ -79,13 +64,13 @@ int64_t SessionCache::oldest_position(int32_t pages, int64_t none) const {
   if (text_slots_ > int64_t{pages} * kPageSlots)
     oldest = std::min(oldest, pages_.data[pages].position + pages_.data[pages].position_shift);
   if (own_image_count_ > 0) oldest = std::min(oldest, images_.data[0].position);
-  if (eviction_count_ > 0) oldest = std::min(oldest, evicted(0).position);
+  if (kept_.count() > 0) oldest = std::min(oldest, kept_.rows(0).position);
   return oldest;
 }
 
 bool SessionCache::oldest_is_image(int32_t pages) const {
-  if (own_image_count_ == 0 && eviction_count_ == 0) return false;
-  const int64_t position = eviction_count_ > 0 ? evicted(0).position : images_.data[0].position;
+  if (own_image_count_ == 0 && kept_.count() == 0) return false;
+  const int64_t position = kept_.count() > 0 ? kept_.rows(0).position : images_.data[0].position;
   return text_slots_ <= int64_t{pages} * kPageSlots ||
          position < pages_.data[pages].position + pages_.data[pages].position_shift;
 }

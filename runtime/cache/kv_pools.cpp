@@ -14,6 +14,12 @@ Status BlockPool::lay_out(const char* name, const char* index_name, int64_t bloc
 
 int32_t BlockPool::take() { return free_count_ == 0 ? -1 : free_.data[--free_count_]; }
 
+bool BlockPool::take(int64_t count, int32_t* out) {
+  if (free_count() < count) return false;
+  for (int64_t i = 0; i < count; ++i) out[i] = take();
+  return true;
+}
+
 void BlockPool::release(int32_t block) { free_.data[free_count_++] = block; }
 
 void BlockPool::release(const int32_t* blocks, int64_t count) {

@@ -134,6 +134,8 @@ class BlockPool {
   Status lay_out(const char* name, const char* index_name, int64_t block_bytes, int64_t count, RowSink& sink);
   /// Returns a block number, or -1 if all are taken.
   int32_t take();
+  /// Takes `count` blocks, or none if fewer are free.
+  bool take(int64_t count, int32_t* out);
   void release(int32_t block);
   /// In reverse order, so that the stack is as before.
   void release(const int32_t* blocks, int64_t count);

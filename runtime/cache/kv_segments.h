@@ -23,17 +23,17 @@ struct SessionLimits {
   int64_t pages = 0;
   int64_t blocks = 0;
   int64_t images = 0;
-  int64_t evictions = 0;    // prompts, or parts of them, of which only some slots survive
-  int64_t holes = 0;        // per image: slots that are not read, anywhere in it
-  int64_t text_blocks = 0;  // blocks of text packed after it was read
-  bool staged = false;      // images are only reserved, and there is nothing else
+  int64_t kept_prompts = 0;  // prompts, or parts of them, of which only some slots stay
+  int64_t holes = 0;         // per image: slots that are not read, anywhere in it
+  int64_t text_blocks = 0;   // blocks of text packed after it was read
+  bool staged = false;       // images are only reserved, and there is nothing else
 };
 
 /// A committed state of a session's cache, to return to while nothing is reserved.
 struct CacheMark {
   int64_t text_slots = 0;
   int32_t image_count = 0;
-  int32_t eviction_count = 0;
+  int32_t kept_count = 0;
   int64_t replaced_rows = 0;
   int32_t text_block_count = 0;
   int64_t ring_rows = 0;
@@ -50,9 +50,9 @@ struct CacheBytes {
   int64_t resident() const { return payload + scales + waste; }
 };
 
-/// Survivors of rows that competed: at most `text` f16 slots in pages and `visual` slots in blocks; the counts by layer
-/// and head are exact.
-struct EvictedRows {
+/// Slots of rows that competed: at most `text` f16 slots in pages and `visual` slots in blocks; the counts by
+/// layer and head are exact.
+struct KeptPrompt {
   int32_t first_page = 0;   // index in the session's pages of survivors
   int32_t first_block = 0;  // index in its blocks
   int32_t text = 0;
@@ -156,7 +156,7 @@ struct TypeName<TextPage> {
   static constexpr const char* value = "page";
 };
 template <>
-struct TypeName<EvictedRows> {
+struct TypeName<KeptPrompt> {
   static constexpr const char* value = "rows";
 };
 template <>

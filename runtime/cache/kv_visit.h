@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
 
 #include "runtime/cache/kv_cache.h"
 
@@ -42,14 +41,7 @@ template <class Visit>
 void SessionCache::visit_fixed(const TileLimits& limits, Visit visit) const {
   for (int32_t i = 0; i < own_image_count_; ++i) visit_image(i, limits, visit);
   for (int32_t i = 0; i < text_block_count_; ++i) visit_pieces(text_block(i), limits, pools_->shape.head_dim, visit);
-  if (has_sinks()) visit(sinks());
-  for (int32_t i = 0; i < eviction_count_; ++i) {
-    for (int32_t b = 0; b < evicted_blocks(i); ++b)
-      visit_pieces(evicted_block(i, b), limits, pools_->shape.head_dim, visit);
-    for (int32_t p = 0; p < evicted_pages(i); ++p)
-      if (const KvRun run = i + p == 0 ? behind_sinks(evicted_page(i, p)) : evicted_page(i, p); run.slots > 0)
-        visit(run);
-  }
+  kept_.visit_runs(limits, visit);
 }
 
 template <class Visit>
@@ -57,22 +49,6 @@ void SessionCache::visit_live(const TileLimits& limits, Visit visit) const {
   visit_fixed(limits, visit);
   for (int32_t i = 0; i < page_count_; ++i)
     if (const KvRun run = text_page(i); run.slots > 0) visit(run);
-}
-
-template <class Visit>
-void SessionCache::visit_evicted(int32_t eviction, bool visual, Visit visit) const {
-  const KvShape& shape = pools_->shape;
-  const bool by_block = visual && shape.counts_blocks();
-  const int32_t first = by_block ? first_block_count(eviction) : evicted(eviction).counts_row + (visual ? 1 : 0);
-  const int32_t end = first + (by_block ? evicted_blocks(eviction) : 1);
-  for (int32_t layer = 0; layer < shape.layer_count; ++layer) {
-    int64_t live = 0;
-    for (int32_t row = first; row < end; ++row) {
-      const int32_t* const counts = counts_.host.row(row) + int64_t{layer} * shape.kv_heads;
-      live = std::accumulate(counts, counts + shape.kv_heads, live);
-    }
-    visit(layer, live);
-  }
 }
 
 }  // namespace ocellus

@@ -12,6 +12,7 @@
 #include "platform/queue.h"
 #include "runtime/engine/picture_links.h"
 #include "runtime/engine/row_hooks.h"
+#include "runtime/forward/answer_hooks.h"
 #include "runtime/ocellus.h"
 #include "runtime/policy/method_text.h"
 #include "runtime/vocabulary/tokenizer.h"
@@ -124,6 +125,8 @@ struct BranchMemory {
   std::unique_ptr<PictureStores> stores;  // null: pictures are kept on the device alone
   std::unique_ptr<RowChoice> rows;        // null: all rows of pictures are read
   std::unique_ptr<Roller> roller;         // null: no session rolls
+  std::unique_ptr<SlotDropper> dropper;   // null: answers drop no slots
+  std::unique_ptr<TextPacker> packer;     // null: no text is packed
 
   /// See AnswerForms.
   Status begin_form(const ocellus_constraint* constraint, int32_t session, bool goes_on, const StopSignal* stop,
@@ -145,6 +148,8 @@ struct Branch {
   Status (*resolve_links)(const Model& model, const ocellus_limits& limits, EngineShape* shape) = nullptr;
   /// Adds to the pictures of a shape, if some are planned; its policy and links are known.
   Status (*resolve_pictures)(const Model& model, const ocellus_limits& limits, EngineShape* shape) = nullptr;
+  /// Sizes the parts of a session's cache as the branch fills them, after the trunk.
+  Status (*size)(const TextConfig& text, EngineShape* shape) = nullptr;
   /// Takes the rows that live as long as the engine, and makes what works on them.
   Status (*lay_out)(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = nullptr;
   /// The same for linked pictures, if there are any.

@@ -70,10 +70,7 @@ Status check_limits(const Model& model, const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the views encoded together", limits.max_encode_views, 0, 4096));
   OCELLUS_TRY(check_views(limits));
   OCELLUS_TRY(check_picture_sizes(limits));
-  OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
   OCELLUS_TRY(check_range("the budget", limits.budget_bytes, 0, INT64_MAX));
-  if (planned_images(model, limits) > 0 && limits.synthetic_tokens > 0)
-    return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens replace images: plan no images with them");
   if (planned_images(model, limits) > 0 && !model.has_vision())
     return OCELLUS_FAIL(Code::kBadArgument,
                         "images were planned, but no mmproj file was opened: give the model's mmproj file");

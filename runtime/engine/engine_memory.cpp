@@ -1,7 +1,6 @@
 #include "runtime/engine/engine_memory.h"
 
 #include "runtime/engine/picture_source.h"
-#include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 namespace {
@@ -27,16 +26,15 @@ SessionLimits session_limits(const EngineShape& shape) {
   const SessionShape& session = shape.session;
   return {.pages = session.pages,
           .blocks = session.blocks,
-          .images = shape.pictures.per_session + (session.synthetic_tokens > 0 ? 1 : 0),
-          .evictions = session.evictions,
+          .images = session.images,
+          .kept_prompts = session.kept_prompts,
           .holes = shape.reuse.blends() && !shape.reuse.staged ? shape.kv.image_slots : 0,
-          .text_blocks = shape.policy.packs_oldest() ? session.text_tokens / shape.kv.block_slots : 0};
+          .text_blocks = session.text_blocks};
 }
 
 /// Slots of a prompt that are moved up to the others, if the policy moves any.
 int32_t sink_slots(const CachePolicy& policy) {
-  if (!policy.evicts_answers()) return 0;
-  const AnswerRule rule = policy.evict->answers(policy.options);
+  const AnswerRule& rule = policy.facts.answers;
   return rule.moves_sinks ? static_cast<int32_t>(rule.first_slots) : 0;
 }
 
@@ -78,7 +76,7 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(caches.resize(shape.sessions));
   for (SessionCache& cache : caches) {
     OCELLUS_TRY(cache.lay_out(shape.kv, session_limits(shape), sink));
-    cache.set_sinks(sink_slots(shape.policy));
+    cache.kept().set_sinks(sink_slots(shape.policy));
   }
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, 2 * shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
@@ -105,7 +103,7 @@ Status EngineMemory::lay_out_pictures(const Model& model, const EngineShape& sha
   if (shape.device.is_cuda())
     OCELLUS_TRY(take_rows(sink, "picture staging", kLife, Phase::kNone, 1, PictureSource::staging_bytes(shape.pictures),
                           &pictures.staging));
-  if (!shape.policy.watches_ncar()) return {};
+  if (!shape.policy.facts.watches_ncar) return {};
   return take_rows(sink, "ncar by session", kLife, Phase::kNone, 1, shape.sessions, &ncar);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/cache/select_slots.h"
 #include "platform/round_up.h"
 #include "platform/threads.h"
 #include "runtime/engine/branch.h"
@@ -11,7 +12,6 @@
 #include "runtime/engine/feature_pairs.h"
 #include "runtime/forward/decode_step.h"
 #include "runtime/models/clip.h"
-#include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 namespace {
@@ -81,16 +81,13 @@ Status resolve_pictures(const Model& model, const ocellus_limits& limits, const 
 Status resolve_tokens(const Model& model, const ocellus_limits& limits, EngineShape* s) {
   int64_t clip_words = 0;
   if (limits.max_clip_frames > 0) OCELLUS_TRY(count_clip_tokens(model, limits.max_clip_frames, &clip_words));
-  s->session.synthetic_tokens = limits.synthetic_tokens;
+  s->session.images += s->pictures.per_session;
   s->session.text_tokens = limits.max_text_tokens + s->pictures.per_session * s->pictures.delimiters + clip_words;
   return {};
 }
 
 /// Checks that this build, this model and this device support the policy.
 Status check_policy(const EngineShape& s, const TextConfig& text) {
-  if (s.policy.packs_oldest() && text.head_dim % kValueGroup != 0)
-    return OCELLUS_FAIL(Code::kUnsupported, "kivi packs values in groups of %d channels, and heads have %d",
-                        kValueGroup, text.head_dim);
   if (s.policy.packs() && s.device.is_cuda() && text.head_dim % 32 != 0)
     return OCELLUS_FAIL(Code::kUnsupported, "packed caches on a GPU need heads of a multiple of 32 values, not %d",
                         text.head_dim);
@@ -135,12 +132,6 @@ Status check_links(const EngineShape& s) {
                       UINT16_MAX, static_cast<long long>(s.prompt_rows));
 }
 
-/// Slots of a block: the policy's number, or `usual`.
-int32_t block_slots(const CachePolicy& policy, int64_t image_slots, int64_t usual) {
-  const int64_t wanted = policy.packs() && policy.block_slots > 0 ? policy.block_slots : usual;
-  return static_cast<int32_t>(std::min(wanted, image_slots));
-}
-
 /// If rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
 /// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
 int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
@@ -148,89 +139,29 @@ int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
   return std::max(policy.kept_rows(image_slots), kLeastBlockSlots);
 }
 
-/// Sizes pages and blocks if all rows of a prompt compete, for any division of images into prompts: each image may be
-/// the only one of its prompt, which leaves an incomplete page and an incomplete block.
-void size_evicted(const ChunkFacts& all, EngineShape* s) {
-  const CachePolicy& policy = s->policy;
-  SessionShape& session = s->session;
-  const int64_t images = s->pictures.per_session;
-  const Survivors left = policy.survivors(all);
-  const int64_t in_windows = policy.is_late() ? all.visual_rows : images * left.window;
-  const int64_t window = policy.packs() && !policy.pack_window ? in_windows : 0;
-  session.evictions = images;
-  s->kv.image_slots = 0;
-  // Surviving text replaces the text that came in; f16 images add to it.
-  const int64_t first = images * policy.first_f16_rows();
-  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window + first : policy.most_visual(all, images));
-  session.pages = blocks_of(f16_slots, kPageSlots) + images;
-  if (!policy.packs()) return;
-  // At least one slot of every prompt stays, even where that is more than the share to keep.
-  const bool packs_text = policy.packs_text();
-  const int64_t visual = std::min(policy.most_visual(all, images) + images, packs_text ? all.rows : all.visual_rows);
-  s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
-  const int64_t block = s->kv.block_slots;
-  session.blocks = (visual + images * (block - 1)) / block;
-  if (!packs_text) session.blocks = std::min(session.blocks, images * blocks_of(s->pictures.rows, block));
-}
-
-/// Sizes them if all but the end of what a prompt keeps is packed, in whole blocks, text too. Every image may be the
-/// only one of its prompt, whose end then stays f16.
-void size_packed_oldest(const ChunkFacts& all, EngineShape* s) {
-  const int64_t images = s->pictures.per_session, block = s->policy.block_slots;
-  const int64_t f16_images = std::min(images * (s->policy.residual + block - 1), all.visual_rows);
-  s->session.evictions = images;
-  s->kv.image_slots = 0;
-  s->kv.block_slots = static_cast<int32_t>(block);
-  s->session.pages = blocks_of(s->session.text_tokens + f16_images, kPageSlots) + images;
-  // Text of prompts without images and of answers is packed without being evicted.
-  const int64_t of_images = s->policy.most_visual({.rows = all.visual_rows, .visual_rows = all.visual_rows}, images);
-  s->session.blocks = std::min(of_images + images + s->session.text_tokens, all.rows) / block;
-}
-
-/// Sizes them if text alone competes. Whatever is dropped still counts as planned text, and every piece that competes
-/// may leave a page that is not full: as many pages as these pieces, and the text that does not compete, may take.
-void size_evicted_text(EngineShape* s) {
-  SessionShape& session = s->session;
-  session.evictions = session.text_tokens / kLeastCompetingText;
-  session.pages = blocks_of(session.text_tokens + session.evictions * (kPageSlots - 1), kPageSlots);
-  if (!s->policy.packs_oldest()) return;
-  s->kv.block_slots = s->policy.block_slots;
-  session.blocks = session.text_tokens / s->policy.block_slots;
-}
-
-/// Sizes one image with random slots: its survivors, in blocks of its own.
-void size_synthetic(EngineShape* s) {
-  const CachePolicy& policy = s->policy;
-  const int64_t tokens = s->session.synthetic_tokens;
-  KvShape& kv = s->kv;
-  kv.image_slots = static_cast<int32_t>(
-      policy.lists_rows() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
-  kv.block_slots = block_slots(policy, kv.image_slots, kv.image_slots);
-  s->session.blocks = kv.blocks_per_image();
-}
-
-/// Sizes the parts of a session's cache, by the policy.
-void size_session(EngineShape* s) {
+/// Sizes the parts of a session's cache, by the policy; branches have sizes of their own.
+Status size_session(const TextConfig& text, EngineShape* s) {
   const CachePolicy& policy = s->policy;
   const PictureShape& pictures = s->pictures;
   SessionShape& session = s->session;
   KvShape& kv = s->kv;
   kv.image_slots = static_cast<int32_t>(pictures.rows);
   session.pages = blocks_of(session.text_tokens + pictures.per_session * s->reuse.rows_in_text(), kPageSlots);
-  if (session.synthetic_tokens > 0) return size_synthetic(s);
-  if (s->text_competes()) size_evicted_text(s);
-  if (!pictures.planned()) return;
-  if (policy.evicts_images())
-    kv.image_slots = static_cast<int32_t>(policy.survivors({pictures.rows, pictures.rows}).slots());
-  kv.block_slots = block_slots(policy, kv.image_slots, usual_block_slots(policy, kv.image_slots));
-  const int64_t visual = pictures.per_session * pictures.rows;
-  const ChunkFacts all{.rows = session.text_tokens + visual, .visual_rows = visual};
-  if (policy.packs_oldest())
-    size_packed_oldest(all, s);
-  else if (policy.lists_chunks())
-    size_evicted(all, s);
-  else
+  if (s->text_competes()) {
+    // Whatever is dropped still counts as planned text, and every piece that competes may leave a page that is not
+    // full: as many pages as these pieces, and the text that does not compete, may take.
+    session.kept_prompts = session.text_tokens / kLeastCompetingText;
+    session.pages = blocks_of(session.text_tokens + session.kept_prompts * (kPageSlots - 1), kPageSlots);
+  }
+  if (pictures.planned()) {
+    if (policy.cuts_images())
+      kv.image_slots = static_cast<int32_t>(policy.survivors({pictures.rows, pictures.rows}).slots());
+    kv.block_slots = policy.slots_of_block(kv.image_slots, usual_block_slots(policy, kv.image_slots));
     session.blocks = pictures.per_session * kv.blocks_per_image();
+  }
+  for (const Branch* branch : all_branches())
+    if (branch->size != nullptr) OCELLUS_TRY(branch->size(text, s));
+  return {};
 }
 
 /// Sizes the blocks of f16 slots in which the pictures of a prompt are staged.
@@ -276,10 +207,10 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.layer_formats = formats_of_global_layers(policy.layer_formats, text);
   if (text.local.window > 0) size_rings(text, s);
   kv.scales = policy.scales;
-  kv.has_ledger = policy.evicts_answers();
+  kv.has_ledger = policy.facts.answers.drops_slots;
   kv.notes_frames = policy.thin.on() && s->pictures.planned();
-  kv.has_sums = kv.has_ledger && policy.evict->answers(policy.options).by_attention;
-  size_session(s);
+  kv.has_sums = kv.has_ledger && policy.facts.answers.by_attention;
+  OCELLUS_TRY(size_session(text, s));
   kv.page_count = s->session.pages * s->sessions;
   kv.shared_images = s->reuse.shared_images;
   kv.copies_shared = s->reuse.copies_shared();
@@ -323,7 +254,7 @@ PickRule ReuseShape::picks() const {
 }
 
 int64_t EngineShape::tiles_per_session() const {
-  const int64_t sinks = policy.evicts_answers() ? 1 : 0;  // a tile of their own
+  const int64_t sinks = policy.facts.answers.drops_slots ? 1 : 0;  // a tile of their own
   const TileLimits most = TileLimits::of_steps(device, kv.scales);
   return kv.tiles_of(session.pages, session.blocks, most) + sinks + most_holes() +
          again_tiles(most.of(is_packed(kv.format)));
@@ -380,7 +311,7 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     if (s.pictures.planned() && branch->resolve_links != nullptr) OCELLUS_TRY(branch->resolve_links(model, limits, &s));
   OCELLUS_TRY(check_pairs(s));
   // Only visual slots are packed.
-  if (!s.pictures.planned() && s.session.synthetic_tokens == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
+  if (s.session.images == 0 && !s.policy.packs_oldest()) s.policy.leave_f16();
   OCELLUS_TRY(check_policy(s, model.text()));
   for (const Branch* branch : all_branches())
     if (s.pictures.planned() && branch->resolve_pictures != nullptr)

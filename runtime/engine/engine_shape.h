@@ -15,11 +15,12 @@ inline constexpr int32_t kMaxImages = 65536;  // per session
 
 /// Contents of one session, and the parts of the cache for them.
 struct SessionShape {
-  int64_t text_tokens = 0;       // tokens around images included
-  int32_t synthetic_tokens = 0;  // tokens of its one made-up image; no other images then
+  int64_t text_tokens = 0;  // tokens around images included
+  int64_t images = 0;       // pictures, or what stands for one
   int64_t pages = 0;
   int64_t blocks = 0;
-  int64_t evictions = 0;
+  int64_t kept_prompts = 0;  // see SessionLimits
+  int64_t text_blocks = 0;   // likewise
 
   /// Maximum bytes of one add_text call.
   int64_t text_bytes() const;
@@ -120,7 +121,7 @@ struct EngineShape {
     if (!policy.lists_chunks()) return false;
     return facts.visual_rows > 0 || (text_competes() && facts.rows >= kLeastCompetingText);
   }
-  bool text_competes() const { return policy.lists_chunks() && !pictures.planned() && session.synthetic_tokens == 0; }
+  bool text_competes() const { return policy.lists_chunks() && session.images == 0; }
   /// Maximum slots that a step reads.
   int64_t slots_per_session() const {
     return session.pages * kPageSlots + session.blocks * kv.block_slots + pictures.per_session * pictures.again_slots();

@@ -128,8 +128,10 @@ class Advisor {
 
   void advise() {
     const bool has_images = planned_images(model_, limits_) > 0;
-    offer_mild(has_images);
-    if (has_images || limits_.synthetic_tokens > 0) offer_smaller_cache();
+    EngineShape shape;
+    const bool is_known = resolve_shape(model_, limits_, &shape).ok();
+    offer_mild(has_images, is_known ? shape.rows_at_once : 0);
+    if (has_images || shape.session.images > 0) offer_smaller_cache();
     offer_fewer(has_images);
     for (int i = 0; i < count_; ++i) try_change(changes_[i], nullptr);
     const bool takes_two = plan_->advice_count == 0;
@@ -147,16 +149,14 @@ class Advisor {
   }
 
   /// Changes that cost time or room, and leave images as they are.
-  void offer_mild(bool has_images) {
+  void offer_mild(bool has_images, int64_t rows_at_once) {
     offer({"less scratch (lean), which is slower", 0, limits_.lean != 0 ? 0 : 1, set_lean});
     const int64_t whole = limits_.max_whole_pixels > 0 ? limits_.max_whole_pixels : kWholePixels;
     if (has_images)
       offer({"at most %lld pixels per picture decoded as a whole instead of %lld (max_whole_pixels)", 1, whole,
              set_limit<&ocellus_limits::max_whole_pixels>});
-    EngineShape shape;
-    if (resolve_shape(model_, limits_, &shape).ok())
-      offer({"prompts read in chunks of %lld rows instead of %lld (max_prompt_rows)", kLeastPromptRows,
-             shape.rows_at_once, set_limit<&ocellus_limits::max_prompt_rows>});
+    offer({"prompts read in chunks of %lld rows instead of %lld (max_prompt_rows)", kLeastPromptRows, rows_at_once,
+           set_limit<&ocellus_limits::max_prompt_rows>});
     offer({"at most %lld text tokens per session instead of %lld (max_text_tokens)", kLeastTextTokens,
            limits_.max_text_tokens, set_limit<&ocellus_limits::max_text_tokens>});
   }

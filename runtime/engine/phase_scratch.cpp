@@ -75,11 +75,13 @@ Status PhaseScratch::take(PrefillScratch* out) const {
   out->links.join.prompt = &memory_.linked.staged.prompt;
   if (memory_.branches.linker != nullptr) out->links.choice = memory_.branches.linker->choice();
   if (memory_.branches.rows != nullptr) out->extra.source = memory_.branches.rows->source();
+  out->dropper = memory_.branches.dropper.get();
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);
 }
 
 Status PhaseScratch::take(StepScratch* out) const {
-  out->compression.ledger = memory_.pools.ledger;
+  out->dropper = memory_.branches.dropper.get();
+  out->packer = memory_.branches.packer.get();
   return out->lay_out(model_.text(),
                       {.rows = shape_.step_rows,
                        .tiles_per_session = shape_.tiles_per_session(),

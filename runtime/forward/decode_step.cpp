@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "kernels/attention/attend_step.h"
-#include "kernels/cache/evict_step.h"
 #include "kernels/linear/elementwise.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/linear/norm_matmul.h"
@@ -84,29 +83,6 @@ KvLayer cached_layer(const TextConfig& c, const StepScratch& s, int32_t layer) {
   return c.local.has(layer) ? KvLayer{.index = index} : s.limits.kv.layer(index);
 }
 
-EvictStepArgs eviction(const TextConfig& c, const StepShape& shape, const StepScratch& s, int32_t layer) {
-  return {.heads = heads_of(c, layer),
-          .rope = c.rope,
-          .tiles = {.steps = s.steps.device.data,
-                    .runs = s.runs.all.device.data,
-                    .per_row = s.runs.all.device.cols,
-                    .most = shape.most_tiles},
-          .rows = shape.rows,
-          .layer = cached_layer(c, s, layer),
-          .calibration = s.limits.calibration,
-          .ledger = s.compression.ledger,
-          .scratch = s.compression.scratch};
-}
-
-void evict(const TextConfig& c, const StepShape& shape, const StepScratch& s, const LayerRows& rows,
-           DeviceView<const float> angles, int32_t layer, Queue& q) {
-  EvictStepArgs args = eviction(c, shape, s, layer);
-  args.query = rows.query;
-  args.key = rows.key;
-  args.angles = angles;
-  evict_step(args, q);
-}
-
 TemperQueriesArgs tempered(const TextConfig& c, const StepRow* steps, const ActivationView& query) {
   return {.values = query, .positions = &steps->position, .position_stride = kStepStride, .temperature = c.temperature};
 }
@@ -178,12 +154,8 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& given, const 
       attend_step_scratch_bytes(rows, std::max(slots, kv.local.slots), std::max(tiles, kv.local.slots / kTileSlots),
                                 c.query_heads, c.kv_heads, c.longest_head(), kv.format, device);
   OCELLUS_TRY(take_rows(sink, "attention", kLife, kPhase, 1, attend_bytes, &attend_scratch));
-  if (kv.has_sums) {
-    const int64_t evict_bytes =
-        evict_step_scratch_bytes(rows, slots, tiles, c.query_heads, c.kv_heads, c.head_dim, kv.format, device);
-    OCELLUS_TRY(take_rows(sink, "attention by slot", kLife, kPhase, 1, evict_bytes, &compression.scratch));
-  }
-  if (kv.scales == KvScaleForm::kByToken) OCELLUS_TRY(compression.packing.lay_out(kv, kPhase, sink));
+  if (dropper != nullptr) OCELLUS_TRY(dropper->lay_out_steps(c, limits, device, sink));
+  if (packer != nullptr) OCELLUS_TRY(packer->lay_out_steps(kv, sink));
   return take_rows(sink, "sampler", kLife, kPhase, 1, sample_scratch_bytes(rows, c.vocabulary, device),
                    &sampling.scratch);
 }
@@ -241,7 +213,6 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
   const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
   const DeviceView<float> local_angles = s.local_angles.slice_rows(0, c.local.window > 0 ? shape.rows : 0);
   const StepRow* steps = s.steps.device.data;
-  const bool evicts = s.compression.ledger.kept();
 
   gather_rows({.ids = &steps->token,
                .id_stride = kStepStride,
@@ -268,7 +239,7 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
     const LayerRows rows = s.rows_of(c, layer, shape.rows);
     project_qkv(c, layer, w, hidden, rows, q);
     if (c.temperature.used()) temper_queries(tempered(c, steps, rows.query), q);
-    if (evicts && !is_local && !c.shares(layer)) evict(c, shape, s, rows, angles, layer, q);
+    if (s.dropper != nullptr && !is_local && !c.shares(layer)) s.dropper->drop(m, shape, s, rows, angles, layer, q);
     const StepTiles tiles = tiles_of(c, shape, s, layer);
     attend_step({.query = rows.query,
                  .key = rows.key,
@@ -280,8 +251,8 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
                  .layer = cached_layer(c, s, layer),
                  // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
                  // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
-                 // with eviction during answers, nor with guesses.
-                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && !evicts && !tiles.together,
+                 // where slots are dropped for tokens, nor with guesses.
+                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && s.dropper == nullptr && !tiles.together,
                  .calibration = s.limits.calibration,
                  .output = rows.mixed,
                  .scratch = s.attend_scratch},
@@ -301,16 +272,6 @@ Status enqueue_sampling(int64_t rows, const StepScratch& s, Queue& q) {
 
 Status sample_step(int64_t rows, const StepScratch& s, Queue& q) {
   return q.on_cuda() && !s.samples_apart() ? q.status() : enqueue_sampling(rows, s, q);
-}
-
-Status enqueue_settling(const TextModel& m, const StepShape& shape, const StepScratch& s, Queue& q) {
-  for (int32_t layer = 0; layer < m.config.own_layers(); ++layer) {
-    if (m.config.local.has(layer)) continue;
-    EvictStepArgs args = eviction(m.config, shape, s, layer);
-    args.settle_only = true;
-    evict_step(args, q);
-  }
-  return q.status();
 }
 
 Status enqueue_first_token(const TextModel& m, int64_t rows, const StepScratch& s, Queue& q) {

@@ -7,8 +7,8 @@
 #include "platform/queue.h"
 #include "platform/trace.h"
 #include "runtime/cache/kv_cache.h"
+#include "runtime/forward/answer_hooks.h"
 #include "runtime/models/text_layer.h"
-#include "runtime/policy/answer_packing.h"
 
 namespace ocellus {
 
@@ -84,13 +84,6 @@ struct StepSampling {
   Status lay_out(const StepLimits& limits, int32_t vocabulary, RowSink& sink);
 };
 
-/// Eviction and packing of older slots during answers.
-struct StepCompression {
-  SlotLedger ledger;              // ledger of evictions; set by the code that lays this out
-  DeviceView<std::byte> scratch;  // scratch of evictions
-  AnswerPacking packing;          // KIVI only
-};
-
 /// Buffers of a step: one row for each session of the batch, and then those of guessed tokens.
 struct StepScratch {
   StagedRows<StepRow> steps;  // [1, B]
@@ -104,8 +97,9 @@ struct StepScratch {
                                    // without and with a window
   DeviceView<std::byte> attend_scratch;
   StepSampling sampling;
-  StepCompression compression;
   StepLimits limits;
+  SlotDropper* dropper = nullptr;  // set by the code that lays this out; so is the packer
+  TextPacker* packer = nullptr;
   TraceSink trace;  // set by the code that takes this
 
   Status lay_out(const TextConfig& config, const StepLimits& limits, const DeviceTraits& device, RowSink& sink);
@@ -135,10 +129,6 @@ Status enqueue_forward(const TextModel& model, const StepShape& shape, const Ste
 Status enqueue_sampling(int64_t rows, const StepScratch& scratch, Queue& queue);
 /// The same, unless the recorded step has sampled.
 Status sample_step(int64_t rows, const StepScratch& scratch, Queue& queue);
-
-/// Gives the newest token of every active row its slot in all layers, if the last step has dropped one for it: the
-/// beginning of the next step.
-Status enqueue_settling(const TextModel& model, const StepShape& shape, const StepScratch& scratch, Queue& queue);
 
 /// scratch.sampling.logits = unembedding of final_norm(scratch.hidden).
 void enqueue_logits(const TextModel& model, int64_t rows, const StepScratch& scratch, Queue& queue);

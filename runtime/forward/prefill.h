@@ -13,6 +13,7 @@
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/cache/prompt_chunk.h"
+#include "runtime/forward/answer_hooks.h"
 #include "runtime/forward/prefill_extras.h"
 #include "runtime/models/text_layer.h"
 #include "runtime/policy/compress.h"
@@ -99,7 +100,7 @@ struct PrefillScratch {
   WindowScratch window;
   LastRowScratch last_row;
   CompressScratch compress;
-  NotedText noted;
+  SlotDropper* dropper = nullptr;  // set by the code that lays this out
   LinkScratch links;
   ExtraSteps extra;
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "runtime/forward/prefill.h"
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 namespace {
@@ -57,7 +57,6 @@ void compress_rows(const LayerPass& pass, Queue& q) {
                                    .angles = joins ? s.links.join.angles : s.rows.angles,
                                    .readers = joins ? s.links.join.readers.device.data : nullptr};
   compress_layer(compressed, q);
-  if (plan.is_late && pass.cache_layer() + 1 == c.global_layers()) compress_all_layers(compressed, q);
 }
 
 }  // namespace ocellus

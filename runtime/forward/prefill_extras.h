@@ -7,7 +7,6 @@
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
 //   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
-//   prefill_note.cpp      enters text into the ledger of evictions during answers, when a chunk is planned
 //   prefill_scratch.cpp   lays all of it out
 #pragma once
 
@@ -182,17 +181,5 @@ struct LinkScratch {
 
   Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
 };
-
-/// Text that does not compete, for the ledger of evictions during answers.
-struct NotedText {
-  StagedRows<KvRun> runs;    // [1, pages] destination slots
-  StagedRows<int32_t> rows;  // [1, T]
-
-  Status lay_out(int64_t max_rows, RowSink& sink);
-};
-
-/// Enters the chunk's text into the ledger, in every layer: it is stored in the pages after the live text.
-void note_text(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, const NotedText& noted,
-               Queue& queue);
 
 }  // namespace ocellus

@@ -165,7 +165,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const SessionCache& images = s.links.join.on() ? *s.links.join.images : cache;
   plan.compress = plan_compression(stored, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.lists_rows && !plan.compress.one_image;
-  const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.evicted_slot(row) : KvSlot(); };
+  const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.kept().slot(row) : KvSlot(); };
   SlotCursor cursor(stored, cache, s.compress.policy.compresses(), head_dim, false);
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
     return all_compete ? competing_slot(row) : cursor.next(piece, row, position);
@@ -176,8 +176,8 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
     place_rows(chunk, first_position, kNowhere, s.rows.slots.host, s.rows.positions);
   else
     place_rows(chunk, first_position, slot_of, s.rows.slots.host, s.rows.positions);
-  if (cache.ledger().kept() && !all_compete && stored.text_count > 0)
-    note_text(stored, first_position, cache, s.noted, queue);
+  if (s.dropper != nullptr && !all_compete && stored.text_count > 0)
+    s.dropper->note_text(stored, first_position, cache, queue);
   cache.move_sinks(first_position);
   PastList past(cache, s, queue.traits(), &plan);
   past.add_live();

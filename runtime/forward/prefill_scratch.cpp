@@ -78,7 +78,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& given, 
     extra.carry_ahead = carry_ahead;
     extra.carry_in_block = carry_in_block;
   }
-  if (compress.policy.evicts_answers()) OCELLUS_TRY(noted.lay_out(limits.compress.rows, sink));
+  if (dropper != nullptr) OCELLUS_TRY(dropper->lay_out_prompt(limits.compress.rows, sink));
   if (device.is_cuda() && limits.expanded_tiles > 0) {
     OCELLUS_TRY(past.copies.lay_out(c, limits, sink));
     extra.before_layer = expand_past;

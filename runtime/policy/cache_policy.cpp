@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "runtime/policy/eviction_rule.h"
 #include "runtime/policy/packing_scheme.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 namespace {
@@ -58,7 +58,7 @@ void set_formats(const ocellus_cache_policy& p, CachePolicy* policy) {
   }
 }
 
-Status check_share(const ocellus_cache_policy& p, const EvictionRule* rule) {
+Status check_share(const ocellus_cache_policy& p, const RowRule* rule) {
   if (!(p.keep > 0 && p.keep <= 1))
     return OCELLUS_FAIL(Code::kBadArgument, "the fraction to keep must be more than 0 and at most 1, not %g",
                         static_cast<double>(p.keep));
@@ -77,94 +77,81 @@ ThinPolicy thinning(const ocellus_method& method, const MethodValues& options, f
           .pools = options.word("pool") == 0};
 }
 
-int32_t place_of(const ocellus_method& method, const MethodTable& table) {
-  return static_cast<int32_t>(&method - table.methods.data());
+/// Turns off what a rule does only where all rows of a chunk are listed together.
+void drop_facts_of_chunks(RuleFacts* facts) {
+  facts->keeps_text = facts->watches_ncar = false;
+  facts->answers = {};
 }
 
 }  // namespace
 
-bool CachePolicy::watches_ncar() const { return evicts() && evict->watches_ncar() && lists_chunks(); }
-
-bool CachePolicy::evicts_answers() const { return evicts() && lists_chunks() && evict->answers(options).evicts; }
-
-int64_t CachePolicy::first_f16_rows() const {
-  if (!packs() || !evicts_answers()) return 0;
-  const AnswerRule rule = evict->answers(options);
-  return rule.moves_sinks ? rule.first_slots : 0;
+int32_t CachePolicy::slots_of_block(int64_t image_slots, int64_t usual) const {
+  return static_cast<int32_t>(std::min(packs() && block_slots > 0 ? block_slots : usual, image_slots));
 }
 
-const RowRule* CachePolicy::row_rule() const {
-  if (evicts()) return evict;
-  return packs_oldest() ? &kivi_row_rule() : nullptr;
-}
-
-int64_t CachePolicy::clusters() const { return evicts() ? evict->clusters(options) : 0; }
-
-int64_t CachePolicy::kept_rows(int64_t rows) const { return std::min(share_of(rows) + clusters(), rows); }
+int64_t CachePolicy::kept_rows(int64_t rows) const { return std::min(share_of(rows) + facts.clusters, rows); }
 
 int64_t CachePolicy::share_of(int64_t rows) const {
-  if (!evicts()) return rows;
   const double share = std::floor(static_cast<double>(keep) * static_cast<double>(rows));
   return std::clamp<int64_t>(static_cast<int64_t>(share), std::min<int64_t>(1, rows), rows);
 }
 
-Survivors CachePolicy::survivors(const ChunkFacts& facts) const {
+Survivors CachePolicy::survivors(const ChunkFacts& chunk) const {
   Survivors left;
-  const int64_t kept = kept_rows(facts.rows);
-  left.window = lists_rows() ? std::min(row_rule()->window(*this, kept), kept) : 0;
+  const int64_t kept = kept_rows(chunk.rows);
+  left.window = lists_rows() ? std::min(rule->window(*this, kept), kept) : 0;
   left.budget = kept - left.window;
-  left.centres = kept - share_of(facts.rows);
-  if (keeps_text()) left.budget = std::clamp(facts.text_rows(), left.budget, facts.rows - left.window);
-  if (is_late()) left.budget = facts.rows - left.window;
+  left.centres = kept - share_of(chunk.rows);
+  if (facts.keeps_text) left.budget = std::clamp(chunk.text_rows(), left.budget, chunk.rows - left.window);
+  if (facts.is_late) left.budget = chunk.rows - left.window;
   // The split of the slots between text and images is known per head, and only after scoring.
   left.text = left.slots();
   if (!packs()) return left;
   if (packs_oldest()) {
-    const bool is_open = is_late() || keeps_text();  // the number of kept rows is known by layer or by prompt
+    const bool is_open = facts.is_late || facts.keeps_text;  // the number of kept rows is known by layer or by prompt
     left.text = is_open ? std::min<int64_t>(residual + block_slots - 1, left.slots()) : f16_tail(left.slots());
     left.visual = is_open ? left.slots() : left.slots() - left.text;
     return left;
   }
-  const int64_t text_rows = packs_text() ? 0 : facts.text_rows(), packed_rows = facts.rows - text_rows;
+  const int64_t text_rows = packs_text() ? 0 : chunk.text_rows(), packed_rows = chunk.rows - text_rows;
   // A late rule's window is known by layer, and only when all have run.
-  const int64_t f16_window = pack_window ? 0 : std::min(is_late() ? facts.rows : left.window, packed_rows);
+  const int64_t f16_window = pack_window ? 0 : std::min(facts.is_late ? chunk.rows : left.window, packed_rows);
   left.text = std::min(text_rows + f16_window + first_f16_rows(), left.slots());
   // The visual part of an f16 window is unknown beforehand, unless all of it counts.
-  left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : is_late() ? facts.rows : kept);
+  left.visual = std::min(packed_rows, packs_text() ? left.slots() - f16_window : facts.is_late ? chunk.rows : kept);
   return left;
 }
 
-int64_t CachePolicy::most_visual(const ChunkFacts& facts, int64_t chunks) const {
-  if (is_late()) return packs_text() ? facts.rows : facts.visual_rows;
-  const int64_t text = packs_text() && keeps_text() ? facts.text_rows() : 0;
-  const int64_t kept = share_of(facts.rows) + std::max<int64_t>(chunks, 1) * clusters();
-  return std::min(kept + text, packs_text() ? facts.rows : facts.visual_rows);
+int64_t CachePolicy::most_visual(const ChunkFacts& chunk, int64_t chunks) const {
+  if (facts.is_late) return packs_text() ? chunk.rows : chunk.visual_rows;
+  const int64_t text = packs_text() && facts.keeps_text ? chunk.text_rows() : 0;
+  const int64_t kept = share_of(chunk.rows) + std::max<int64_t>(chunks, 1) * facts.clusters;
+  return std::min(kept + text, packs_text() ? chunk.rows : chunk.visual_rows);
 }
-
-bool CachePolicy::keeps_text() const { return evicts() && lists_chunks() && evict->keeps_text(); }
-bool CachePolicy::ranks_layers_together() const { return evicts() && evict->ranks_layers_together(options); }
-bool CachePolicy::is_late() const { return evicts() && evict->is_late(); }
 
 Status resolve_cache_policy(const ocellus_cache_policy& p, CachePolicy* out) {
   OCELLUS_TRY(check_bits(p));
   CachePolicy policy;
   MethodValues packing;
   const ocellus_method *method = nullptr, *scheme = nullptr;
-  OCELLUS_TRY(parse_method(eviction_methods(), p.evict, &method, &policy.options));
-  const EvictionRule* const rule =
-      method == nullptr ? nullptr : eviction_rule_at(place_of(*method, eviction_methods()));
+  const MethodTable& methods = *methods_of(OCELLUS_METHOD_EVICT);
+  OCELLUS_TRY(parse_method(methods, p.evict, &method, &policy.options));
+  const RowRule* const rule = methods.rule_of(method);
   OCELLUS_TRY(check_share(p, rule));
   OCELLUS_TRY(parse_method(packing_methods(), p.kv_scheme, &scheme, &packing));
   set_formats(p, &policy);
   policy.when = static_cast<CompressAt>(p.compress_at);
-  if (p.keep < 1 && rule->thins_frames()) {
+  const RuleFacts facts = p.keep < 1 ? rule->facts(policy.options) : RuleFacts();
+  if (facts.thins_frames) {
     policy.thin = thinning(rule->method(), policy.options, p.keep);
   } else if (p.keep < 1) {
-    policy.evict = rule;
+    policy.rule = rule;
+    policy.facts = facts;
     policy.keep = p.keep;
     policy.window = static_cast<int32_t>(policy.options.number("window"));
   }
-  if (policy.packs()) packing_scheme_at(place_of(*scheme, packing_methods()))->apply(packing, &policy);
+  if (policy.packs()) packing_scheme_at(packing_methods().place_of(*scheme))->apply(packing, &policy);
+  if (policy.cuts_images()) drop_facts_of_chunks(&policy.facts);
   *out = policy;
   return {};
 }

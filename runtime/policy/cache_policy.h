@@ -15,8 +15,6 @@
 namespace ocellus {
 
 class RowRule;
-class EvictionRule;
-struct PackingScheme;
 
 /// Time of compressing images: later tokens read the compressed cache.
 enum class CompressAt : uint8_t {
@@ -25,9 +23,6 @@ enum class CompressAt : uint8_t {
                   // loss
   kImageEnd       // after each image, before any question: for rolling contexts
 };
-
-/// KIVI: rows whose keys share an offset and a step.
-inline constexpr int32_t kKiviGroup = 32;
 
 /// Minimum of competing rows in text without images, if it competes at all: fewer would leave next to nothing.
 inline constexpr int64_t kLeastCompetingText = 128;
@@ -48,6 +43,35 @@ struct Survivors {
   int64_t text = 0;     // maximum of slots that stay f16
   int64_t visual = 0;   // maximum of slots that are packed: visual ones, with pack_text all; 0 if all stay f16
   int64_t slots() const { return window + budget; }
+};
+
+/// Slots that a rule drops during answers, and keeps of prompts for them.
+struct AnswerRule {
+  bool drops_slots = false;   // one for every new token
+  bool required = false;      // the method is not what its name says without it
+  bool by_attention = false;  // drops the slot with least attention, not among the newest half; else the oldest
+  bool grows = false;         // keeps `keep` of all tokens; else as many slots as at the start of the answer
+  bool moves_sinks = false;   // kept first slots are read as if they stood right before the others
+  int64_t first_slots = 0;    // minimum of a prompt's first slots that are kept
+  int64_t last_slots = -1;    // -1: off; n: all are kept but the last n
+
+  /// Number of first slots that are kept of the `kept` slots of a prompt.
+  int64_t stay(int64_t kept) const {
+    return last_slots < 0 ? first_slots : std::max<int64_t>(first_slots, kept - last_slots);
+  }
+};
+
+/// A rule's properties, beyond listing the rows of a layer that stay.
+struct RuleFacts {
+  bool thins_frames = false;  // it drops nothing of a chunk: it thins the images of rolling sessions
+  bool keeps_text = false;    // all text is kept, even beyond the share, and images get the rest
+  /// The slots of a layer are known only after all layers. Until then all rows stand in f16 pages; or, if the cache
+  /// packs, a prompt goes through the layers twice, and nothing is stored the first time.
+  bool is_late = false;
+  bool ranks_layers_together = false;  // all layers keep the same rows: a prompt goes through them twice
+  bool watches_ncar = false;           // NCAR is tracked from layer to layer: see NcarState
+  int64_t clusters = 0;                // number of clusters of dropped rows that take slots beyond the share
+  AnswerRule answers = {};
 };
 
 /// Thinning of the images of a rolling session.
@@ -75,10 +99,11 @@ struct CachePolicy {
   float value_range = 1.0f;
   bool global_values = false;  // see PackKvArgs
   KvCalibration calibration;
-  bool pack_window = true;              // visual slots of the window are packed, too
-  bool pack_text = false;               // ours; KIVI: text is packed, too, among all listed rows
-  const EvictionRule* evict = nullptr;  // null: nothing is dropped
-  MethodValues options;                 // options of the eviction method
+  bool pack_window = true;        // visual slots of the window are packed, too
+  bool pack_text = false;         // ours; KIVI: text is packed, too, among all listed rows
+  const RowRule* rule = nullptr;  // lists the rows that stay; null: all do, in their order
+  RuleFacts facts;                // the rule's; some are off where it has images one by one
+  MethodValues options;           // the rule's
   float keep = 1.0f;   // fraction kept of the rows read together; of each image's rows if images are compressed one by
                        // one
   int32_t window = 0;  // recent rows that are kept; 0: the method's choice
@@ -87,45 +112,35 @@ struct CachePolicy {
   ThinPolicy thin;
 
   bool packs() const { return is_packed(format); }
-  bool evicts() const { return evict != nullptr; }
-  /// True: evicts among each image's rows, else among all rows of a chunk.
-  bool evicts_images() const { return evicts() && when == CompressAt::kImageEnd; }
-  bool watches_ncar() const;
-  /// True if slots are evicted during answers, too.
-  bool evicts_answers() const;
+  bool drops_rows() const { return keep < 1; }
+  bool lists_rows() const { return rule != nullptr; }
+  /// True: drops some of each image's rows, else of all rows of a chunk.
+  bool cuts_images() const { return lists_rows() && when == CompressAt::kImageEnd; }
   /// Number of a prompt's first rows that are never packed: those that move.
-  int64_t first_f16_rows() const;
+  int64_t first_f16_rows() const { return packs() && facts.answers.moves_sinks ? facts.answers.first_slots : 0; }
   /// KIVI: of the rows that are kept, whole blocks are packed, from the oldest on.
   bool packs_oldest() const { return scales == KvScaleForm::kByToken; }
   /// KIVI: number of the last of `kept` rows that stay f16.
   int64_t f16_tail(int64_t kept) const {
     return kept - std::max<int64_t>(kept - residual, 0) / block_slots * block_slots;
   }
-  /// The rule that lists the kept rows: the eviction method or KIVI. Null if rows keep their order.
-  const RowRule* row_rule() const;
-  bool lists_rows() const { return evicts() || packs_oldest(); }
   /// True if all rows of a chunk are listed together.
   bool lists_chunks() const { return lists_rows() && when != CompressAt::kImageEnd; }
   /// True if a prompt is compressed only once all of its rows are read, however many are read at once.
-  bool waits_for_prompt() const { return (evicts() && lists_chunks()) || one_range; }
+  bool waits_for_prompt() const { return (drops_rows() && lists_chunks()) || one_range; }
   bool packs_text() const { return pack_text && packs() && lists_chunks(); }
-  bool compresses() const { return packs() || evicts(); }
-  /// Turns packing off.
+  bool compresses() const { return packs() || drops_rows(); }
+  /// Turns packing off, which is not KIVI's.
   void leave_f16() {
-    if (packs_oldest()) scales = KvScaleForm::kF16;
     format = KvFormat::kF16;
     layer_formats = KvFormatList();
     calibration = KvCalibration();
     one_range = false;
   }
 
-  /// True if all text is kept, even beyond the share.
-  bool keeps_text() const;
-  /// True if the slots of a layer are known only after all layers. Until then all rows stand in f16 pages; or, if the
-  /// cache packs, a prompt goes through the layers twice, and nothing is stored the first time.
-  bool is_late() const;
-  bool looks_first() const { return (is_late() && packs()) || ranks_layers_together(); }
-  bool ranks_layers_together() const;
+  bool looks_first() const { return (facts.is_late && packs()) || facts.ranks_layers_together; }
+  /// Slots of a block of images that keep `image_slots` each.
+  int32_t slots_of_block(int64_t image_slots, int64_t usual) const;
 
   /// Number of rows kept of `rows` that compete, clusters of the others included.
   int64_t kept_rows(int64_t rows) const;
@@ -137,7 +152,6 @@ struct CachePolicy {
 
  private:
   int64_t share_of(int64_t rows) const;
-  int64_t clusters() const;
 };
 
 /// kBadArgument names the part of the policy that is out of range. A setting without effect (keep 1, 16 bits) turns off

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "kernels/cache/expand_kv.h"
 #include "kernels/cache/gather_kv.h"
-#include "kernels/cache/note_slots.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/models/text_layer.h"
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 namespace {
@@ -95,32 +93,21 @@ void add_image_jobs(const SessionCache& cache, int32_t ordinal, int64_t first, i
 
 /// Directs survivors to the pages and blocks that the cache has reserved.
 void add_survivors(const SessionCache& cache, const CompressScratch& s, CompressPlan* plan) {
-  const int32_t eviction = cache.eviction_count();
-  plan->text_counts = cache.text_counts(eviction);
-  plan->visual_counts = cache.visual_counts(eviction);
+  const KeptSlots& kept = cache.kept();
+  const int32_t prompt = kept.count();
+  plan->text_counts = kept.text_counts(prompt);
+  plan->visual_counts = kept.visual_counts(prompt);
   plan->ledger = cache.ledger();
-  if (s.policy.evicts())
-    plan->stay = static_cast<int32_t>(s.policy.evict->answers(s.policy.options).stay(plan->survivors.slots()));
-  for (int32_t p = 0; p < cache.evicted_pages(eviction); ++p)
-    s.pages.host.data[plan->page_count++] = cache.evicted_page(eviction, p);
-  for (int32_t b = 0; b < cache.evicted_blocks(eviction); ++b) {
+  for (int32_t p = 0; p < kept.pages(prompt); ++p) s.pages.host.data[plan->page_count++] = kept.page(prompt, p);
+  for (int32_t b = 0; b < kept.blocks(prompt); ++b) {
     PackJob job;
-    job.out = cache.evicted_block(eviction, b);
+    job.out = kept.block(prompt, b);
     job.first_index = job.out.counted_before;
-    if (s.policy.one_range) job.range_count = cache.evicted(eviction).visual;
+    if (s.policy.one_range) job.range_count = kept.rows(prompt).visual;
     s.jobs.host.data[plan->job_count++] = job;
     if (plan->ledger.kept()) s.pages.host.data[plan->page_count + plan->noted_blocks++] = job.out;
   }
-  if (plan->ledger.kept()) plan->block_counts = cache.block_counts();
-}
-
-/// Lists the pages once more, for reading before anything is counted.
-void list_whole_pages(const CompressScratch& s, int64_t count, Queue& queue) {
-  for (int64_t p = 0; p < count; ++p) {
-    s.whole_pages.host.data[p] = s.pages.host.data[p];
-    s.whole_pages.host.data[p].counts = nullptr;
-  }
-  queue.upload(s.whole_pages, count);
+  if (plan->ledger.kept()) plan->block_counts = kept.block_counts();
 }
 
 /// Adds an image that keeps some of its slots, the same number in every head: blocks of f16 are filled like pages.
@@ -135,34 +122,85 @@ void add_kept_image(const SessionCache& cache, int32_t ordinal, const CompressSc
   }
 }
 
-/// Records survivors for eviction during answers.
-void note_survivors(const LayerToCompress& a, Queue& queue) {
-  const CompressScratch& s = a.scratch;
-  NoteSlotsArgs args{.ledger = a.plan.ledger,
-                     .runs = s.pages.device.data,
-                     .run_count = a.plan.page_count,
-                     .rows = {.indices = s.kept_text.data,
-                              .index_stride = s.kept_text.cols,
-                              .others = s.policy.packs() ? s.kept_visual.data : nullptr,
-                              .other_counts = a.plan.visual_counts},
-                     .first_position = a.plan.first_position,
-                     .stay = a.plan.stay,
-                     .first_layer = a.layer.index,
-                     .kv_heads = a.config.kv_heads};
-  if (args.ledger.sums.data != nullptr) args.scores = s.scores;
-  if (args.run_count > 0) note_slots(args, queue);
-  if (a.plan.noted_blocks == 0) return;
-  args.runs += a.plan.page_count;
-  args.run_count = a.plan.noted_blocks;
-  args.rows.indices = s.kept_visual.data;
-  args.rows.others = s.kept_text.data;
-  args.rows.other_counts = a.plan.text_counts;
-  args.live_counts = a.plan.block_counts;
-  note_slots(args, queue);
+}  // namespace
+
+Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limits, const DeviceTraits& device,
+                                RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kScratch;
+  constexpr Phase kPhase = kPrefillPhase;
+  policy = limits.policy;
+  least_text = limits.least_text;
+  if (!policy.compresses()) return {};
+  OCELLUS_TRY(image_rows.lay_out(sink, "rows of images", kLife, kPhase, 1, limits.rows));
+  if (policy.packs()) OCELLUS_TRY(jobs.lay_out(sink, "blocks to pack", kLife, kPhase, 1, limits.blocks));
+  if (!policy.lists_rows()) return {};
+  const RowRule& rows_rule = *policy.rule;
+  const int64_t window = policy.survivors({.rows = limits.rows, .visual_rows = limits.rows}).window;
+  const int64_t most = rows_rule.observed_rows(window, {.rows = limits.rows, .visual_rows = 0});
+  OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
+  OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
+  const auto take_queries = [&](const char* name, int64_t rows, ActivationView* out) {
+    return take_activations(sink, name, kLife, kPhase, device.activations(), rows, int64_t{c.query_heads} * c.head_dim,
+                            out);
+  };
+  if (limits.in_blocks && device.is_cuda())
+    OCELLUS_TRY(take_queries("observed queries", limits.read_rows, &all_queries));
+  if (limits.joins || (limits.in_blocks && !device.is_cuda()))
+    OCELLUS_TRY(take_queries(device.is_cuda() ? "joined queries" : "observed queries", most, &last_queries));
+  const bool at_once = policy.facts.is_late && !policy.looks_first();
+  const int64_t score_rows = at_once ? int64_t{c.global_layers()} * c.kv_heads : c.kv_heads;
+  OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, score_rows, limits.rows, &scores));
+  if (policy.facts.is_late) OCELLUS_TRY(rows_rule.lay_out_late(c, limits, this, sink));
+  OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
+  OCELLUS_TRY(take_rows(sink, "kept visual", kLife, kPhase, c.kv_heads, limits.rows, &kept_visual));
+  OCELLUS_TRY(take_rows(sink, "kept counts", kLife, kPhase, 2, c.kv_heads, &counts));
+  OCELLUS_TRY(take_rows(sink, "ncar", kLife, kPhase, 1, 1, &ncar));
+  OCELLUS_TRY(
+      take_rows(sink, "scoring", kLife, kPhase, 1, rows_rule.scratch_bytes(c, most, limits.rows, device), &rule));
+  OCELLUS_TRY(take_rows(sink, "selection", kLife, kPhase, 1,
+                        select_slots_scratch_bytes(limits.rows, c.kv_heads, device), &selection));
+  if (!policy.looks_first()) return {};
+  return take_rows(sink, "rows of the second pass", kLife, kPhase, limits.read_rows, c.width, &inputs);
 }
 
-/// Gathers and packs a layer's survivors.
-void store_survivors(const LayerToCompress& a, Queue& queue) {
+CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
+                              const CompressScratch& s, Queue& queue) {
+  CompressPlan plan;
+  plan.facts = {
+      .rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count, .image_end = end_of_images(chunk)};
+  if (!s.policy.compresses() || (plan.facts.visual_rows == 0 && plan.facts.rows < s.least_text)) return plan;
+  plan.active = true;
+  plan.first_position = static_cast<int32_t>(first_position);
+  plan.lists_rows = s.policy.lists_rows();
+  plan.one_image = s.policy.cuts_images();
+  plan.looks = s.policy.looks_first();
+  plan.is_late = s.policy.facts.is_late && !plan.looks;
+  const int64_t image_rows = list_image_rows(chunk, s);
+  if (plan.one_image) {
+    plan.survivors = s.policy.survivors({.rows = image_rows, .visual_rows = image_rows});
+    const int64_t text_in_window = count_text(chunk, plan.survivors.window);
+    plan.image_budget = plan.survivors.budget + text_in_window;
+    plan.text_before_window = chunk.text_count - text_in_window;
+    for_each_image(chunk, [&](int32_t ordinal, int64_t, int64_t) { add_kept_image(cache, ordinal, s, &plan); });
+  } else if (plan.lists_rows) {
+    plan.survivors = s.policy.survivors(plan.facts);
+    if (s.policy.facts.keeps_text) plan.survivors.budget = budget_beside_text(chunk, plan.survivors.window, s.policy);
+    add_survivors(cache, s, &plan);
+  } else {
+    for_each_image(chunk, [&](int32_t ordinal, int64_t first, int64_t rows) {
+      add_image_jobs(cache, ordinal, first, rows, image_rows, s, &plan);
+    });
+  }
+  if (plan.lists_rows) plan.observed = s.policy.rule->observed_rows(plan.survivors.window, plan.facts);
+  plan.observers = plan.observed;
+  if (image_rows > 0) queue.upload(s.image_rows, image_rows);
+  if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
+  if (plan.page_count + plan.noted_blocks > 0) queue.upload(s.pages, plan.page_count + plan.noted_blocks);
+  if (plan.lists_rows) queue.upload(s.is_visual, chunk.row_count);
+  return plan;
+}
+
+void store_rows(const LayerToCompress& a, Queue& queue) {
   const CompressScratch& s = a.scratch;
   const DeviceView<int32_t>& f16_rows = a.plan.one_image ? s.kept_visual : s.kept_text;
   if (a.plan.page_count > 0)
@@ -173,7 +211,6 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
                .run_count = a.plan.page_count,
                .layer = a.layer.index},
               queue);
-  if (a.plan.ledger.kept()) note_survivors(a, queue);
   if (a.plan.job_count > 0)
     pack_kv({.rows = a.rows,
              .indices = a.plan.lists_rows ? s.kept_visual.data : s.image_rows.device.data,
@@ -187,158 +224,44 @@ void store_survivors(const LayerToCompress& a, Queue& queue) {
             queue);
 }
 
-/// Copies the layers' facts to the host, and computes shares. False if the queue has failed.
-bool share_slots(const TextConfig& config, const CompressPlan& plan, const CompressScratch& s, Queue& queue) {
-  const StagedRows<float>& facts = s.layer_facts;
-  const int32_t layers = config.global_layers();
-  if (facts.host.data != facts.device.data)
-    queue.copy(facts.host.data, facts.device.data, layers * static_cast<int64_t>(sizeof(float)));
-  if (!queue.finish().ok()) return false;
-  const auto lines = static_cast<float>(config.kv_heads * std::max<int64_t>(plan.observers, 1));
-  for (int32_t layer = 0; layer < layers; ++layer) facts.host.data[layer] /= lines;
-  share_layers(s.policy.evict->layer_shares(), facts.host.data, layers, static_cast<double>(s.policy.keep),
-               s.layer_shares.data);
-  return true;
-}
-
-/// The plan of one layer, whose share is known.
-CompressPlan plan_of_layer(const LayerToCompress& a, int32_t layer) {
-  CompressPlan plan = a.plan;
+SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
   const CachePolicy& policy = a.scratch.policy;
-  plan.survivors = policy.evict->survivors_of_layer(policy, plan.facts, a.scratch.layer_shares.data[layer]);
-  return plan;
+  const CompressPlan& plan = a.plan;
+  SelectSlotsArgs args;
+  args.scores = a.scores();
+  args.rows.count = plan.facts.rows;
+  args.rows.is_visual = a.scratch.is_visual.device.data;
+  args.rows.visual_count = plan.facts.visual_rows;
+  args.window = plan.survivors.window;
+  args.ncar.layer = a.layer.index;
+  args.ncar.state = a.scratch.ncar.data;
+  args.kept.text = a.scratch.kept_text;
+  args.kept.visual = a.scratch.kept_visual;
+  args.scratch = a.scratch.selection;
+  const int64_t counts_at = int64_t{a.layer.index} * a.config.kv_heads;
+  args.kept.text_counts = plan.text_counts + counts_at;
+  args.kept.visual_counts = plan.visual_counts + counts_at;
+  args.stage = stage;
+  args.budget = plan.survivors.budget;
+  args.kept.is_split = policy.packs();
+  args.kept.pack_window = policy.pack_window;
+  args.kept.pack_text = policy.packs_text();
+  args.kept.first_text = policy.first_f16_rows();
+  if (policy.packs_oldest()) args.kept.last_text = policy.f16_tail(plan.survivors.slots());
+  return args;
 }
 
-void compress_by_share(const LayerToCompress& a, Queue& queue) {
-  LayerToCompress layer = a;
-  layer.plan = plan_of_layer(a, a.layer.index);
-  a.scratch.policy.evict->observe(layer, queue);  // there are scores of one layer only
-  a.scratch.policy.evict->choose(layer, queue);
-  store_survivors(layer, queue);
-}
-
-}  // namespace
-
-Status CompressScratch::lay_out(const TextConfig& c, const CompressLimits& limits, const DeviceTraits& device,
-                                RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = kPrefillPhase;
-  policy = limits.policy;
-  least_text = limits.least_text;
-  if (!policy.compresses()) return {};
-  OCELLUS_TRY(image_rows.lay_out(sink, "rows of images", kLife, kPhase, 1, limits.rows));
-  if (policy.packs()) OCELLUS_TRY(jobs.lay_out(sink, "blocks to pack", kLife, kPhase, 1, limits.blocks));
-  if (!policy.lists_rows()) return {};
-  const RowRule& rows_rule = *policy.row_rule();
-  const int64_t window = policy.survivors({.rows = limits.rows, .visual_rows = limits.rows}).window;
-  const int64_t most = rows_rule.observed_rows(window, {.rows = limits.rows, .visual_rows = 0});
-  OCELLUS_TRY(is_visual.lay_out(sink, "rows by modality", kLife, kPhase, 1, limits.rows));
-  OCELLUS_TRY(pages.lay_out(sink, "pages of survivors", kLife, kPhase, 1, limits.pages));
-  const auto take_queries = [&](const char* name, int64_t rows, ActivationView* out) {
-    return take_activations(sink, name, kLife, kPhase, device.activations(), rows, int64_t{c.query_heads} * c.head_dim,
-                            out);
-  };
-  if (limits.in_blocks && device.is_cuda())
-    OCELLUS_TRY(take_queries("observed queries", limits.read_rows, &all_queries));
-  if (limits.joins || (limits.in_blocks && !device.is_cuda()))
-    OCELLUS_TRY(take_queries(device.is_cuda() ? "joined queries" : "observed queries", most, &last_queries));
-  const bool at_once = policy.is_late() && !policy.looks_first();
-  const int64_t score_rows = at_once ? int64_t{c.global_layers()} * c.kv_heads : c.kv_heads;
-  OCELLUS_TRY(take_rows(sink, "row scores", kLife, kPhase, score_rows, limits.rows, &scores));
-  if (policy.is_late()) OCELLUS_TRY(lay_out_late(c, limits, sink));
-  OCELLUS_TRY(take_rows(sink, "kept text", kLife, kPhase, c.kv_heads, limits.rows, &kept_text));
-  OCELLUS_TRY(take_rows(sink, "kept visual", kLife, kPhase, c.kv_heads, limits.rows, &kept_visual));
-  OCELLUS_TRY(take_rows(sink, "kept counts", kLife, kPhase, 2, c.kv_heads, &counts));
-  OCELLUS_TRY(take_rows(sink, "ncar", kLife, kPhase, 1, 1, &ncar));
-  OCELLUS_TRY(
-      take_rows(sink, "scoring", kLife, kPhase, 1, rows_rule.scratch_bytes(c, most, limits.rows, device), &rule));
-  OCELLUS_TRY(take_rows(sink, "selection", kLife, kPhase, 1,
-                        select_slots_scratch_bytes(limits.rows, c.kv_heads, device), &selection));
-  if (!policy.looks_first()) return {};
-  return take_rows(sink, "rows of the second pass", kLife, kPhase, limits.read_rows, c.width, &inputs);
-}
-
-Status CompressScratch::lay_out_late(const TextConfig& c, const CompressLimits& limits, RowSink& sink) {
-  constexpr Lifetime kLife = Lifetime::kScratch;
-  constexpr Phase kPhase = kPrefillPhase;
-  OCELLUS_TRY(layer_facts.lay_out(sink, "facts of layers", kLife, kPhase, 1, c.global_layers()));
-  OCELLUS_TRY(take_rows(sink, "shares of layers", kLife, kPhase, 1, c.global_layers(), &layer_shares));
-  if (policy.looks_first()) return {};
-  return whole_pages.lay_out(sink, "pages of all rows", kLife, kPhase, 1, limits.pages);
-}
-
-CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache,
-                              const CompressScratch& s, Queue& queue) {
-  CompressPlan plan;
-  plan.facts = {
-      .rows = chunk.row_count, .visual_rows = chunk.row_count - chunk.text_count, .image_end = end_of_images(chunk)};
-  if (!s.policy.compresses() || (plan.facts.visual_rows == 0 && plan.facts.rows < s.least_text)) return plan;
-  plan.active = true;
-  plan.first_position = static_cast<int32_t>(first_position);
-  plan.lists_rows = s.policy.lists_rows();
-  plan.one_image = s.policy.evicts_images();
-  plan.looks = s.policy.looks_first();
-  plan.is_late = s.policy.is_late() && !plan.looks;
-  const int64_t image_rows = list_image_rows(chunk, s);
-  if (plan.one_image) {
-    plan.survivors = s.policy.survivors({.rows = image_rows, .visual_rows = image_rows});
-    const int64_t text_in_window = count_text(chunk, plan.survivors.window);
-    plan.image_budget = plan.survivors.budget + text_in_window;
-    plan.text_before_window = chunk.text_count - text_in_window;
-    for_each_image(chunk, [&](int32_t ordinal, int64_t, int64_t) { add_kept_image(cache, ordinal, s, &plan); });
-  } else if (plan.lists_rows) {
-    plan.survivors = s.policy.survivors(plan.facts);
-    if (s.policy.keeps_text()) plan.survivors.budget = budget_beside_text(chunk, plan.survivors.window, s.policy);
-    add_survivors(cache, s, &plan);
-  } else {
-    for_each_image(chunk, [&](int32_t ordinal, int64_t first, int64_t rows) {
-      add_image_jobs(cache, ordinal, first, rows, image_rows, s, &plan);
-    });
-  }
-  if (plan.lists_rows) plan.observed = s.policy.row_rule()->observed_rows(plan.survivors.window, plan.facts);
-  plan.observers = plan.observed;
-  if (plan.is_late) list_whole_pages(s, plan.page_count, queue);
-  if (image_rows > 0) queue.upload(s.image_rows, image_rows);
-  if (plan.job_count > 0) queue.upload(s.jobs, plan.job_count);
-  if (plan.page_count + plan.noted_blocks > 0) queue.upload(s.pages, plan.page_count + plan.noted_blocks);
-  if (plan.lists_rows) queue.upload(s.is_visual, chunk.row_count);
-  return plan;
+void RowRule::compress(const LayerToCompress& a, Queue& queue) const {
+  if (a.plan.looks) return observe(a, queue);
+  choose(a, queue);
+  store_rows(a, queue);
+  if (a.plan.ledger.kept()) note_stored(a, queue);
 }
 
 void compress_layer(const LayerToCompress& a, Queue& queue) {
-  const CompressScratch& s = a.scratch;
   if (!a.plan.active) return;
-  if (a.plan.is_late || a.plan.looks) return s.policy.evict->observe(a, queue);
-  if (a.plan.shares) return compress_by_share(a, queue);
-  if (a.plan.lists_rows) s.policy.row_rule()->choose(a, queue);
-  store_survivors(a, queue);
-}
-
-void compress_all_layers(const LayerToCompress& last, Queue& queue) {
-  const CompressScratch& s = last.scratch;
-  const EvictionRule& rule = *s.policy.evict;
-  if (!share_slots(last.config, last.plan, s, queue)) return;
-  for (int32_t layer = 0; layer < last.config.global_layers(); ++layer) {
-    const CompressPlan plan = plan_of_layer(last, layer);
-    const LayerToCompress a{
-        .config = last.config, .plan = plan, .scratch = s, .rows = last.rows, .layer = KvLayer{.index = layer}};
-    expand_kv({.runs = s.whole_pages.device.data,
-               .run_count = plan.page_count,
-               .layer = KvLayer{.index = layer},
-               .rope = a.config.rope,
-               .out = a.rows,
-               .rows_per_run = kPageSlots,
-               .last_run_slots = (plan.facts.rows - 1) % kPageSlots + 1},
-              queue);
-    rule.choose(a, queue);
-    store_survivors(a, queue);
-  }
-}
-
-bool end_looks(const TextConfig& config, const CompressScratch& scratch, CompressPlan* plan, Queue& queue) {
-  plan->looks = false;
-  plan->shares = scratch.policy.is_late();
-  return plan->shares ? share_slots(config, *plan, scratch, queue) : queue.ok();
+  if (a.plan.lists_rows) return a.scratch.policy.rule->compress(a, queue);
+  store_rows(a, queue);
 }
 
 }  // namespace ocellus

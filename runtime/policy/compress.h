@@ -1,7 +1,7 @@
 // Compression of a chunk of prompt rows, layer by layer: choice and storage of the kept rows. A layer's keys and values
 // are available in full precision after its attention; then
 //
-//   list the kept rows (eviction_rule.h) -> gather those in f16 -> pack the others
+//   list the kept rows (row_rule.h) -> gather those in f16 -> pack the others
 //
 // and the next layer may overwrite them. Without eviction only the last part runs.
 #pragma once
@@ -60,8 +60,7 @@ struct CompressPlan {
   int64_t observers = 0;     // number of these that have queries: all unless images are staged
   int64_t image_budget = 0;  // one_image: visual slots before the window to keep, and text rows there
   int64_t text_before_window = 0;
-  SlotLedger ledger;               // ledger of evictions during answers
-  int32_t stay = 0;                // number of kept entries that are never evicted
+  SlotLedger ledger;               // kept where answers drop slots
   int32_t* text_counts = nullptr;  // [layers, heads] counts of live slots
   int32_t* visual_counts = nullptr;
   DeviceView<int32_t> block_counts;  // [noted blocks, layers * heads] counts of live slots by block
@@ -89,9 +88,6 @@ struct CompressScratch {
   DeviceView<std::byte> selection;
 
   Status lay_out(const TextConfig& config, const CompressLimits& limits, const DeviceTraits& device, RowSink& sink);
-
- private:
-  Status lay_out_late(const TextConfig& config, const CompressLimits& limits, RowSink& sink);
 };
 
 /// Fills and uploads the scratch's lists for the chunk, whose blocks and pages `cache` has reserved.
@@ -99,12 +95,7 @@ CompressPlan plan_compression(const PromptChunk& chunk, int64_t first_position, 
                               const CompressScratch& scratch, Queue& queue);
 
 struct LayerToCompress;
-/// Chooses and stores the kept rows of a layer; a late plan only observes, and so does one that looks.
+/// Chooses and stores the kept rows of a layer, as its rule says.
 void compress_layer(const LayerToCompress& layer, Queue& queue);
-/// Late: waits for the last layer, computes shares, then chooses and stores the kept rows of all layers. `last`: that
-/// layer, whose rows are overwritten.
-void compress_all_layers(const LayerToCompress& last, Queue& queue);
-/// Ends the looks: late, waits for the last layer and computes shares. False if the queue has failed.
-bool end_looks(const TextConfig& config, const CompressScratch& scratch, CompressPlan* plan, Queue& queue);
 
 }  // namespace ocellus

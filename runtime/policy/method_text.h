@@ -12,6 +12,8 @@
 
 namespace ocellus {
 
+class RowRule;
+
 inline constexpr int32_t kMaxMethodOptions = 12;
 
 /// The option values of a method's text. Absent options have their defaults. Options are looked up by key.
@@ -62,7 +64,17 @@ struct MethodTable {
   const char* what = "";  // "eviction method"
   bool has_none = false;  // there may be none; else an empty text names the first
   std::span<const ocellus_method> methods;
+  /// Returns the rule of the index-th method; null after the last. Null: this build has none.
+  const RowRule* (*rule_at)(int32_t index) = nullptr;
+
+  int32_t place_of(const ocellus_method& method) const { return static_cast<int32_t>(&method - methods.data()); }
+  const RowRule* rule_of(const ocellus_method* method) const {
+    return method == nullptr || rule_at == nullptr ? nullptr : rule_at(place_of(*method));
+  }
 };
+
+/// The methods of a branch, which this build may leave out; null: no branch has methods of this kind.
+const MethodTable* methods_of(int32_t kind);
 
 /// Parses "name:key=value,key=value"; null for "none" and for an empty text, where there may be none. kBadArgument
 /// names the method or the option.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/policy/rule_parts.h"
-
 namespace ocellus {
 namespace {
 
@@ -41,9 +39,6 @@ constexpr ocellus_method_option kCalibQuantOptions[] = {
     {"values", "channel|global", 1, 0, 0, "channel",
      "Range of values: of a channel, or of all channels of a key/value head, the baseline of table 4."}};
 
-constexpr ocellus_method_option kKiviOptions[] = {
-    {"residual", nullptr, 1, 65536, 1, "128", "Newest tokens kept in f16, and up to 31 more."}};
-
 /// The options that per-image and calibquant have in common.
 void apply_channel_options(const MethodValues& options, CachePolicy* out) {
   out->key_range = options.number("key-range");
@@ -67,13 +62,6 @@ void apply_calibquant(const MethodValues& options, CachePolicy* out) {
   out->global_values = options.word("values") == 1;
 }
 
-void apply_kivi(const MethodValues& options, CachePolicy* out) {
-  out->scales = KvScaleForm::kByToken;
-  out->block_slots = kKiviGroup;
-  out->residual = static_cast<int32_t>(options.number("residual"));
-  out->pack_text = true;
-}
-
 constexpr PackingScheme kSchemes[] = {
     {describe_method("per-image", "ours, after CalibQuant",
                      "Visual slots in blocks; keys and values have an offset and a step per channel and image.",
@@ -85,26 +73,11 @@ constexpr PackingScheme kSchemes[] = {
          "its own. Every image keeps a copy of them.",
          kCalibQuantOptions),
      apply_calibquant},
-    {describe_method("kivi", "KIVI, Liu et al. 2024",
-                     "All but the newest rows, text and answers, too, in groups of 32: keys by channel over 32 rows, "
-                     "values by row over 32 channels. Of what an eviction method leaves, if there is one.",
-                     kKiviOptions),
-     apply_kivi}};
+    {kKiviMethod, apply_kivi}};
 
 constexpr ocellus_method kMethods[] = {kSchemes[0].method, kSchemes[1].method, kSchemes[2].method};
 static_assert(std::size(kMethods) == std::size(kSchemes));
 constexpr MethodTable kTable = {.kind = OCELLUS_METHOD_KV_SCHEME, .what = "packing scheme", .methods = kMethods};
-
-class KiviRowRule final : public RowRule {
- public:
-  int64_t window(const CachePolicy&, int64_t kept) const override { return kept; }
-  int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
-  int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
-  void choose(const LayerToCompress& a, Queue& queue) const override {
-    select_slots(selection(a, SelectStage::kUnified), queue);
-  }
-};
-constexpr KiviRowRule kKiviRowRule;
 
 }  // namespace
 
@@ -113,7 +86,5 @@ const PackingScheme* packing_scheme_at(int32_t index) {
 }
 
 const MethodTable& packing_methods() { return kTable; }
-
-const RowRule& kivi_row_rule() { return kKiviRowRule; }
 
 }  // namespace ocellus

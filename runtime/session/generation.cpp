@@ -169,7 +169,7 @@ void Generation::settle_rows() {
     mark_active(i, waits(parts_[i]));
     shape_.most_tiles = std::max<int64_t>(shape_.most_tiles, parts_[i].next.new_tile + 1);
   }
-  (void)enqueue_settling(engine_.text(), shape_, scratch_, engine_.queue());
+  scratch_.dropper->settle(engine_.text(), shape_, scratch_, engine_.queue());
   for (int32_t i = 0; i < count_; ++i) {
     if (parts_[i].row != kNoRow) mark_active(i, parts_[i].on_device);
     if (waits(parts_[i])) parts_[i].unsettled = false;
@@ -184,10 +184,10 @@ void Generation::settle_newest() {
   Queue& queue = engine_.queue();
   const bool by_block = engine_.shape().kv.counts_blocks();
   for (int32_t i = 0; by_block && i < count_; ++i)
-    for (int32_t e = 0; e < conversation(i).cache().eviction_count(); ++e)
-      conversation(i).cache().fetch_counts(e, queue);
+    for (int32_t e = 0; e < conversation(i).cache().kept().count(); ++e)
+      conversation(i).cache().kept().fetch_counts(e, queue);
   const bool known = !queue.on_cuda() || queue.finish().ok();
-  for (int32_t i = 0; by_block && i < count_; ++i) conversation(i).cache().note_added(known);
+  for (int32_t i = 0; by_block && i < count_; ++i) conversation(i).cache().kept().note_added(known);
 }
 
 /// Runs the forward pass of a decode step for the rows that take part in step `started_`: continued answers only, if it

@@ -6,7 +6,6 @@
 
 #include "kernels/sampling/guess_rows.h"
 #include "runtime/engine/engine.h"
-#include "runtime/policy/step_eviction.h"
 #include "runtime/session/answer_thought.h"
 #include "runtime/session/generate_params.h"
 #include "runtime/session/session.h"

@@ -3,7 +3,6 @@
 #include <bitset>
 
 #include "runtime/forward/sampler.h"
-#include "runtime/policy/answer_packing.h"
 #include "runtime/session/generation.h"
 
 namespace ocellus {
@@ -22,12 +21,10 @@ GuessRowsArgs guess_args(const StepScratch& s, int64_t begin) {
   return args;
 }
 
-/// KIVI: true if the text before the newest tokens fills a block when `more` tokens have been read. A rolling context's
-/// record of its pages does not cover blocks.
-bool packs_text(Session& session, int32_t more) {
-  const CachePolicy& policy = session.engine().shape().policy;
-  return policy.packs_oldest() && !session.room().is_rolling() &&
-         session.cache().has_text_to_pack(policy.residual - more);
+/// True if text is to be packed when `more` tokens have been read. A rolling context's record of its pages does not
+/// cover blocks.
+bool packs_text(const TextPacker* packer, Session& session, int32_t more) {
+  return packer != nullptr && !session.room().is_rolling() && packer->is_due(session.cache(), more);
 }
 
 }  // namespace
@@ -45,13 +42,15 @@ Status Generation::place_row(int32_t i) {
   const int64_t wanted = std::min(whole, slice);  // tokens to read
   if (Roller* const roller = room.roller()) roller->release_for_answer(room, part.thought.is_ahead() ? whole : wanted);
   cache.move_sinks(state.next_position);
-  part.eviction = plan_eviction(engine_.shape().policy, cache);
-  const int64_t packed = part.eviction.on != 0 ? cache.most_packed() : 0;
+  const SlotDropper* const dropper = engine_.memory().branches.dropper.get();
+  part.eviction = dropper != nullptr ? dropper->begin(cache) : StepEviction();
+  const int64_t packed = part.eviction.on != 0 ? cache.kept().most_packed() : 0;
   const AnswerRoom left{.text = room.for_text({}), .positions = room.for_positions({}), .packed = packed};
-  if (part.thought.is_ahead())
-    part.thought.leave_room(plan_steps(part.eviction, state.next_position, left, whole).steps + unread,
-                            params_[i].max_tokens);
-  const AnswerSteps planned = plan_steps(part.eviction, state.next_position, left, wanted);
+  const auto steps_of = [&](int64_t most) {
+    return dropper != nullptr ? dropper->plan(part.eviction, state.next_position, left, most) : left.steps(most);
+  };
+  if (part.thought.is_ahead()) part.thought.leave_room(steps_of(whole).steps + unread, params_[i].max_tokens);
+  const AnswerSteps planned = steps_of(wanted);
   part.most_steps = planned.steps - (part.goes_on ? 1 : 0);
   if (forced_ != nullptr && part.most_steps < forced_->count - 1)
     return OCELLUS_FAIL(Code::kFull, "%d tokens do not fit: the session has room for %lld; plan more text tokens",
@@ -97,7 +96,7 @@ void Generation::list_runs(int32_t i) {
 
 bool Generation::has_text_to_pack(int32_t more) const {
   for (int32_t i = 0; i < count_; ++i)
-    if (parts_[i].active && packs_text(*sessions_[i], more)) return true;
+    if (parts_[i].active && packs_text(scratch_.packer, *sessions_[i], more)) return true;
   return false;
 }
 
@@ -107,9 +106,8 @@ Status Generation::pack_text() {
   const StepScratch& s = scratch_;
   Queue& queue = engine_.queue();
   for (int32_t i = 0; i < count_; ++i) {
-    if (!parts_[i].active || !packs_text(*sessions_[i], 0)) continue;
-    SessionCache& cache = sessions_[i]->cache();
-    OCELLUS_TRY(pack_oldest_text(engine_.text(), engine_.shape().policy, s.compression.packing, cache, queue));
+    if (!parts_[i].active || !packs_text(s.packer, *sessions_[i], 0)) continue;
+    OCELLUS_TRY(s.packer->pack(engine_.text(), sessions_[i]->cache(), queue));
     const int32_t row = parts_[i].row;
     list_runs(i);
     if (!queue.on_cuda()) continue;

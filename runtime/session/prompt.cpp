@@ -4,6 +4,7 @@
 
 #include "kernels/rows/convert_rows.h"
 #include "runtime/engine/engine.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 namespace {
@@ -35,13 +36,13 @@ const PromptChunk& stored_chunk(Engine& engine) {
 Status reserve_rows(const PromptChunk& chunk, int64_t position, const EngineShape& shape, SessionCache& cache) {
   if (shape.competes(facts_of(chunk))) {
     const Survivors left = shape.policy.survivors(facts_of(chunk));
-    return cache.reserve_evicted({.text = static_cast<int32_t>(left.text),
-                                  .visual = static_cast<int32_t>(left.visual),
-                                  .images = new_images(chunk, cache),
-                                  .rows = static_cast<int32_t>(chunk.row_count),
-                                  .text_rows = static_cast<int32_t>(chunk.text_count),
-                                  .slots = static_cast<int32_t>(left.slots()),
-                                  .position = position});
+    return cache.reserve_kept({.text = static_cast<int32_t>(left.text),
+                               .visual = static_cast<int32_t>(left.visual),
+                               .images = new_images(chunk, cache),
+                               .rows = static_cast<int32_t>(chunk.row_count),
+                               .text_rows = static_cast<int32_t>(chunk.text_count),
+                               .slots = static_cast<int32_t>(left.slots()),
+                               .position = position});
   }
   int32_t ordinal = 0;
   // Images that are linked, or read in context, were reserved when they came.
@@ -56,10 +57,10 @@ void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionC
     const Piece& piece = chunk.pieces.data[i];
     if (piece.kind != RowKind::kImage) continue;
     const auto rows = static_cast<int32_t>(piece.row_count);
-    cache.commit_image(piece.image_ordinal, policy.evicts_images() ? 0 : rows, rows,
+    cache.commit_image(piece.image_ordinal, policy.cuts_images() ? 0 : rows, rows,
                        chunk.weighs ? chunk.weights.data + piece.first_row : nullptr);
   }
-  if (!policy.evicts_images() || chunk.text_count == chunk.row_count) return;
+  if (!policy.cuts_images() || chunk.text_count == chunk.row_count) return;
   // Images that are cut down one by one are read one by one.
   const int64_t rows = chunk.row_count - chunk.text_count;
   cache.commit_image(cache.image_count() - 1, static_cast<int32_t>(policy.survivors({rows, rows}).slots()), 0);
@@ -69,7 +70,7 @@ void commit_images(const PromptChunk& chunk, const CachePolicy& policy, SessionC
 void commit_rows(const PromptChunk& chunk, const EngineShape& shape, SessionCache& cache) {
   if (shape.kv.local.window > 0) cache.ring().commit(shape.kv.local.stored_of(chunk.tokens()));
   if (shape.competes(facts_of(chunk))) {
-    cache.commit_evicted();
+    cache.commit_kept();
   } else {
     cache.commit_text(chunk.text_count);
     commit_images(chunk, shape.policy, cache);
@@ -89,7 +90,9 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
     const DeviceView<float> inputs = scratch.compress.inputs.slice_rows(0, chunk.row_count);
     convert_rows({.from = hidden, .to = inputs}, queue);
     OCELLUS_TRY(engine.run_prefill(chunk.row_count, *plan, scratch, stop));
-    if (!end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
+    plan->compress.looks = false;
+    const RowRule& rule = *engine.shape().policy.rule;
+    if (!rule.end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
     convert_rows({.from = inputs, .to = hidden}, queue);
     if (engine.shape().reuse.carries()) {  // linked images have changed
       carry_no_change(scratch.links.carry, queue);
@@ -133,14 +136,14 @@ Status prefill(Conversation& conversation) {
     queue.copy(conversation.last_hidden(), chunk.hidden.row(chunk.row_count - 1),
                chunk.hidden.cols * static_cast<int64_t>(sizeof(float)));
   const bool competes = shape.competes(facts_of(stored)), has_ncar = competes && memory.ncar.data != nullptr;
-  if (competes) cache.fetch_counts(cache.eviction_count(), queue);
+  if (competes) cache.kept().fetch_counts(cache.kept().count(), queue);
   if (has_ncar) queue.copy(memory.ncar.data + conversation.slot(), scratch.compress.ncar.data, sizeof(NcarState));
   double spent_ms = 0;
   OCELLUS_TRY(timer.finish(&spent_ms));
   conversation.stats().prefill_ms += spent_ms;
   if (rows != nullptr) rows->note_time(spent_ms, chunk.row_count);
   if (has_ncar) conversation.note_ncar();
-  if (plan.compress.is_late || plan.compress.shares) cache.shrink_evicted();
+  if (plan.compress.is_late || plan.compress.shares) cache.kept().shrink();
   return {};
 }
 

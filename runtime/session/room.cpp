@@ -23,8 +23,8 @@ int64_t Room::most_text(const RowNeed& waiting) const {
 int64_t Room::live_span() const {
   const SessionCache& cache = conversation_.cache();
   const int64_t next = conversation_.state().next_position;
-  if (cache.has_sinks()) return cache.live_slots();    // read at consecutive positions
-  if (cache.mark().text_block_count > 0) return next;  // it has no record of positions
+  if (cache.kept().has_sinks()) return cache.live_slots();  // read at consecutive positions
+  if (cache.mark().text_block_count > 0) return next;       // it has no record of positions
   return next - cache.oldest_position(sinks(), next) + cache.span_of_pages(sinks());
 }
 

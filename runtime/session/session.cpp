@@ -25,7 +25,7 @@ void Session::reset() {
 
 Status Session::mark() {
   const CachePolicy& policy = engine().shape().policy;
-  if (policy.lists_chunks() || policy.waits_for_prompt() || policy.packs_oldest() || policy.evicts_answers() ||
+  if (policy.lists_chunks() || policy.waits_for_prompt() || policy.packs_oldest() || policy.facts.answers.drops_slots ||
       room_.is_rolling())
     return OCELLUS_FAIL(Code::kUnsupported,
                         "the beginning of this conversation changes when more is read: plan no eviction, calibquant or "

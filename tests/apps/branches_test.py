@@ -28,6 +28,7 @@ class Branches(ProgramTest):
         self.check("evict", "caption", board("113"), "--quiet", "--evict", "snapkv", "--keep", "0.5")
         with tempfile.TemporaryDirectory() as folder:
             self.check("library", "library", "add", folder, "--owner", "ann", board("113"))
+        self.check("pack", "caption", board("113"), "--quiet", "--kv-scheme", "kivi", "--kv-bits", "2")
         self.check("reduce", "caption", board("113"), "--quiet", "--reduce", "cover-rows", "--reduce-keep", "0.5")
         self.check("reuse", "caption", board("113"), "--quiet", "--reuse", "mpic:8")
         self.check("roll", "watch", "synthetic", "--quiet", "--memory", "rolling", "--frames", "2")

@@ -31,10 +31,10 @@ KeptCounts kept_counts(Session& session, int32_t eviction) {
   const int64_t matrices = int64_t{shape.layer_count} * shape.kv_heads;
   Queue& queue = session.engine().queue();
   KeptCounts counts;
-  counts.text = download<int32_t>(cache.text_counts(eviction), matrices, queue);
+  counts.text = download<int32_t>(cache.kept().text_counts(eviction), matrices, queue);
   counts.visual.assign(static_cast<size_t>(matrices), 0);
-  if (cache.evicted_blocks(eviction) > 0)
-    counts.visual = download<int32_t>(cache.visual_counts(eviction), matrices, queue);
+  if (cache.kept().blocks(eviction) > 0)
+    counts.visual = download<int32_t>(cache.kept().visual_counts(eviction), matrices, queue);
   return counts;
 }
 

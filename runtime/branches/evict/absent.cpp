@@ -5,18 +5,17 @@
 namespace ocellus {
 namespace {
 
+constexpr MethodTable kMethods = eviction_table(nullptr);
+
 Status check(const ocellus_limits& limits) {
   const ocellus_method* method = nullptr;
   MethodValues options;
-  OCELLUS_TRY(parse_method(kEvictionTable, limits.cache.evict, &method, &options));
+  OCELLUS_TRY(parse_method(kMethods, limits.cache.evict, &method, &options));
   return method == nullptr ? Status() : left_out(kEvictBranch, "eviction (evict)");
 }
 
 }  // namespace
 
-const Branch kEvictBranch = {.facts = {.name = "evict", .is_built = 0}, .methods = &kEvictionTable, .check = check};
-
-const MethodTable& eviction_methods() { return kEvictionTable; }
-const EvictionRule* eviction_rule_at(int32_t) { return nullptr; }
+const Branch kEvictBranch = {.facts = {.name = "evict", .is_built = 0}, .methods = &kMethods, .check = check};
 
 }  // namespace ocellus

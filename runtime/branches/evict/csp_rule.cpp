@@ -5,7 +5,7 @@
 #include "kernels/cache/favour_rows.h"
 #include "kernels/cache/split_modalities.h"
 #include "runtime/branches/evict/eviction_methods.h"
-#include "runtime/policy/rule_parts.h"
+#include "runtime/branches/evict/rule_parts.h"
 
 namespace ocellus {
 namespace {
@@ -14,9 +14,9 @@ namespace {
 /// floor(k (1 - c)) rows by their own modality and the best floor(k c) by the other are kept, and where the two agree,
 /// the best of the others by the sum. (The paper's eq. 3 has the intersection, its section 5.1 and code the two lists,
 /// a row of both counted twice.)
-class CspRule final : public EvictionRule {
+class CspRule final : public RowRule {
  public:
-  explicit constexpr CspRule(const ocellus_method& method) : EvictionRule(method) {}
+  explicit constexpr CspRule(const ocellus_method& method) : RowRule(method) {}
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
     return policy.window > 0 ? policy.window : std::max<int64_t>(kept / 2, 1);
@@ -79,6 +79,6 @@ constexpr CspRule kCsp(kCspMethod);
 
 }  // namespace
 
-const EvictionRule& csp_rule() { return kCsp; }
+const RowRule& csp_rule() { return kCsp; }
 
 }  // namespace ocellus

@@ -1,10 +1,10 @@
 // CSP: ranks text and pictures by the attention of their own modality and of the other.
 #pragma once
 
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 
-const EvictionRule& csp_rule();
+const RowRule& csp_rule();
 
 }  // namespace ocellus

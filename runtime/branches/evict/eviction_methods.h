@@ -1,8 +1,8 @@
 // The methods of the branch evict, as users name them. A build without the branch lists them, too.
 #pragma once
 
-#include "runtime/policy/eviction_rule.h"
 #include "runtime/policy/method_text.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 
@@ -188,7 +188,12 @@ inline constexpr ocellus_method kEvictionMethods[] = {
     kElasticPrefillMethod, kElasticMethod,      kElasticRepoMethod, kElasticDeropePrefillMethod,
     kLookMMethod,          kLookMAllTextMethod, kCspMethod,         kKeyDiffPrefillMethod,
     kVlCacheMethod,        kMedaMethod,         kInfinipotMethod,   kRandomMethod};
-inline constexpr MethodTable kEvictionTable = {
-    .kind = OCELLUS_METHOD_EVICT, .what = "eviction method", .has_none = true, .methods = kEvictionMethods};
+constexpr MethodTable eviction_table(const RowRule* (*rule_at)(int32_t index)) {
+  return {.kind = OCELLUS_METHOD_EVICT,
+          .what = "eviction method",
+          .has_none = true,
+          .methods = kEvictionMethods,
+          .rule_at = rule_at};
+}
 
 }  // namespace ocellus

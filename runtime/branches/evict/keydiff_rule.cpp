@@ -2,16 +2,16 @@
 
 #include "kernels/cache/score_keys.h"
 #include "runtime/branches/evict/eviction_methods.h"
-#include "runtime/policy/rule_parts.h"
+#include "runtime/branches/evict/rule_parts.h"
 
 namespace ocellus {
 namespace {
 
 /// KeyDiff reads keys alone, and so no query has to wait for the end of the prompt. The paper evicts after each block
 /// of a long prompt; here a chunk of the prompt, or an image, is the block. Its keys are compared with each other.
-class KeyDiffRule final : public EvictionRule {
+class KeyDiffRule final : public RowRule {
  public:
-  explicit constexpr KeyDiffRule(const ocellus_method& method) : EvictionRule(method) {}
+  explicit constexpr KeyDiffRule(const ocellus_method& method) : RowRule(method) {}
 
   int64_t window(const CachePolicy& policy, int64_t) const override { return policy.window > 0 ? policy.window : 1; }
   int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
@@ -34,6 +34,6 @@ constexpr KeyDiffRule kKeyDiff(kKeyDiffPrefillMethod);
 
 }  // namespace
 
-const EvictionRule& keydiff_rule() { return kKeyDiff; }
+const RowRule& keydiff_rule() { return kKeyDiff; }
 
 }  // namespace ocellus

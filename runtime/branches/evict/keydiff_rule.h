@@ -1,10 +1,10 @@
 // KeyDiff: keeps the rows whose keys are unlike the others.
 #pragma once
 
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 
 namespace ocellus {
 
-const EvictionRule& keydiff_rule();
+const RowRule& keydiff_rule();
 
 }  // namespace ocellus

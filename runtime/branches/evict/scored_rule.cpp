@@ -12,7 +12,9 @@
 #include "runtime/branches/evict/eviction_methods.h"
 #include "runtime/branches/evict/keydiff_rule.h"
 #include "runtime/branches/evict/late_rule.h"
-#include "runtime/policy/rule_parts.h"
+#include "runtime/branches/evict/rule_parts.h"
+#include "runtime/branches/evict/slot_dropper.h"
+#include "runtime/engine/engine_memory.h"
 
 namespace ocellus {
 namespace {
@@ -89,17 +91,16 @@ struct ClusterScratch {
   static int64_t seed_bytes(const TextConfig& c) { return rule_matrix_bytes(c, kClusters); }
 };
 
-class ScoredRule final : public EvictionRule {
+class ScoredRule final : public RowRule {
  public:
-  explicit constexpr ScoredRule(const ScoredMethod& method) : EvictionRule(method.method), method_(method) {}
+  explicit constexpr ScoredRule(const ScoredMethod& method) : RowRule(method.method), method_(method) {}
 
-  AnswerRule answers(const MethodValues& options) const override {
-    AnswerRule rule = method_.answers;
-    if (options.has("place")) rule.last_slots = static_cast<int64_t>(options.number("place"));
-    if (!options.has("discard") || says(options, "discard", Discard::kFixed)) return rule;
-    rule.last_slots = -1;
-    rule.by_attention = says(options, "discard", Discard::kAttention);
-    return rule;
+  RuleFacts facts(const MethodValues& options) const override {
+    return {.keeps_text = method_.all_text,
+            .ranks_layers_together = says(options, "ranking", Ranking::kShared),
+            .watches_ncar = watches_ncar(),
+            .clusters = says(options, "merge", MergeWord::kClusters) ? ClusterScratch::kClusters : 0,
+            .answers = answers(options)};
   }
 
   int64_t window(const CachePolicy& policy, int64_t kept) const override {
@@ -117,15 +118,6 @@ class ScoredRule final : public EvictionRule {
     return method_.observed == Observed::kNone ? 0 : method_.observed == Observed::kAll ? facts.rows : window;
   }
 
-  bool keeps_text() const override { return method_.all_text; }
-  bool ranks_layers_together(const MethodValues& options) const override {
-    return says(options, "ranking", Ranking::kShared);
-  }
-  int64_t clusters(const MethodValues& options) const override {
-    return says(options, "merge", MergeWord::kClusters) ? ClusterScratch::kClusters : 0;
-  }
-  bool watches_ncar() const override { return method_.stage == SelectStage::kUntilSwitch; }
-
   int64_t scratch_bytes(const TextConfig& c, int64_t observed, int64_t rows,
                         const DeviceTraits& device) const override {
     const bool numbers_rows = method_.merge == Merge::kSimilar || method_.by_order;
@@ -136,15 +128,8 @@ class ScoredRule final : public EvictionRule {
     return std::max(numbers, score_rows_scratch_bytes(observed, rows, c.query_heads, c.head_dim, device));
   }
 
-  /// With one ranking for all layers: adds the layer's scores to those before it.
-  void observe(const LayerToCompress& a, Queue& queue) const override {
-    ScoreRowsArgs args = scoring_by_metric(a);
-    args.adds = a.layer.index > 0;
-    score_rows(args, queue);
-  }
-
   void choose(const LayerToCompress& a, Queue& queue) const override {
-    const bool is_ranked = a.layer.index > 0 && ranks_layers_together(a.scratch.policy.options);  // by the first layer
+    const bool is_ranked = a.layer.index > 0 && a.scratch.policy.facts.ranks_layers_together;  // by the first layer
     if (!is_ranked) rank(a, queue);
     SelectSlotsArgs args = a.plan.one_image ? selection_of_image(a) : selection(a, method_.stage);
     set_options(a.scratch.policy.options, a.plan, &args);
@@ -153,13 +138,33 @@ class ScoredRule final : public EvictionRule {
     select_slots(args, queue);
     if (a.plan.survivors.centres > 0) return cluster(a, args, queue);
     if (method_.merge == Merge::kNone || says(a.scratch.policy.options, "merge", MergeWord::kNone)) return;
-    if (clusters(a.scratch.policy.options) == 0) merge(a, args, queue);
+    if (a.scratch.policy.facts.clusters == 0) merge(a, args, queue);
   }
+
+ protected:
+  /// With one ranking for all layers: adds the layer's scores to those before it.
+  void observe(const LayerToCompress& a, Queue& queue) const override {
+    ScoreRowsArgs args = scoring_by_metric(a);
+    args.adds = a.layer.index > 0;
+    score_rows(args, queue);
+  }
+  void note_stored(const LayerToCompress& a, Queue& queue) const override { note_kept(a, queue); }
 
  private:
   static constexpr int64_t kLeastWindow = 4;
   static constexpr int64_t kMaxWindow = 16;
   static constexpr uint64_t kSeeds = 256;
+
+  bool watches_ncar() const { return method_.stage == SelectStage::kUntilSwitch; }
+
+  AnswerRule answers(const MethodValues& options) const {
+    AnswerRule rule = method_.answers;
+    if (options.has("place")) rule.last_slots = static_cast<int64_t>(options.number("place"));
+    if (!options.has("discard") || says(options, "discard", Discard::kFixed)) return rule;
+    rule.last_slots = -1;
+    rule.by_attention = says(options, "discard", Discard::kAttention);
+    return rule;
+  }
 
   void set_options(const MethodValues& options, const CompressPlan& plan, SelectSlotsArgs* args) const {
     if (options.has("pool")) {
@@ -182,7 +187,8 @@ class ScoredRule final : public EvictionRule {
 
   void rank(const LayerToCompress& a, Queue& queue) const {
     const MethodValues& options = a.scratch.policy.options;
-    if (method_.observed != Observed::kNone && !ranks_layers_together(options)) score_rows(scoring_by_metric(a), queue);
+    if (method_.observed != Observed::kNone && !a.scratch.policy.facts.ranks_layers_together)
+      score_rows(scoring_by_metric(a), queue);
     const uint64_t seed = method_.random ? static_cast<uint64_t>(options.number("seed")) : 0;
     const RefineScoresArgs refined{.scores = a.scores(),
                                    .rows = a.rows,
@@ -256,7 +262,7 @@ constexpr ScoredRule kSinkRecent({.method = kSinkRecentMethod,
                                   .observed = Observed::kNone,
                                   .window = Window::kRest,
                                   .first_rows = 4,
-                                  .answers = {.evicts = true, .first_slots = 4}});
+                                  .answers = {.drops_slots = true, .first_slots = 4}});
 constexpr ScoredRule kElasticPrefill({.method = kElasticPrefillMethod,
                                       .observed = Observed::kAll,
                                       .window = Window::kOne,
@@ -273,13 +279,13 @@ constexpr ScoredRule kLookM({.method = kLookMMethod,
 constexpr ScoredRule kH2o({.method = kH2oMethod,
                            .observed = Observed::kAll,
                            .window = Window::kHalf,
-                           .answers = {.evicts = true, .required = true, .by_attention = true}});
+                           .answers = {.drops_slots = true, .required = true, .by_attention = true}});
 constexpr ScoredRule kStreamingLlm({.method = kStreamingLlmMethod,
                                     .observed = Observed::kNone,
                                     .window = Window::kRest,
                                     .first_rows = 4,
                                     .answers = {
-                                        .evicts = true, .required = true, .moves_sinks = true, .first_slots = 4}});
+                                        .drops_slots = true, .required = true, .moves_sinks = true, .first_slots = 4}});
 constexpr ScoredRule kElastic(
     {.method = kElasticMethod,
      .observed = Observed::kAll,
@@ -287,7 +293,7 @@ constexpr ScoredRule kElastic(
      .mean = true,
      .first_rows = 1,
      .merge = Merge::kNearest,
-     .answers = {.evicts = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
+     .answers = {.drops_slots = true, .required = true, .grows = true, .first_slots = 1, .last_slots = 25}});
 constexpr ScoredRule kLookMAllText({.method = kLookMAllTextMethod,
                                     .observed = Observed::kAll,
                                     .window = Window::kHalf,
@@ -309,33 +315,67 @@ constexpr ScoredRule kElasticDeropePrefill({.method = kElasticDeropePrefillMetho
                                             .merge = Merge::kNearestUnrotated});
 
 /// InfiniPot-V's row in the list of methods. Images are stored as without eviction: a rolling session thins them.
-class InfinipotRule final : public EvictionRule {
+class InfinipotRule final : public RowRule {
  public:
-  explicit constexpr InfinipotRule(const ocellus_method& method) : EvictionRule(method) {}
+  explicit constexpr InfinipotRule(const ocellus_method& method) : RowRule(method) {}
 
-  bool thins_frames() const override { return true; }
-  int64_t window(const CachePolicy&, int64_t kept) const override { return kept; }
-  int64_t observed_rows(int64_t, const ChunkFacts&) const override { return 0; }
-  int64_t scratch_bytes(const TextConfig&, int64_t, int64_t, const DeviceTraits&) const override { return 0; }
+  RuleFacts facts(const MethodValues&) const override { return {.thins_frames = true}; }
   void choose(const LayerToCompress&, Queue&) const override {}
 };
 
 constexpr InfinipotRule kInfinipot(kInfinipotMethod);
 
-}  // namespace
-
-const Branch kEvictBranch = {.facts = {.name = "evict", .is_built = 1}, .methods = &kEvictionTable};
-
-const MethodTable& eviction_methods() { return kEvictionTable; }
-
-const EvictionRule* eviction_rule_at(int32_t index) {
-  static const EvictionRule* const kRules[] = {&kSnapKv,         &kDavid,        &kH2o,         &kValueWindow,
-                                               &kH2oPrefill,     &kDavidH2o,     &kSinkRecent,  &kStreamingLlm,
-                                               &kElasticPrefill, &kElastic,      &kElasticRepo, &kElasticDeropePrefill,
-                                               &kLookM,          &kLookMAllText, &csp_rule(),   &keydiff_rule(),
-                                               &vl_cache_rule(), &meda_rule(),   &kInfinipot,   &kRandom};
+const RowRule* rule_at(int32_t index) {
+  static const RowRule* const kRules[] = {&kSnapKv,         &kDavid,        &kH2o,         &kValueWindow,
+                                          &kH2oPrefill,     &kDavidH2o,     &kSinkRecent,  &kStreamingLlm,
+                                          &kElasticPrefill, &kElastic,      &kElasticRepo, &kElasticDeropePrefill,
+                                          &kLookM,          &kLookMAllText, &csp_rule(),   &keydiff_rule(),
+                                          &vl_cache_rule(), &meda_rule(),   &kInfinipot,   &kRandom};
   static_assert(std::size(kRules) == std::size(kEvictionMethods));
   return index >= 0 && index < std::ssize(kRules) ? kRules[index] : nullptr;
 }
+
+constexpr MethodTable kMethods = eviction_table(rule_at);
+
+/// Sizes pages and blocks if all rows of a prompt compete, for any division of images into prompts: each image may be
+/// the only one of its prompt, which leaves an incomplete page and an incomplete block.
+Status size(const TextConfig&, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  SessionShape& session = s->session;
+  if (!s->pictures.planned() || !policy.lists_chunks() || policy.packs_oldest()) return {};
+  const int64_t images = s->pictures.per_session, visual_rows = images * s->pictures.rows;
+  const ChunkFacts all{.rows = session.text_tokens + visual_rows, .visual_rows = visual_rows};
+  const Survivors left = policy.survivors(all);
+  const int64_t in_windows = policy.facts.is_late ? all.visual_rows : images * left.window;
+  const int64_t window = policy.packs() && !policy.pack_window ? in_windows : 0;
+  session.kept_prompts = images;
+  s->kv.image_slots = 0;
+  // Surviving text replaces the text that came in; f16 images add to it.
+  const int64_t first = images * policy.first_f16_rows();
+  const int64_t f16_slots = session.text_tokens + (policy.packs() ? window + first : policy.most_visual(all, images));
+  session.pages = blocks_of(f16_slots, kPageSlots) + images;
+  session.blocks = 0;
+  if (!policy.packs()) return {};
+  // At least one slot of every prompt stays, even where that is more than the share to keep.
+  const bool packs_text = policy.packs_text();
+  const int64_t visual = std::min(policy.most_visual(all, images) + images, packs_text ? all.rows : all.visual_rows);
+  s->kv.block_slots = static_cast<int32_t>(std::min<int64_t>(s->kv.block_slots, visual));
+  const int64_t block = s->kv.block_slots;
+  session.blocks = (visual + images * (block - 1)) / block;
+  if (!packs_text) session.blocks = std::min(session.blocks, images * blocks_of(s->pictures.rows, block));
+  return {};
+}
+
+Status lay_out(const Model&, const EngineShape& shape, RowSink&, EngineMemory* memory) {
+  if (!shape.policy.facts.answers.drops_slots) return {};
+  memory->branches.dropper = make_slot_dropper(shape.policy, memory->pools);
+  if (memory->branches.dropper != nullptr) return {};
+  return OCELLUS_FAIL(Code::kIo, "the system has no memory for eviction during answers");
+}
+
+}  // namespace
+
+const Branch kEvictBranch = {
+    .facts = {.name = "evict", .is_built = 1}, .methods = &kMethods, .size = size, .lay_out = lay_out};
 
 }  // namespace ocellus

@@ -2,13 +2,10 @@
 #include <algorithm>
 
 #include "runtime/api/handles.h"
-#include "runtime/branches/all.h"
 #include "runtime/branches/measure/embed.h"
 #include "runtime/branches/measure/score.h"
 #include "runtime/branches/measure/synthetic_image.h"
 #include "runtime/engine/picture_source.h"
-
-const ocellus::Branch ocellus::kMeasureBranch = {.facts = {.name = "measure", .is_built = 1}};
 
 using ocellus::Code;
 using ocellus::on_session;
@@ -24,7 +21,7 @@ ocellus_status ocellus_session_get_ncar(ocellus_session* session, float* theta, 
   OCELLUS_REQUIRE(count);
   OCELLUS_REQUIRE(switch_layer);
   return on_session(session, __func__, [&](Session& s) -> Status {
-    if (!s.engine().shape().policy.watches_ncar())
+    if (!s.engine().shape().policy.facts.watches_ncar)
       return OCELLUS_FAIL(Code::kBadArgument,
                           "NCAR is observed only by eviction method david among all rows of a prompt: plan that");
     if (capacity < 0 || (capacity > 0 && theta == nullptr))

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 #include "runtime/session/generation.h"
 
 namespace ocellus {
@@ -114,10 +114,10 @@ Status score(Session& session, const ForcedAnswer& answer, ocellus_generate_stat
 Status score_choices(Session& session, ocellus_choice* choices, int32_t count) {
   const CachePolicy& policy = session.engine().shape().policy;
   Conversation& conversation = session.conversation();
-  if (policy.evicts_answers() || policy.packs_oldest())
+  if (policy.facts.answers.drops_slots || policy.packs_oldest())
     return OCELLUS_FAIL(Code::kUnsupported,
                         "choices are taken back, and %s changes the cache for good: plan another method",
-                        policy.evicts_answers() ? policy.evict->method().name : "kivi");
+                        policy.facts.answers.drops_slots ? policy.rule->method().name : "kivi");
   if (count < 1) return OCELLUS_FAIL(Code::kBadArgument, "%d choices cannot be scored: give some", count);
   if (conversation.state().unread_token != kNoToken)
     return OCELLUS_FAIL(Code::kBadArgument, "an answer has begun: choices are scored after a prompt");

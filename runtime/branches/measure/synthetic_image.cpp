@@ -4,6 +4,8 @@
 #include <array>
 
 #include "quant/weight_format.h"
+#include "runtime/branches/all.h"
+#include "runtime/engine/check_limits.h"
 #include "runtime/engine/engine.h"
 
 namespace ocellus {
@@ -80,12 +82,39 @@ Status fill_synthetic_image(const SessionCache& cache, int32_t ordinal, Queue& q
   return {};
 }
 
+Status check(const ocellus_limits& limits) {
+  OCELLUS_TRY(check_range("the synthetic tokens", limits.synthetic_tokens, 0, kMaxTextTokens));
+  if (limits.synthetic_tokens == 0 || (limits.max_images <= 0 && limits.max_clip_frames <= 0)) return {};
+  return OCELLUS_FAIL(Code::kBadArgument, "synthetic tokens replace images: plan no images with them");
+}
+
+Status resolve(const ocellus_limits& limits, EngineShape* shape) {
+  shape->session.images = limits.synthetic_tokens > 0 ? 1 : 0;
+  return {};
+}
+
+/// Sizes one image with random slots: those that stay, in blocks of its own.
+Status size(const TextConfig&, EngineShape* s) {
+  const CachePolicy& policy = s->policy;
+  const int64_t tokens = s->limits.synthetic_tokens;
+  if (tokens == 0) return {};
+  KvShape& kv = s->kv;
+  kv.image_slots = static_cast<int32_t>(
+      policy.lists_rows() ? policy.survivors({.rows = tokens, .visual_rows = tokens}).slots() : tokens);
+  kv.block_slots = policy.slots_of_block(kv.image_slots, kv.image_slots);
+  s->session.blocks = kv.blocks_per_image();
+  return {};
+}
+
 }  // namespace
+
+const Branch kMeasureBranch = {
+    .facts = {.name = "measure", .is_built = 1}, .check = check, .resolve = resolve, .size = size};
 
 Status add_synthetic_image(Session& session) {
   const TraceRange range(session.engine().trace(), "add image");
   const EngineShape& shape = session.engine().shape();
-  const int32_t tokens = shape.session.synthetic_tokens;
+  const int32_t tokens = shape.limits.synthetic_tokens;
   if (tokens == 0) return OCELLUS_FAIL(Code::kFull, "no synthetic tokens were planned: plan some");
   OCELLUS_TRY(session.prompt().start());
   OCELLUS_TRY(session.prompt().read());

@@ -2,7 +2,6 @@
 #include "runtime/api/handles.h"
 #include "runtime/branches/all.h"
 #include "runtime/policy/cache_policy.h"
-#include "runtime/policy/eviction_rule.h"
 
 namespace ocellus {
 namespace {

@@ -95,13 +95,13 @@ bool release_oldest(Room& room, const RowNeed& need, const CacheMark& until) {
   const bool has_text = until.text_slots / kPageSlots > room.sink_pages();
   const bool many_images = cache.image_count() + need.images > room.images();
   const bool much_text = need.text > room.for_text({});
-  if (until.eviction_count > 0 && (many_images || !has_text || cache.oldest_is_image(room.sinks()))) {
-    kept.image_count = std::max(0, kept.image_count - cache.evicted(0).images);
-    kept.eviction_count = std::max(0, kept.eviction_count - 1);
-    cache.release_oldest_evicted();
+  if (until.kept_count > 0 && (many_images || !has_text || cache.oldest_is_image(room.sinks()))) {
+    kept.image_count = std::max(0, kept.image_count - cache.kept().rows(0).images);
+    kept.kept_count = std::max(0, kept.kept_count - 1);
+    cache.release_oldest_kept();
     return true;
   }
-  if (until.eviction_count == 0 && has_image && (many_images || (!much_text && cache.oldest_is_image(room.sinks())))) {
+  if (until.kept_count == 0 && has_image && (many_images || (!much_text && cache.oldest_is_image(room.sinks())))) {
     cache.release_oldest_image();
     kept.image_count = std::max(0, kept.image_count - 1);
     return true;

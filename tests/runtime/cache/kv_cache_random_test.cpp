@@ -83,12 +83,12 @@ struct PlainCache {
   void rewind() {
     text.resize(static_cast<size_t>(mark.text_slots));
     if (evictions.empty()) images.resize(static_cast<size_t>(mark.image_count));
-    evictions.resize(static_cast<size_t>(mark.eviction_count));
+    evictions.resize(static_cast<size_t>(mark.kept_count));
   }
 };
 
 void check_eviction(const KvShape& shape, const SessionCache& cache, int32_t index, const PlainEviction& plain) {
-  REQUIRE(cache.evicted(index).rows == plain.rows);
+  REQUIRE(cache.kept().rows(index).rows == plain.rows);
   for (int32_t matrix = 0; matrix < kLayers * kHeads; ++matrix) {
     const int32_t layer = matrix / kHeads, head = matrix % kHeads;
     const auto check = [&](const std::vector<uint8_t>& slots, int32_t runs, int32_t each, auto run_of) {
@@ -104,10 +104,10 @@ void check_eviction(const KvShape& shape, const SessionCache& cache, int32_t ind
       REQUIRE(live == static_cast<int32_t>(slots.size()));
     };
     const auto at = static_cast<size_t>(matrix);
-    check(plain.text_slots[at], cache.evicted_pages(index), kPageSlots,
-          [&](int32_t i) { return cache.evicted_page(index, i); });
-    check(plain.visual_slots[at], cache.evicted_blocks(index), shape.block_slots,
-          [&](int32_t i) { return cache.evicted_block(index, i); });
+    check(plain.text_slots[at], cache.kept().pages(index), kPageSlots,
+          [&](int32_t i) { return cache.kept().page(index, i); });
+    check(plain.visual_slots[at], cache.kept().blocks(index), shape.block_slots,
+          [&](int32_t i) { return cache.kept().block(index, i); });
   }
 }
 
@@ -172,7 +172,7 @@ void check_lists(const SessionCache& cache, const PlainCache& plain) {
 void check_same(const KvShape& shape, const SessionCache& cache, const PlainCache& plain) {
   REQUIRE(cache.text_slots() == static_cast<int64_t>(plain.text.size()));
   REQUIRE(cache.image_count() == plain.image_count());
-  REQUIRE(cache.eviction_count() == static_cast<int32_t>(plain.evictions.size()));
+  REQUIRE(cache.kept().count() == static_cast<int32_t>(plain.evictions.size()));
   int64_t rows = static_cast<int64_t>(plain.text.size()), text_rows = rows;
   for (size_t i = 0; i < plain.text.size(); ++i) {
     int32_t slot = -1;
@@ -257,17 +257,17 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
   eviction.text_rows = static_cast<int32_t>(random.integer(0, eviction.rows));
   eviction.text = static_cast<int32_t>(random.integer(0, 40));
   eviction.visual = is_packed(shape.format) ? static_cast<int32_t>(random.integer(1, 12)) : 0;
-  const Status status = cache.reserve_evicted({.text = eviction.text,
-                                               .visual = eviction.visual,
-                                               .images = eviction.images,
-                                               .rows = eviction.rows,
-                                               .text_rows = eviction.text_rows,
-                                               .slots = eviction.text + eviction.visual});
+  const Status status = cache.reserve_kept({.text = eviction.text,
+                                            .visual = eviction.visual,
+                                            .images = eviction.images,
+                                            .rows = eviction.rows,
+                                            .text_rows = eviction.text_rows,
+                                            .slots = eviction.text + eviction.visual});
   if (!status.ok()) {
     REQUIRE(status.code() == Code::kFull);
     return cache.drop_uncommitted();
   }
-  const int32_t index = cache.eviction_count();
+  const int32_t index = cache.kept().count();
   for (int32_t matrix = 0; matrix < kLayers * kHeads; ++matrix) {
     const int32_t layer = matrix / kHeads, head = matrix % kHeads;
     const auto fill = [&](int32_t most, int32_t each, int32_t* counts, auto run_of) {
@@ -280,13 +280,13 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
       }
       return slots;
     };
-    eviction.text_slots.push_back(fill(eviction.text, kPageSlots, cache.text_counts(index),
-                                       [&](int32_t i) { return cache.evicted_page(index, i); }));
-    eviction.visual_slots.push_back(fill(eviction.visual, shape.block_slots, cache.visual_counts(index),
-                                         [&](int32_t i) { return cache.evicted_block(index, i); }));
+    eviction.text_slots.push_back(fill(eviction.text, kPageSlots, cache.kept().text_counts(index),
+                                       [&](int32_t i) { return cache.kept().page(index, i); }));
+    eviction.visual_slots.push_back(fill(eviction.visual, shape.block_slots, cache.kept().visual_counts(index),
+                                         [&](int32_t i) { return cache.kept().block(index, i); }));
   }
   if (!finish) return cache.drop_uncommitted();
-  cache.commit_evicted();
+  cache.commit_kept();
   plain.evictions.push_back(eviction);
 }
 
@@ -294,9 +294,9 @@ void evict_prompt(test::Random& random, const KvShape& shape, SessionCache& cach
 void release_something(test::Random& random, SessionCache& cache, PlainCache& plain) {
   const auto full_pages = static_cast<int32_t>(plain.text.size() / kPageSlots);
   if (!plain.evictions.empty() && random.integer(0, 1) == 0) {
-    cache.release_oldest_evicted();
+    cache.release_oldest_kept();
     plain.mark.image_count = std::max(0, plain.mark.image_count - plain.evictions[0].images);
-    plain.mark.eviction_count = std::max(0, plain.mark.eviction_count - 1);
+    plain.mark.kept_count = std::max(0, plain.mark.kept_count - 1);
     plain.evictions.erase(plain.evictions.begin());
   } else if (random.integer(0, 1) == 0 && !plain.images.empty()) {
     cache.release_oldest_image();

@@ -122,7 +122,7 @@ TEST_CASE("survivors take pages and blocks together or not at all") {
   Caches caches(1, shape, {4, 3, 4, 2}, 4, 3);
   SessionCache& cache = caches[0];
   const auto reserve = [&](int32_t text, int32_t visual) {
-    return cache.reserve_evicted({.text = text, .visual = visual, .images = 1, .rows = 70, .text_rows = 6}).code();
+    return cache.reserve_kept({.text = text, .visual = visual, .images = 1, .rows = 70, .text_rows = 6}).code();
   };
   CHECK(reserve(65, 1) == Code::kFull);
   CHECK(reserve(1, 16) == Code::kFull);
@@ -136,9 +136,9 @@ TEST_CASE("survivors take pages and blocks together or not at all") {
   CHECK(caches.pools().used_bytes() == 0);
   for (int i = 0; i < 2; ++i) {
     REQUIRE(reserve(3, 5) == Code::kOk);
-    std::fill_n(cache.text_counts(i), kLayers * kHeads, 3);
-    std::fill_n(cache.visual_counts(i), kLayers * kHeads, 5);
-    cache.commit_evicted();
+    std::fill_n(cache.kept().text_counts(i), kLayers * kHeads, 3);
+    std::fill_n(cache.kept().visual_counts(i), kLayers * kHeads, 5);
+    cache.commit_kept();
   }
   CHECK(reserve(1, 1) == Code::kFull);  // more prompts with images than planned images
   CHECK(cache.image_count() == 2);
@@ -149,7 +149,7 @@ TEST_CASE("survivors take pages and blocks together or not at all") {
   CHECK(cache.reserve_text(1).code() == Code::kFull);
   CHECK(live_runs(cache).size() == 6);
   cache.drop_uncommitted();
-  cache.rewind({.text_slots = 16, .image_count = 1, .eviction_count = 1});
+  cache.rewind({.text_slots = 16, .image_count = 1, .kept_count = 1});
   CHECK(live_runs(cache).size() == 3);
   CHECK(caches.pools().pages.taken_count() == 2);
   CHECK(caches.pools().blocks.taken_count() == 1);

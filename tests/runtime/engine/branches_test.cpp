@@ -81,9 +81,9 @@ TEST_CASE("branches have names, in order, and their list ends") {
   std::string names;
   for (int32_t i = 0; const ocellus_branch* branch = ocellus_branch_get(i); ++i)
     names += std::string(branch->name) + " ";
-  CHECK(names == "constrain draft evict library measure reduce reuse roll ");
+  CHECK(names == "constrain draft evict library measure pack reduce reuse roll ");
   CHECK(ocellus_branch_get(-1) == nullptr);
-  CHECK(ocellus_branch_get(8) == nullptr);
+  CHECK(ocellus_branch_get(9) == nullptr);
 }
 
 TEST_CASE("a limit of a branch is planned, or refused with its name") {
@@ -104,6 +104,11 @@ TEST_CASE("a limit of a branch is planned, or refused with its name") {
                   limits.library = 1;
                 }},
                {"measure", [](ocellus_limits& limits) { limits.synthetic_tokens = 64; }},
+               {"pack",
+                [](ocellus_limits& limits) {
+                  test::set_text(limits.cache.kv_scheme, "kivi");
+                  limits.cache.kv_bits = 2;
+                }},
                {"reduce", ask_for_half},
                {"reuse", [](ocellus_limits& limits) { limits.reuse = OCELLUS_REUSE_MPIC; }},
                {has("evict") ? "roll" : "evict", [](ocellus_limits& limits) {

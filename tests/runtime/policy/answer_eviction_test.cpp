@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "platform/device.h"
+#include "runtime/branches/evict/slot_dropper.h"
 #include "runtime/branches/measure/score.h"
 #include "runtime/engine/memory_plan.h"
-#include "runtime/policy/eviction_rule.h"
-#include "runtime/policy/step_eviction.h"
+#include "runtime/policy/row_rule.h"
 #include "tests/support/packed_sessions.h"
 
 namespace ocellus {
@@ -123,7 +123,7 @@ TEST_CASE("rules by age keep what stays and the newest; H2O keeps the newest hal
     REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
     const int64_t kept = session.engine().shape().policy.kept_rows(answer.stats.prompt_tokens);
     const CachePolicy& policy = session.engine().shape().policy;
-    const AnswerRule rule = policy.evict->answers(policy.options);
+    const AnswerRule rule = policy.facts.answers;
     const auto newest = static_cast<int32_t>(session.next_position() - 1);
     for_each_matrix(session.cache().shape(), [&](int32_t layer, int32_t head) {
       std::multiset<int32_t> live = live_positions(session, layer, head);
@@ -302,7 +302,7 @@ TEST_CASE("rules that go on while sessions answer refuse pictures that are cut d
   for (const std::string_view method : {"h2o", "streaming-llm", "elastic"}) {
     CachePolicy policy;
     CHECK(resolve_cache_policy(evicting_limits(1, 64, method, 0.5f, 2).cache, &policy).ok());
-    CHECK(policy.evicts_answers());
+    CHECK(policy.facts.answers.drops_slots);
     ocellus_plan plan;
     const ocellus_limits one_by_one = evicting_limits(1, 64, method, 0.5f, 16, OCELLUS_COMPRESS_IMAGE_END);
     CHECK(plan_memory(test::bundled_model(), one_by_one, &plan).code() == Code::kBadArgument);

@@ -213,14 +213,14 @@ TEST_CASE("a policy that asks for everything as it is turns all of it off") {
   const CachePolicy off = resolved(policy);
   CHECK_FALSE(off.compresses());
   CHECK_FALSE(off.calibration.on);
-  CHECK_FALSE(off.watches_ncar());
+  CHECK_FALSE(off.facts.watches_ncar);
   policy.keep = 0.999f;
   policy.kv_bits = 8;
   const CachePolicy on = resolved(policy);
   CHECK(on.packs());
   CHECK(on.lists_chunks());
   CHECK(on.calibration.on);
-  CHECK(on.watches_ncar());
+  CHECK(on.facts.watches_ncar);
 }
 
 TEST_CASE("of n rows floor(keep n) stay, the window among them") {
@@ -263,7 +263,7 @@ TEST_CASE("kivi packs whole groups of what is older than its window") {
     test::set_text(policy.kv_scheme, window == 0 ? "kivi" : "kivi:residual=" + std::to_string(window));
     const CachePolicy out = resolved(policy);
     CHECK(out.packs_oldest());
-    CHECK_FALSE(out.evicts());
+    CHECK_FALSE(out.drops_rows());
     CHECK(out.scales == KvScaleForm::kByToken);
     for (const int64_t rows : {1, 31, 32, 33, 64, 100, 128, 160, 161, 1000}) {
       const Survivors left = out.survivors({.rows = rows, .visual_rows = rows / 2});
@@ -309,7 +309,7 @@ TEST_CASE("a scheme's text becomes the policy, and nothing at all is the standar
   CHECK(told.pack_text);
   CHECK_FALSE(told.pack_window);
   CHECK_FALSE(told.calibration.on);
-  CHECK_FALSE(told.evicts());
+  CHECK_FALSE(told.drops_rows());
   test::set_text(policy.kv_scheme, "");
   const CachePolicy plain = resolved(policy);
   CHECK(plain.block_slots == 0);

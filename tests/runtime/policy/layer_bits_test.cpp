@@ -63,7 +63,7 @@ TEST_CASE("images by layer and with small scales take the bytes of the formulas,
       int64_t text = session.cache().text_slots() * kSlotBytes;
       if (keep < 1) {
         const test::KeptCounts counts = test::kept_counts(session, 0);
-        blocks = session.cache().evicted_blocks(0);
+        blocks = session.cache().kept().blocks(0);
         for (size_t i = 0; i < counts.visual.size(); ++i) {
           const int32_t keys = limits.cache.layer_bits[i / kHeads], values = limits.cache.layer_value_bits[i / kHeads];
           codes += counts.visual[i] * kDim * (keys + (values == 0 ? keys : values)) / 8;

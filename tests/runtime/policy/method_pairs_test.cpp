@@ -13,8 +13,8 @@
 #include "runtime/branches/roll/roll.h"
 #include "runtime/engine/feature_pairs.h"
 #include "runtime/engine/memory_plan.h"
-#include "runtime/policy/eviction_rule.h"
 #include "runtime/policy/packing_scheme.h"
+#include "runtime/policy/row_rule.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/call_counter.h"
 #include "tests/support/failure.h"
@@ -39,7 +39,7 @@ constexpr const char* kTimes[] = {"at the prompt's end", "before the suffix", "a
 
 /// One cell of the matrix.
 struct Cell {
-  const EvictionRule* evict = nullptr;  // null: none
+  const RowRule* evict = nullptr;  // null: none
   int32_t bits = 16;
   const PackingScheme* scheme = nullptr;
   const ReuseName* reuse = kReuses;
@@ -87,7 +87,7 @@ bool has(const Cell& cell, Feature feature) {
     case Feature::kThinning: return thins;
     case Feature::kRanksByAttention:
       return evicts && !is_one_of(cell, {"random", "keydiff-prefill", "streaming-llm", "sink-recent"});
-    case Feature::kRanksLate: return evicts && cell.evict->is_late();
+    case Feature::kRanksLate: return evicts && cell.evict->facts({}).is_late;
     case Feature::kEvictsAnswers: return evicts_answers(cell);
     case Feature::kNeedsAnswers: return is_one_of(cell, {"h2o", "streaming-llm", "elastic"});
     case Feature::kEvictsImages: return evicts && cell.one_by_one();
@@ -121,14 +121,15 @@ bool names_method(const Cell& cell, std::string_view sentence) {
 template <class Visit>
 void for_each_cell(const std::vector<int32_t>& bits, Visit visit) {
   uint64_t number = 0;
-  for (int32_t e = -1; e < 0 || eviction_rule_at(e) != nullptr; ++e)
+  const auto rule_at = methods_of(OCELLUS_METHOD_EVICT)->rule_at;
+  for (int32_t e = -1; e < 0 || rule_at(e) != nullptr; ++e)
     for (const int32_t b : bits)
       for (int32_t s = 0; packing_scheme_at(s) != nullptr && (b < 16 || s == 0); ++s)
         for (const ReuseName& reuse : kReuses)
           for (const ocellus_compress_at when :
                {OCELLUS_COMPRESS_PROMPT_END, OCELLUS_COMPRESS_BEFORE_SUFFIX, OCELLUS_COMPRESS_IMAGE_END}) {
             if (test::is_slow_run() && number++ % 23 != 5) continue;
-            const Cell cell{e < 0 ? nullptr : eviction_rule_at(e), b, packing_scheme_at(s), &reuse, when};
+            const Cell cell{e < 0 ? nullptr : rule_at(e), b, packing_scheme_at(s), &reuse, when};
             CAPTURE(cell.name());
             visit(cell);
           }

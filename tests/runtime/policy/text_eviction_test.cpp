@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/engine/memory_plan.h"
-#include "runtime/policy/eviction_rule.h"
+#include "runtime/policy/row_rule.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/loaded_engine.h"
 #include "tests/support/text_sessions.h"
@@ -61,9 +61,9 @@ TEST_CASE("every rule leaves its share of a long text, and what follows reads th
     Session& session = open_session(*engine);
     test::add(session, prompt);
     const std::vector<float> values = score_of(session, answer, &stats);
-    const AnswerRule answers = engine->shape().policy.evict->answers({});
+    const AnswerRule answers = engine->shape().policy.facts.answers;
     // Elastic Cache: floor(slots - tokens / 4) stays below 1.
-    const int64_t slots = !answers.evicts ? 75 + 19 : answers.grows ? (300 + 19) / 4 + 1 : 75;
+    const int64_t slots = !answers.drops_slots ? 75 + 19 : answers.grows ? (300 + 19) / 4 + 1 : 75;
     CHECK(stats.kv_bytes == slots * slot_bytes);
     CHECK(stats.kv_bytes_full == (300 + 19) * slot_bytes);
     CHECK(session.next_position() == 300 + 19);

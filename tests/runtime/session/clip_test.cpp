@@ -472,7 +472,7 @@ TEST_CASE("frames of clips are packed, dropped, linked and released as pictures 
   limits.cache.keep = 0.5f;
   const Talk evicted(*model, limits);
   const int64_t rows = 3 * plain.engine->model().vision().tokens_per_view();
-  const EvictedRows& all = evicted.session->cache().evicted(0);
+  const KeptPrompt& all = evicted.session->cache().kept().rows(0);
   CHECK(all.rows - all.text_rows == rows);
 
   const std::unique_ptr<Engine> engine = test::make_engine(*model, clip_limits(3));

@@ -295,7 +295,7 @@ TEST_CASE("eviction keeps its share of a prompt with pictures of any family") {
       limits.cache.keep = 0.5f;
       const Talk talk(model, limits);
       CHECK(talk.is_finite());
-      const EvictedRows& rows = talk.session->cache().evicted(0);
+      const KeptPrompt& rows = talk.session->cache().kept().rows(0);
       CHECK(rows.rows - rows.text_rows ==
             rows_of(*talk.engine, wide_picture()) + rows_of(*talk.engine, tall_picture()));
       const test::KeptCounts counts = test::kept_counts(*talk.session, 0);

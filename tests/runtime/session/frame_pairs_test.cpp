@@ -267,7 +267,7 @@ TEST_CASE("pairs are packed, dropped and released as pictures are") {
     test::set_text(limits.cache.evict, "snapkv");
     limits.cache.keep = 0.5f;
     const Talk evicted(model, limits);
-    const EvictedRows& all = evicted.session->cache().evicted(0);
+    const KeptPrompt& all = evicted.session->cache().kept().rows(0);
     const PreprocessConfig config = of_clip(plain.engine->shape().pictures.preprocess);
     CHECK(all.rows - all.text_rows == 2 * testing::plan_of(config, 100, 41).row_count());
     CHECK(evicted.session->next_position() == plain.session->next_position());

@@ -174,8 +174,8 @@ TEST_CASE("every head keeps floor(keep n) slots of a prompt, whichever they are"
       for (const int id : {1, 12}) {
         session.reset();
         const ocellus_generate_stats stats = answer_golden(session, id).stats;
-        REQUIRE(session.cache().eviction_count() == 1);
-        const int64_t rows = session.cache().evicted(0).rows;
+        REQUIRE(session.cache().kept().count() == 1);
+        const int64_t rows = session.cache().kept().rows(0).rows;
         CHECK(session.cache().rows() == session.next_position());
         CHECK(rows <= stats.prompt_tokens);
         CHECK((rows == stats.prompt_tokens) == (at == OCELLUS_COMPRESS_PROMPT_END));
@@ -187,7 +187,7 @@ TEST_CASE("every head keeps floor(keep n) slots of a prompt, whichever they are"
           visual += counts.visual[i];
         }
         const int64_t matrices = kLayers * kHeads;
-        const int64_t scales = e.bits == 16 ? 0 : session.cache().evicted_blocks(0) * kScaleBytes;
+        const int64_t scales = e.bits == 16 ? 0 : session.cache().kept().blocks(0) * kScaleBytes;
         CHECK(stats.kv_scale_bytes == scales);
         CHECK(stats.kv_bytes == scales + visual * 2 * kDim * e.bits / 8 + (matrices * kept - visual) * 4 * kDim +
                                     session.cache().text_slots() * kSlotBytes);
@@ -209,7 +209,7 @@ TEST_CASE("every head keeps floor(keep n) slots of an image that is compressed o
     const ocellus_generate_stats stats = answer_golden(session, 12).stats;
     const auto kept = static_cast<int64_t>(std::floor(static_cast<double>(e.keep) * kImageSlots));
     const int64_t scales = e.bits == 16 ? 0 : 4 * kScaleBytes;
-    CHECK(session.cache().eviction_count() == 0);
+    CHECK(session.cache().kept().count() == 0);
     for (int32_t i = 0; i < 4; ++i) CHECK(session.cache().image_block(i, 0).slots == kept);
     CHECK(session.cache().text_slots() == session.next_position() - 4 * kImageSlots);
     CHECK(stats.kv_scale_bytes == scales);
@@ -261,11 +261,11 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
     // All in one turn.
     Answer answer = answer_golden(session, 13, 4);
     CHECK(session.cache().image_count() == 4);
-    CHECK(session.cache().eviction_count() == 1);
+    CHECK(session.cache().kept().count() == 1);
     int64_t rows = 0;
-    for (int32_t i = 0; i < session.cache().eviction_count(); ++i) {
+    for (int32_t i = 0; i < session.cache().kept().count(); ++i) {
       const test::KeptCounts counts = test::kept_counts(session, i);
-      const int64_t of = session.cache().evicted(i).rows;
+      const int64_t of = session.cache().kept().rows(i).rows;
       rows += of;
       for (size_t k = 0; k < counts.text.size(); ++k)
         CHECK(counts.text[k] + counts.visual[k] ==
@@ -281,7 +281,7 @@ TEST_CASE("planned images fit in whatever prompts and parts of prompts they come
       check_resident(session, answer.stats);
     }
     CHECK(session.cache().image_count() == 4);
-    CHECK(session.cache().eviction_count() == 4);
+    CHECK(session.cache().kept().count() == 4);
     CHECK(session.begin_turn().ok());
     CHECK(test::add_board(session, "images/115.png").code() == Code::kFull);
     // Text until nothing fits: the answer ends there, it does not fail.
@@ -476,10 +476,10 @@ TEST_CASE("ranges over the survivors of a prompt: by block, or calibquant's one"
     int compared = 0;
     for (int32_t layer = 0; layer < kLayers; ++layer) {
       for (int32_t head = 0; head < kHeads; ++head) {
-        const auto first = test::block_scales(session, session.cache().evicted_block(0, 0), layer, head);
+        const auto first = test::block_scales(session, session.cache().kept().block(0, 0), layer, head);
         const int32_t blocks = counts.visual[static_cast<size_t>(layer * kHeads + head)] / block_slots;
         for (int32_t b = 1; b < blocks; ++b, ++compared)
-          CHECK((test::block_scales(session, session.cache().evicted_block(0, b), layer, head) == first) ==
+          CHECK((test::block_scales(session, session.cache().kept().block(0, b), layer, head) == first) ==
                 (scheme == "calibquant"));
       }
     }

@@ -46,14 +46,14 @@ class CspCase {
     config_.query_heads = kHeads;
     config_.kv_heads = kKvHeads;
     config_.head_dim = kDim;
-    scratch_.policy.evict = &csp_rule();
+    scratch_.policy.rule = &csp_rule();
     const std::string options = "cross=" + std::to_string(cross);
     REQUIRE(parse_method_options(csp_rule().method(), options, &scratch_.policy.options).ok());
   }
 
   /// The rows before the window that stay, by key/value head.
   std::vector<std::set<int32_t>> choose(Queue& queue) {
-    const EvictionRule& rule = csp_rule();
+    const RowRule& rule = csp_rule();
     Guarded<std::byte> rule_scratch(1, rule.scratch_bytes(config_, kWindow, kRows, queue.traits()));
     Guarded<std::byte> selection(1, select_slots_scratch_bytes(kRows, kKvHeads, queue.traits()));
     scratch_.is_visual.device = {is_visual_.data(), 1, kRows};

@@ -59,7 +59,7 @@ TEST_CASE("look-m-all-text keeps all text, and gives pictures what it leaves of 
       CAPTURE(keep);
       CAPTURE(bits);
       const Read read = read_golden(13, evicting_limits(4, 200, "look-m-all-text", keep, bits));
-      const EvictedRows& rows = read.session->cache().evicted(0);
+      const KeptPrompt& rows = read.session->cache().kept().rows(0);
       const int64_t share = static_cast<int64_t>(keep * static_cast<float>(rows.rows));
       const int64_t visual = rows.rows - rows.text_rows;
       CHECK(visual == read.images * kImageSlots);
@@ -80,7 +80,7 @@ TEST_CASE("look-m-all-text keeps all text, and gives pictures what it leaves of 
 
 TEST_CASE("look-m keeps to its share where look-m-all-text does not") {
   const Read strict = read_golden(13, evicting_limits(4, 200, "look-m", 0.05f));
-  const EvictedRows& rows = strict.session->cache().evicted(0);
+  const KeptPrompt& rows = strict.session->cache().kept().rows(0);
   const auto share = static_cast<int64_t>(0.05f * static_cast<float>(rows.rows));
   CHECK(share < rows.text_rows);
   CHECK(all_are(kept_counts(*strict.session, 0).text, share));
@@ -98,7 +98,7 @@ TEST_CASE("the ranking and the merging of Elastic Cache change what is read, and
     ocellus_limits limits = evicting_limits(4, 200, method, 0.3f);
     limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
     const Read read = read_golden(13, limits);
-    const EvictedRows& rows = read.session->cache().evicted(0);
+    const KeptPrompt& rows = read.session->cache().kept().rows(0);
     const int64_t centres = method.find("clusters") != std::string_view::npos ? 10 : 0;
     CHECK(all_are(kept_counts(*read.session, 0).text,
                   static_cast<int64_t>(0.3f * static_cast<float>(rows.rows)) + centres));
@@ -113,7 +113,7 @@ TEST_CASE("random eviction keeps its share, the same tokens for the same seed an
   std::vector<uint64_t> hashes;
   for (const std::string_view method : {"random", "random:seed=0", "random:seed=1", "snapkv"}) {
     const Read read = read_golden(13, evicting_limits(4, 200, method, 0.3f));
-    const EvictedRows& rows = read.session->cache().evicted(0);
+    const KeptPrompt& rows = read.session->cache().kept().rows(0);
     CHECK(all_are(kept_counts(*read.session, 0).text, static_cast<int64_t>(0.3f * static_cast<float>(rows.rows))));
     hashes.push_back(read.stats.logits_hash);
   }
@@ -130,7 +130,7 @@ TEST_CASE("CSP keeps its share, and the share of attention between modalities de
     limits.cache.compress_at = OCELLUS_COMPRESS_BEFORE_SUFFIX;
     test::add_option(limits.cache.evict, "cross=" + std::to_string(cross));
     const Read read = read_golden(13, limits);
-    const EvictedRows& rows = read.session->cache().evicted(0);
+    const KeptPrompt& rows = read.session->cache().kept().rows(0);
     CHECK(all_are(kept_counts(*read.session, 0).text, rows.rows / 4));
     hashes.push_back(read.stats.logits_hash);
   }
@@ -161,7 +161,7 @@ TEST_CASE("layers of the late methods keep different numbers of slots, and pages
     const Read read = read_golden(13, evicting_limits(4, 200, method, 0.3f));
     Engine& engine = *read.engine;
     const KvShape& shape = engine.shape().kv;
-    const EvictedRows& rows = read.session->cache().evicted(0);
+    const KeptPrompt& rows = read.session->cache().kept().rows(0);
     const KeptCounts counts = kept_counts(*read.session, 0);
     int32_t most = 0, least = rows.rows;
     int64_t all = 0;
@@ -204,7 +204,7 @@ TEST_CASE("the late methods answer with the first token of exact attention, howe
       Session& session = open_session(*engine);
       test::add_question(session, test::golden(13));
       const std::vector<float> logits = test::first_logits(session);
-      CHECK(session.cache().eviction_count() == 1);
+      CHECK(session.cache().kept().count() == 1);
       const std::unique_ptr<Engine> exact = make_engine(test::board_limits(4, 200));
       Session& whole = open_session(*exact);
       test::add_question(whole, test::golden(13));
@@ -228,7 +228,7 @@ TEST_CASE("every method chooses among all rows of a prompt, however many are rea
       const std::unique_ptr<Engine> engine = make_engine(limits);
       Session& session = open_session(*engine);
       const test::Answer answer = test::answer_golden(session, 13);
-      CHECK(session.cache().eviction_count() == 1);
+      CHECK(session.cache().kept().count() == 1);
       CHECK(answer.stats.kv_bytes > 0);
       if (cuda_device_count() > 0) continue;  // its rounding depends on the number of rows
       if (prompt_rows == 0) first_hash = answer.stats.logits_hash;
@@ -239,8 +239,8 @@ TEST_CASE("every method chooses among all rows of a prompt, however many are rea
 
 TEST_CASE("VL-Cache looks from the rows behind the last image, MEDA from all, and a layer's slots are its share") {
   const ChunkFacts facts{.rows = 500, .visual_rows = 400, .image_end = 470};
-  const EvictionRule& vl_cache = vl_cache_rule();
-  const EvictionRule& meda = meda_rule();
+  const LateRule& vl_cache = vl_cache_rule();
+  const LateRule& meda = meda_rule();
   CHECK(vl_cache.observed_rows(1, facts) == 30);
   CHECK(vl_cache.observed_rows(1, {.rows = 500, .visual_rows = 400, .image_end = 500}) == 1);
   CHECK(vl_cache.observed_rows(1, {.rows = 500, .visual_rows = 0}) == 500);
@@ -270,7 +270,7 @@ TEST_CASE("without pictures all text stays where it comes first or fills the win
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(280 + i * 37 % 200);
     REQUIRE(session.add_tokens(tokens.data(), std::ssize(tokens)).ok());
     REQUIRE(test::answer_of(session, test::default_params(4)).status.ok());
-    REQUIRE(session.cache().eviction_count() == 1);
+    REQUIRE(session.cache().kept().count() == 1);
     const std::vector<int32_t> counts = kept_counts(session, 0).text;
     CHECK(all_are(counts, 300) == (method != "vl-cache"));
     const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
@@ -354,8 +354,8 @@ TEST_CASE("VL-Cache and MEDA keep the same rows packed as in 16 bits, and are pl
     // Blocks that hold nothing in any layer were given back.
     const SessionCache& cache = packed.session->cache();
     const int64_t taken = packed.session->engine().memory().pools.blocks.taken_count();
-    CHECK(taken == cache.evicted_blocks(0));
-    CHECK(cache.evicted(0).visual == *std::max_element(split.visual.begin(), split.visual.end()));
+    CHECK(taken == cache.kept().blocks(0));
+    CHECK(cache.kept().rows(0).visual == *std::max_element(split.visual.begin(), split.visual.end()));
   }
 }
 

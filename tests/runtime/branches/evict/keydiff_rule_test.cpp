@@ -62,12 +62,12 @@ TEST_CASE("KeyDiff keeps the rows whose keys are least like the mean of all") {
     TextConfig config;
     config.query_heads = config.kv_heads = kKvHeads;
     config.head_dim = kDim;
-    const EvictionRule& rule = keydiff_rule();
+    const RowRule& rule = keydiff_rule();
     CHECK(rule.observed_rows(kWindow, {.rows = kRows}) == 0);
     Guarded<std::byte> rule_scratch(1, rule.scratch_bytes(config, 0, kRows, queue.traits()));
     Guarded<std::byte> selection(1, select_slots_scratch_bytes(kRows, kKvHeads, queue.traits()));
     CompressScratch scratch;
-    scratch.policy.evict = &rule;
+    scratch.policy.rule = &rule;
     scratch.is_visual.device = {is_visual.data(), 1, kRows};
     scratch.scores = scores.view();
     scratch.kept_text = kept.view();

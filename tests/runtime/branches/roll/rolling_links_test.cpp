@@ -72,18 +72,18 @@ TEST_CASE("a rolling context of evicted prompts releases the oldest as a whole, 
       REQUIRE_MESSAGE(test::answer_of(session, test::default_params(3)).status.ok(), last_failure().sentence);
     };
     tell(beginning, 2);
-    const EvictedRows first = cache.evicted(0);
+    const KeptPrompt first = cache.kept().rows(0);
     CHECK(cache.text_slots() >= 20);  // which competes with no picture
     CHECK(first.images == 2);
     tell(question, 1);
-    REQUIRE(cache.eviction_count() == 1);  // the two pictures went together
+    REQUIRE(cache.kept().count() == 1);  // the two pictures went together
     CHECK(cache.image_count() == 1);
-    CHECK(cache.evicted(0).rows == (first.rows - 5) / 2 + 5);  // the text before it was read to make room
+    CHECK(cache.kept().rows(0).rows == (first.rows - 5) / 2 + 5);  // the text before it was read to make room
     for (int32_t turn = 0; turn < 8; ++turn) {
       tell(question, 1);
       CHECK(cache.image_count() == 2);
-      CHECK(cache.eviction_count() == 2);
-      CHECK(cache.evicted(0).position < cache.evicted(1).position);
+      CHECK(cache.kept().count() == 2);
+      CHECK(cache.kept().rows(0).position < cache.kept().rows(1).position);
       CHECK(cache.text_rows() <= 120);
     }
     session.reset();

@@ -1,33 +1,8 @@
-#include "runtime/policy/rule_parts.h"
+#include "runtime/branches/evict/rule_parts.h"
+
+#include "kernels/cache/note_slots.h"
 
 namespace ocellus {
-
-SelectSlotsArgs selection(const LayerToCompress& a, SelectStage stage) {
-  const CachePolicy& policy = a.scratch.policy;
-  const CompressPlan& plan = a.plan;
-  SelectSlotsArgs args;
-  args.scores = a.scores();
-  args.rows.count = plan.facts.rows;
-  args.rows.is_visual = a.scratch.is_visual.device.data;
-  args.rows.visual_count = plan.facts.visual_rows;
-  args.window = plan.survivors.window;
-  args.ncar.layer = a.layer.index;
-  args.ncar.state = a.scratch.ncar.data;
-  args.kept.text = a.scratch.kept_text;
-  args.kept.visual = a.scratch.kept_visual;
-  args.scratch = a.scratch.selection;
-  const int64_t counts_at = int64_t{a.layer.index} * a.config.kv_heads;
-  args.kept.text_counts = plan.text_counts + counts_at;
-  args.kept.visual_counts = plan.visual_counts + counts_at;
-  args.stage = stage;
-  args.budget = plan.survivors.budget;
-  args.kept.is_split = policy.packs();
-  args.kept.pack_window = policy.pack_window;
-  args.kept.pack_text = policy.packs_text();
-  args.kept.first_text = policy.first_f16_rows();
-  if (policy.packs_oldest()) args.kept.last_text = policy.f16_tail(plan.survivors.slots());
-  return args;
-}
 
 SelectSlotsArgs selection_of_image(const LayerToCompress& a) {
   SelectSlotsArgs args = selection(a, SelectStage::kDecoupled);
@@ -69,6 +44,31 @@ MergeKvArgs merging(const LayerToCompress& a, const SelectSlotsArgs& selected, i
   args.visual_counts = selected.kept.is_split ? selected.kept.visual_counts : nullptr;
   args.most_kept = a.plan.survivors.slots();
   return args;
+}
+
+void note_kept(const LayerToCompress& a, Queue& queue) {
+  const CompressScratch& s = a.scratch;
+  NoteSlotsArgs args{.ledger = a.plan.ledger,
+                     .runs = s.pages.device.data,
+                     .run_count = a.plan.page_count,
+                     .rows = {.indices = s.kept_text.data,
+                              .index_stride = s.kept_text.cols,
+                              .others = s.policy.packs() ? s.kept_visual.data : nullptr,
+                              .other_counts = a.plan.visual_counts},
+                     .first_position = a.plan.first_position,
+                     .stay = static_cast<int32_t>(s.policy.facts.answers.stay(a.plan.survivors.slots())),
+                     .first_layer = a.layer.index,
+                     .kv_heads = a.config.kv_heads};
+  if (args.ledger.sums.data != nullptr) args.scores = s.scores;
+  if (args.run_count > 0) note_slots(args, queue);
+  if (a.plan.noted_blocks == 0) return;
+  args.runs += a.plan.page_count;
+  args.run_count = a.plan.noted_blocks;
+  args.rows.indices = s.kept_visual.data;
+  args.rows.others = s.kept_text.data;
+  args.rows.other_counts = a.plan.text_counts;
+  args.live_counts = a.plan.block_counts;
+  note_slots(args, queue);
 }
 
 DeviceView<int32_t> row_numbers(const LayerToCompress& a) {

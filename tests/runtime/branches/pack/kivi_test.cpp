@@ -72,7 +72,7 @@ TEST_CASE("KIVI's cache takes the bytes of its formula, to the byte" * doctest::
     for (const int id : {1, 12, 13}) {
       session.reset();
       const ocellus_generate_stats stats = answer_golden(session, id).stats;
-      const int64_t rows = session.cache().evicted(0).rows, answer = session.cache().rows() - rows;
+      const int64_t rows = session.cache().kept().rows(0).rows, answer = session.cache().rows() - rows;
       const int64_t stays = window == 0 ? 128 : window, of_answer = packed_of(answer, stays);
       const int64_t packed = packed_of(rows, stays) + of_answer;
       CAPTURE(rows);
@@ -151,7 +151,7 @@ TEST_CASE("KIVI takes the bits that each layer is given" * doctest::test_suite("
     CHECK(answer.status.ok());
     bytes[by_layer] = answer.stats.kv_bytes;
     if (!by_layer) continue;
-    const int64_t rows = session.cache().evicted(0).rows, packed = packed_of(rows, 8);
+    const int64_t rows = session.cache().kept().rows(0).rows, packed = packed_of(rows, 8);
     CHECK(bytes[0] - bytes[1] == code_bytes(packed, 7) / kLayers);
   }
 }

@@ -1,4 +1,4 @@
-#include "runtime/policy/layer_budgets.h"
+#include "runtime/branches/evict/layer_budgets.h"
 
 #include <algorithm>
 #include <cmath>
