@@ -1,9 +1,10 @@
-#include "runtime/engine/feature_pairs.h"
+#include "runtime/branches/feature_pairs.h"
 
 #include <array>
 #include <string_view>
 
 #include "runtime/branches/reduce/reduction_methods.h"
+#include "runtime/engine/branch.h"
 #include "runtime/policy/row_rule.h"
 
 namespace ocellus {

@@ -22,6 +22,7 @@ class SessionCache {
   Status lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink);
   /// `session`: number of its ring.
   void attach(KvPools* pools, int64_t session = 0);
+  const KvPools& pools() const { return *pools_; }
   const KvShape& shape() const { return pools_->shape; }
   const SlotLedger& ledger() const { return pools_->ledger; }
   LocalRing& ring() { return ring_; }

@@ -32,9 +32,11 @@ struct LinkLimits {
   int64_t in_place = 0;     // maximum rows per image computed in place
   int64_t runs = 0;         // stretches of slots between rows, of all images
   int64_t copies = 0;       // copies of at most kPackedTileSlots slots that these stretches are made in
-  bool carries = false;     // the change of the rows in place is applied to the others: see carry_change
+  int64_t holes = 0;        // runs of all images that begin after rows left out
   bool text_alone = false;  // only a chunk's last row sees linked images
   bool staged = false;      // see ReuseShape
+  /// Rows of an image that are stored with the text.
+  int64_t rows_in_text() const { return staged ? 0 : in_place; }
 };
 
 /// Rows that wait to be read: embeddings of text and images of one session, in order of position.

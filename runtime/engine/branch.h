@@ -128,6 +128,8 @@ struct BranchMemory {
   std::unique_ptr<SlotDropper> dropper;   // null: answers drop no slots
   std::unique_ptr<TextPacker> packer;     // null: no text is packed
 
+  /// See PictureLinker.
+  LinkJoin* join() const { return linker == nullptr ? nullptr : linker->join(); }
   /// See AnswerForms.
   Status begin_form(const ocellus_constraint* constraint, int32_t session, bool goes_on, const StopSignal* stop,
                     AnswerForm** out) const {
@@ -162,6 +164,9 @@ struct Branch {
 /// All branches, with those that this build leaves out.
 std::span<const Branch* const> all_branches();
 
+/// kBadArgument, with a method's own name, for the first pair of features that limits ask for and one engine cannot
+/// have. The shape's policy, pictures and reuse are resolved.
+Status check_pairs(const EngineShape& shape);
 /// kUnsupported: `what` is not in this build.
 Status left_out(const Branch& branch, const char* what);
 /// kBadArgument: the session has no picture store; kUnsupported: this build has none.

@@ -120,7 +120,6 @@ Status Engine::create(const Model& model, const ocellus_engine_config& config, s
     OCELLUS_TRY(stores->start(engine->shape_, engine->threads_, engine->trace_, engine->log_));
   engine->memory_.linked.shared.attach(engine->memory_.linked.shared_memory, &engine->memory_.pools);
   for (int32_t i = 0; i < engine->shape_.sessions; ++i) engine->memory_.caches[i].attach(&engine->memory_.pools, i);
-  engine->memory_.linked.staged.images.attach(&engine->memory_.linked.staged.pools);
   engine->load_ms_ = elapsed_ms(start, now_ns());
   engine->log_.write(LogLevel::kInfo, "engine ready on %s: %" PRId64 " bytes, %d threads, %.1f ms",
                      engine->cuda_ != nullptr ? engine->cuda_->facts().name : "the CPU", plan->total_bytes,

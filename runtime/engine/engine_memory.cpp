@@ -28,7 +28,7 @@ SessionLimits session_limits(const EngineShape& shape) {
           .blocks = session.blocks,
           .images = session.images,
           .kept_prompts = session.kept_prompts,
-          .holes = shape.reuse.blends() && !shape.reuse.staged ? shape.kv.image_slots : 0,
+          .holes = session.holes,
           .text_blocks = session.text_blocks};
 }
 
@@ -81,14 +81,14 @@ Status EngineMemory::lay_out(const Model& model, const EngineShape& shape, RowSi
   OCELLUS_TRY(take_rows(sink, "recent tokens", kLife, Phase::kNone, 2 * shape.sessions, kRecentTokens, &recent_tokens));
   OCELLUS_TRY(
       take_rows(sink, "last hidden rows", kLife, Phase::kNone, shape.sessions, model.text().width, &last_hidden));
-  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.link_limits(), sink));
-  if (shape.reuse.links()) OCELLUS_TRY(lay_out_links(model, shape, sink));
+  OCELLUS_TRY(chunk.lay_out(shape.prompt_rows, model.text(), shape.links, sink));
+  if (branches.linker != nullptr) OCELLUS_TRY(lay_out_links(model, shape, sink));
   if (shape.pictures.planned()) OCELLUS_TRY(lay_out_pictures(model, shape, sink));
   return lay_out_text(shape, sink);
 }
 
 Status EngineMemory::lay_out_links(const Model& model, const EngineShape& shape, RowSink& sink) {
-  OCELLUS_TRY(linked.lay_out(model, shape, chunk, sink));
+  OCELLUS_TRY(branches.linker->lay_out(model, shape, sink, this));
   for (const Branch* branch : all_branches())
     if (branch->lay_out_linked != nullptr) OCELLUS_TRY(branch->lay_out_linked(model, shape, sink, this));
   return {};

@@ -9,7 +9,6 @@
 #include "platform/threads.h"
 #include "runtime/engine/branch.h"
 #include "runtime/engine/check_limits.h"
-#include "runtime/engine/feature_pairs.h"
 #include "runtime/forward/decode_step.h"
 #include "runtime/models/clip.h"
 
@@ -125,13 +124,6 @@ void size_chunk(const ocellus_limits& limits, EngineShape* s) {
   s->stored_rows = text + s->pictures.per_session * s->pictures.rows;
 }
 
-/// Links have the rows of a chunk as 16-bit numbers.
-Status check_links(const EngineShape& s) {
-  if (!s.reuse.links() || s.prompt_rows <= UINT16_MAX) return {};
-  return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
-                      UINT16_MAX, static_cast<long long>(s.prompt_rows));
-}
-
 /// If rows compete, a block takes what an image leaves if all leave alike, so that a smaller share to keep takes
 /// less memory. Fewer slots than kLeastBlockSlots would spend more on offsets and steps than on codes.
 int64_t usual_block_slots(const CachePolicy& policy, int64_t image_slots) {
@@ -146,7 +138,7 @@ Status size_session(const TextConfig& text, EngineShape* s) {
   SessionShape& session = s->session;
   KvShape& kv = s->kv;
   kv.image_slots = static_cast<int32_t>(pictures.rows);
-  session.pages = blocks_of(session.text_tokens + pictures.per_session * s->reuse.rows_in_text(), kPageSlots);
+  session.pages = blocks_of(session.text_tokens, kPageSlots);
   if (s->text_competes()) {
     // Whatever is dropped still counts as planned text, and every piece that competes may leave a page that is not
     // full: as many pages as these pieces, and the text that does not compete, may take.
@@ -162,17 +154,6 @@ Status size_session(const TextConfig& text, EngineShape* s) {
   for (const Branch* branch : all_branches())
     if (branch->size != nullptr) OCELLUS_TRY(branch->size(text, s));
   return {};
-}
-
-/// Sizes the blocks of f16 slots in which the pictures of a prompt are staged.
-void size_staged(EngineShape* s) {
-  KvShape& kv = s->staged_kv;
-  kv = {.layer_count = s->kv.layer_count, .kv_heads = s->kv.kv_heads, .head_dim = s->kv.head_dim};
-  kv.local = s->kv.local;
-  kv.local.rings = 0;
-  kv.keeps_local = kv.local.layers > 0;
-  kv.block_slots = kv.image_slots = static_cast<int32_t>(s->pictures.rows);
-  kv.block_count = s->pictures.per_session;
 }
 
 /// Sizes the slots of layers with a window.
@@ -212,10 +193,7 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.has_sums = kv.has_ledger && policy.facts.answers.by_attention;
   OCELLUS_TRY(size_session(text, s));
   kv.page_count = s->session.pages * s->sessions;
-  kv.shared_images = s->reuse.shared_images;
-  kv.copies_shared = s->reuse.copies_shared();
   kv.block_count = kv.shared_images * kv.blocks_per_image() + (kv.owns_images() ? s->session.blocks * s->sessions : 0);
-  if (s->reuse.staged) size_staged(s);
   const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
   const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);
   const double kept_locally = s->linked_kv().keeps_local ? static_cast<double>(visual) : 0;
@@ -243,20 +221,10 @@ Status size_steps(const ocellus_limits& limits, EngineShape* s) {
 
 int64_t SessionShape::text_bytes() const { return text_tokens * kTextBytesPerToken + 1024; }
 
-PickRule ReuseShape::picks() const {
-  switch (method) {
-    case OCELLUS_REUSE_SPREAD:
-    case OCELLUS_REUSE_CARRY: return PickRule::kSpread;
-    case OCELLUS_REUSE_TILES: return PickRule::kFirstOfTiles;
-    case OCELLUS_REUSE_BLEND: return PickRule::kMostChanged;
-    default: return PickRule::kFirst;
-  }
-}
-
 int64_t EngineShape::tiles_per_session() const {
   const int64_t sinks = policy.facts.answers.drops_slots ? 1 : 0;  // a tile of their own
   const TileLimits most = TileLimits::of_steps(device, kv.scales);
-  return kv.tiles_of(session.pages, session.blocks, most) + sinks + most_holes() +
+  return kv.tiles_of(session.pages, session.blocks, most) + sinks + links.holes +
          again_tiles(most.of(is_packed(kv.format)));
 }
 
@@ -266,27 +234,6 @@ int64_t EngineShape::again_tiles(int64_t tile_slots) const {
   if (!pictures.weighs_rows) return 0;
   const int64_t short_tiles = kv.block_slots % tile_slots == 0 ? 1 : divide_up(pictures.rows, kv.block_slots);
   return pictures.per_session * (divide_up(pictures.again_slots(), tile_slots) + (kMostRowWeight - 1) * short_tiles);
-}
-
-int64_t EngineShape::input_rows_of(int64_t views, int64_t rows) const {
-  return reuse.picks() == PickRule::kFirstOfTiles ? reuse.input_rows * views / pictures.views
-                                                  : std::min(reuse.input_rows, rows);
-}
-
-LinkLimits EngineShape::link_limits() const {
-  if (!reuse.links()) return {};
-  const KvShape& from = linked_kv();
-  const int64_t images = pictures.per_session, slots = from.image_slots;
-  const int64_t between = reuse.blends() ? reuse.in_place : std::min(reuse.in_place, slots - reuse.in_place);
-  const int64_t runs = images * (pictures.views + between);
-  return {.images = images,
-          .slots = slots,
-          .in_place = reuse.in_place,
-          .runs = runs,
-          .copies = runs + images * (blocks_of(slots, kPackedTileSlots) + from.blocks_per_image()),
-          .carries = reuse.carries(),
-          .text_alone = reuse.text_alone(),
-          .staged = reuse.staged};
 }
 
 Status make_batch_invariant(const char* reason, EngineShape* shape) {
@@ -317,7 +264,6 @@ Status resolve_shape(const Model& model, const ocellus_limits& limits, EngineSha
     if (s.pictures.planned() && branch->resolve_pictures != nullptr)
       OCELLUS_TRY(branch->resolve_pictures(model, limits, &s));
   size_chunk(limits, &s);
-  OCELLUS_TRY(check_links(s));
   OCELLUS_TRY(size_cache(model.text(), &s));
   *out = s;
   return {};

@@ -21,6 +21,7 @@ struct SessionShape {
   int64_t blocks = 0;
   int64_t kept_prompts = 0;  // see SessionLimits
   int64_t text_blocks = 0;   // likewise
+  int64_t holes = 0;         // likewise
 
   /// Maximum bytes of one add_text call.
   int64_t text_bytes() const;
@@ -59,9 +60,6 @@ struct PictureShape {
   }
 };
 
-/// Rule that chooses the rows of a linked picture that are computed in place. Its number is part of what is stored.
-enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
-
 /// Reuse of pictures. Its counts are for a picture with the most views.
 struct ReuseShape {
   ocellus_reuse method = OCELLUS_REUSE_NONE;
@@ -88,9 +86,6 @@ struct ReuseShape {
   bool copies_shared() const { return shares() && carries(); }
   /// The rows in place are chosen, among all, when a prompt is read.
   bool blends() const { return method == OCELLUS_REUSE_BLEND; }
-  PickRule picks() const;
-  /// Rows of a picture that are stored with the text.
-  int64_t rows_in_text() const { return staged ? 0 : in_place; }
 };
 
 struct EngineShape {
@@ -110,6 +105,7 @@ struct EngineShape {
   SessionShape session;       // each of them
   PictureShape pictures;
   ReuseShape reuse;
+  LinkLimits links;  // links into a chunk, as they follow from all others
   CachePolicy policy;
   KvShape kv;
   KvShape staged_kv;  // staged pictures
@@ -130,15 +126,10 @@ struct EngineShape {
   int64_t again_tiles(int64_t tile_slots) const;
   /// Maximum runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const;
-  /// Runs that begin after rows that are left out of their images' runs.
-  int64_t most_holes() const { return reuse.blends() ? pictures.per_session * reuse.rows_in_text() : 0; }
   /// True if a prompt's linked pictures are stored with it, whether it has other rows or not.
-  bool stores_links() const { return reuse.staged || kv.keeps_local; }
+  bool stores_links() const { return links.staged || kv.keeps_local; }
   /// Storage of linked pictures until their prompt is read.
-  const KvShape& linked_kv() const { return reuse.staged ? staged_kv : kv; }
-  /// Rows of a picture that may be computed in place.
-  int64_t input_rows_of(int64_t views, int64_t rows) const;
-  LinkLimits link_limits() const;
+  const KvShape& linked_kv() const { return links.staged ? staged_kv : kv; }
 };
 
 /// Makes the bits of a row independent of the others of its step. kBadArgument, `reason` in its sentence, for more

@@ -15,7 +15,7 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
   limits.compress = {
       .rows = shape.stored_rows,
       .read_rows = shape.prompt_rows,
-      .joins = shape.reuse.staged,
+      .joins = shape.links.staged,
       .blocks = session.blocks,
       .pages = shape.kv.counts_blocks() ? session.pages + session.blocks : std::max(session.pages, session.blocks),
       .policy = shape.policy,
@@ -23,7 +23,7 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
   limits.rows_at_once = shape.rows_at_once;
   limits.block_rows = shape.device.block_rows(shape.device.in_blocks() ? limits.rows : limits.rows_at_once);
   limits.compress.in_blocks = limits.block_rows < shape.prompt_rows;
-  limits.links = shape.link_limits();
+  limits.links = shape.links;
   limits.past_tiles = shape.tiles_per_session() + limits.links.runs;
   limits.kv = shape.kv;
   limits.mutual_pictures = shape.pictures.planned() && text.architecture->has_mutual_pictures;
@@ -32,9 +32,9 @@ PrefillLimits prefill_limits(const EngineShape& shape, const TextConfig& text) {
   // Copies of packed and shifted runs are listed in tiles of f16; at the ends of a link one more begins.
   const KvShape& staged = shape.staged_kv;
   const int64_t copied = session.blocks * blocks_of(shape.kv.block_slots, kPackedTileSlots) +
-                         staged.block_count * blocks_of(staged.block_slots, kPackedTileSlots) + shape.most_holes() +
+                         staged.block_count * blocks_of(staged.block_slots, kPackedTileSlots) + shape.links.holes +
                          shape.again_tiles(kPackedTileSlots);
-  const bool expands = shape.policy.packs() || shape.reuse.links();
+  const bool expands = shape.policy.packs() || shape.links.images > 0;
   limits.expanded_tiles = (expands ? copied : 0) + kMaxSinkPages;
   if (expands) limits.past_tiles = session.pages + copied * (kPackedTileSlots / kTileSlots + 1) + limits.links.runs;
   return limits;
@@ -71,9 +71,11 @@ Status PhaseScratch::take(VisionScratch* out) const {
 }
 
 Status PhaseScratch::take(PrefillScratch* out) const {
-  out->links.join.images = &memory_.linked.staged.images;
-  out->links.join.prompt = &memory_.linked.staged.prompt;
-  if (memory_.branches.linker != nullptr) out->links.choice = memory_.branches.linker->choice();
+  if (PictureLinker* const linker = memory_.branches.linker.get()) {
+    out->links.join = linker->join();
+    out->links.choice = linker->choice();
+    out->links.change = linker->change();
+  }
   if (memory_.branches.rows != nullptr) out->extra.source = memory_.branches.rows->source();
   out->dropper = memory_.branches.dropper.get();
   return out->lay_out(model_.text(), prefill_limits(shape_, model_.text()), shape_.device, sink_);

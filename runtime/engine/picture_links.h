@@ -7,7 +7,12 @@
 namespace ocellus {
 
 class BranchScratch;
+class LinkChange;
+class LinkJoin;
+class Model;
 class PictureRows;
+class RowSink;
+struct EngineMemory;
 struct Picture;
 struct SharedImage;
 
@@ -64,10 +69,16 @@ class PictureLinks {
 class PictureLinker : public SetUpObject {
  public:
   virtual ~PictureLinker() = default;
+  /// Takes the rows that live as long as the engine.
+  virtual Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) = 0;
   /// Begins anew for a session that is opened. The arguments must stay valid while it is open.
   virtual PictureLinks* open(Conversation& conversation, PictureRows& pictures) = 0;
   /// The scratch of PictureLinks::choose_rows() beside a prefill's; null: none.
   virtual BranchScratch* choice() = 0;
+  /// Stores linked pictures with the prompt; null: they stay where they are.
+  virtual LinkJoin* join() = 0;
+  /// A prefill's part that changes linked pictures; null: none.
+  virtual LinkChange* change() = 0;
 };
 
 }  // namespace ocellus

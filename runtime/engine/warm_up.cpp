@@ -129,7 +129,7 @@ Status rehearse(Engine& e, const PrefillGraphs& prefill, StepGraphs* steps) {
     const RowFacts& rows = scratch.rows;
     std::fill_n(rows.slots.host.data, rows.slots.host.cols, KvSlot());  // nothing is stored
     std::fill_n(rows.positions.host_row(0), rows.positions.values.host.cols, 0);
-    if (scratch.links.carry.on()) carry_no_change(scratch.links.carry, q);  // pictures used the memory of its list
+    if (scratch.links.change != nullptr) scratch.links.change->plan_none(q);  // pictures used the memory of its list
     (void)plan_rows({}, {}, scratch, q);
     std::fill_n(rows.tokens.host.data, rows.tokens.host.cols, 0);
     OCELLUS_TRY(prefill.run(e.text(), 1, {}, nullptr, q));

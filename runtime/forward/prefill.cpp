@@ -103,7 +103,7 @@ void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
   rotate(pass, block, q);
   const ExtraSteps& extra = pass.scratch.extra;
-  if (const auto step = pass.own_step(extra.carry_in_block)) step(pass, block, q);
+  if (const auto step = pass.own_step(extra.in_block)) step(pass, block, q);
   if (const auto step = pass.step(extra.before_attention)) step(pass, block, q);
   if (pass.layer < pass.plan.known_layers) return;  // its output is known
   attend(pass, block, q);
@@ -160,7 +160,7 @@ void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) begin_rows(pass, hidden, q);
   if (pass.is_local() && !pass.shares()) copy_window(pass, q);
   if (hidden.rows > pass.scratch.limits.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
-  if (const auto step = pass.own_step(pass.scratch.extra.carry_ahead)) step(pass, hidden, q);
+  if (const auto step = pass.own_step(pass.scratch.extra.ahead_of_blocks)) step(pass, hidden, q);
 }
 
 bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t first, int64_t end, const StopSignal* stop,

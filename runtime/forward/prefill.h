@@ -68,8 +68,7 @@ struct PrefillPlan {
   int64_t past_tiles = 0;           // runs that the chunk sees besides its own rows
   int64_t live_tiles = 0;           // the cache before the chunk among them: the first ones
   int64_t expanded_tiles = 0;       // runs copied first
-  int64_t carried_images = 0;       // linked images whose change is carried
-  int64_t joined_runs = 0;          // runs that make up the prompt's rows; 0: nothing is joined
+  bool joins = false;               // the chunk is joined: see LinkJoin
   bool sees_ahead = false;          // a picture whose rows see each other lies in several blocks
   int32_t first_layer = 0;          // the first layer to run
   int32_t most_layers = INT32_MAX;  // number of the layer before which to stop

@@ -27,7 +27,7 @@ ActivationView observed_queries(const LayerPass& pass, bool keeps_queries) {
 void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& q) {
   const CompressPlan& plan = pass.plan.compress;
   if (!plan.lists_rows) return;
-  if (pass.plan.joined_runs > 0) return join_queries(pass, block.first, block.rows.query, q);
+  if (pass.plan.joins) return pass.scratch.links.join->join_queries(pass, block.first, block.rows.query, q);
   const ActivationView &kept = pass.scratch.compress.last_queries, &query = block.rows.query;
   const int64_t observed_first = plan.facts.rows - plan.observed;
   for (int64_t t = std::max(block.first, observed_first); t < block.first + query.rows; ++t)
@@ -38,24 +38,24 @@ void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& 
 void compress_rows(const LayerPass& pass, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const CompressPlan& plan = pass.plan.compress;
-  const bool joins = pass.plan.joined_runs > 0;
-  if (joins) join_rows(pass, q);
+  LinkJoin* const join = pass.plan.joins ? s.links.join : nullptr;
+  const JoinedLayer joined = join != nullptr ? join->join_rows(pass, q) : JoinedLayer();
   if (!plan.active) return;
   const TraceRange range(s.extra.trace, "compress");
   const TextConfig& c = pass.config();
   const bool on_cuda = q.traits().is_cuda();
-  if (joins && on_cuda && plan.lists_rows) join_queries(pass, 0, all_queries(pass, pass.plan.rows), q);
-  const bool keeps_queries = joins || (!on_cuda && s.compress.last_queries.data != nullptr);
+  if (join != nullptr && on_cuda && plan.lists_rows) join->join_queries(pass, 0, all_queries(pass, pass.plan.rows), q);
+  const bool keeps_queries = join != nullptr || (!on_cuda && s.compress.last_queries.data != nullptr);
   const LayerToCompress compressed{.config = c,
                                    .plan = plan,
                                    .scratch = s.compress,
-                                   .rows = joins ? s.links.join.kv.of(c.kv_heads) : pass.own_rows(),
+                                   .rows = join != nullptr ? joined.rows : pass.own_rows(),
                                    .queries = observed_queries(pass, keeps_queries),
                                    .past = s.past.runs.device.data,
                                    .past_count = static_cast<int32_t>(pass.plan.live_tiles),
                                    .layer = s.limits.kv.layer(pass.cache_layer()),
-                                   .angles = joins ? s.links.join.angles : s.rows.angles,
-                                   .readers = joins ? s.links.join.readers.device.data : nullptr};
+                                   .angles = join != nullptr ? joined.angles : s.rows.angles,
+                                   .readers = joined.readers};
   compress_layer(compressed, q);
 }
 

@@ -2,8 +2,6 @@
 // scratch of its own and, where it does work in a layer, a step in ExtraSteps, chosen when the scratch is laid out:
 //
 //   prefill_expand.cpp    CUDA: copies packed and shifted runs of the past to f16 before a layer
-//   prefill_carry.cpp     applies the change of an image's rows in place to its linked slots
-//   prefill_join.cpp      puts computed rows and staged images together as one prompt's, after a layer
 //   prefill_compress.cpp  keeps the queries that an eviction rule reads; chooses and packs rows after a layer
 //   prefill_window.h      layers in which a row sees only the newest rows, and pictures whose rows see each other
 //   prefill_last_row.h    CUDA: layers without keys and values of their own, run for the chunk's last row alone
@@ -11,9 +9,9 @@
 #pragma once
 
 #include "kernels/attention/attend_rows.h"
-#include "kernels/cache/carry_change.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
+#include "platform/set_up_memory.h"
 #include "platform/trace.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/forward/prefill_last_row.h"
@@ -22,6 +20,7 @@
 
 namespace ocellus {
 
+struct EngineShape;
 struct LayerPass;
 struct PrefillLimits;
 struct PrefillPlan;
@@ -79,9 +78,9 @@ struct ExtraSteps {
   LayerSource* source = nullptr;  // set by the code that lays this out
   TraceSink trace;                // set by the code that takes this
   OfLayer before_layer = nullptr;
-  OfLayer after_angles = nullptr;    // before layer 0
-  OfChunk carry_ahead = nullptr;     // no row of the layer is projected yet; also in layers with a window
-  OfBlock carry_in_block = nullptr;  // the block is projected and rotated; also in layers with a window
+  OfLayer after_angles = nullptr;     // before layer 0
+  OfChunk ahead_of_blocks = nullptr;  // no row of the layer is projected yet; also in layers with a window
+  OfBlock in_block = nullptr;         // the block is projected and rotated; also in layers with a window
   OfBlock before_attention = nullptr;
   OfLayer after_layer = nullptr;
 };
@@ -107,66 +106,53 @@ struct PastScratch {
 /// Copies the planned runs of a layer.
 void expand_past(const LayerPass& pass, Queue& queue);
 
-template <>
-struct TypeName<CarriedImage> {
-  static constexpr const char* value = "image";
+/// Changes the slots of linked images in every layer of a chunk, before any row attends to them: a branch does.
+class LinkChange : public SetUpObject {
+ public:
+  virtual ~LinkChange() = default;
+  /// Takes its scratch and sets its steps.
+  virtual Status lay_out(const TextConfig& config, const LinkLimits& limits, RowSink& sink, ExtraSteps* steps) = 0;
+  /// Fills and uploads the lists of the images that are linked into the chunk. Copies on CUDA begin with number
+  /// `first_copied` of the copied runs.
+  virtual void plan(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
+                    const PrefillScratch& scratch, Queue& queue) = 0;
+  /// Changes no image: for recordings, which always contain the op.
+  virtual void plan_none(Queue& queue) = 0;
 };
 
-/// Linked images with carried change: see carry_change.
-struct CarryScratch {
-  StagedRows<CarriedImage> images;    // [1, images]
-  StagedRows<int32_t> rows_in_place;  // [images, in place]
-  RowPositions positions;             // [images * (slots + 1)] of an image's slots, then the distance that it has moved
-  DeviceView<float> slot_angles;      // [images * (slots + 1), rotated]
-  // The same in layers with a window.
-  StagedRows<CarriedImage> local_images;
-  DeviceView<float> local_angles;
-
-  Status lay_out(const TextConfig& config, const LinkLimits& limits, RowSink& sink);
-  bool on() const { return images.host.cols > 0; }
-  /// Number of an image's positions.
-  int64_t places() const { return slot_angles.rows / images.host.cols; }
+/// A layer's keys and values in the order of a prompt.
+struct JoinedLayer {
+  KvLayerRows rows;
+  DeviceView<const float> angles;    // [T, rotated]
+  const int32_t* readers = nullptr;  // [T + 1] how many rows from each one on are computed
 };
 
-/// Fills and uploads the lists of images whose change is carried: those linked into the chunk. Copies on CUDA begin
-/// with number `first_copied` of the copied runs.
-void plan_carry(const PromptChunk& chunk, int64_t first_position, const SessionCache& cache, int64_t first_copied,
-                const PrefillScratch& scratch, PrefillPlan* plan, Queue& queue);
-/// Carries no image's change: for recordings, which always contain the op.
-void carry_no_change(const CarryScratch& carry, Queue& queue);
-/// Computes the angles of the slots of carried images.
-void find_slot_angles(const LayerPass& pass, Queue& queue);
-/// Both apply the change of the rows in place to the other slots of their images, before any row attends to them: a
-/// chunk of several blocks ahead of the first, once all are projected, one of a single block in it.
-void carry_ahead(const LayerPass& pass, DeviceView<float> hidden, Queue& queue);
-void carry_in_block(const LayerPass& pass, const RowBlock& block, Queue& queue);
+/// Stores a chunk with its linked images as if these had been read in it: a branch does. Keys and values of both, in
+/// the order of the prompt, are stored and compressed in place of the chunk's own.
+class LinkJoin : public SetUpObject {
+ public:
+  virtual ~LinkJoin() = default;
+  /// Takes the rows that live as long as the engine.
+  virtual Status lay_out_images(const EngineShape& shape, RowSink& sink) = 0;
+  /// The linked images, until their prompt is read.
+  virtual SessionCache& images() = 0;
+  /// Joins a chunk, before it is planned, with images that are numbered from `first_image` on.
+  virtual void begin(const PromptChunk& chunk, int32_t first_image) = 0;
+  /// The chunk as it is stored: joined, if it has linked images.
+  virtual const PromptChunk& stored(const PromptChunk& chunk) const = 0;
 
-/// Staged images: the keys and values of a layer as if the chunk's images had been read in it, in the order of the
-/// prompt. They are stored and compressed in place of the chunk's own rows.
-struct JoinScratch {
-  const SessionCache* images = nullptr;  // the staged ones; set by the code that lays this out
-  const PromptChunk* prompt = nullptr;   // the chunk joined with them
-  StagedRows<KvRun> runs;                // [1, runs] of the chunk's rows and of images
-  StagedRows<int32_t> first_rows;        // [1, runs] row of the prompt where each begins
-  StagedRows<KvSlot> slots;              // [1, T] destination of each row
-  RowPositions positions;                // [T]
-  StagedRows<int32_t> readers;           // [1, T + 1] how many rows from each one on are computed
-  HostView<int32_t> rows_in_prompt;      // [1, rows of a chunk] each one's row of the prompt
-  DeviceView<float> angles;              // [T, rotated]
-  LayerKv kv;                            // [G * T, E]
-
-  Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink);
-  bool on() const { return slots.host.cols > 0; }
-  /// True if the chunk has images to join.
-  bool joins(const PromptChunk& chunk) const { return on() && chunk.linked_image_count > 0; }
+  // Functions of a prefill.
+  virtual Status lay_out(const TextConfig& config, const PrefillLimits& limits, RowSink& sink) = 0;
+  /// Destinations and positions of the joined rows, to be written.
+  virtual const HostView<KvSlot>& slots() const = 0;
+  virtual const RowPositions& positions() const = 0;
+  /// Fills and uploads the lists of a chunk that is joined, whose rows have their places by then.
+  virtual void plan(const PromptChunk& chunk, const PrefillScratch& scratch, PrefillPlan* plan, Queue& queue) = 0;
+  /// Joins the rows of a layer and stores those that have a slot.
+  virtual JoinedLayer join_rows(const LayerPass& pass, Queue& queue) = 0;
+  /// Copies the queries of a chunk's rows from `first` on to the places where the rule reads them.
+  virtual void join_queries(const LayerPass& pass, int64_t first, const ActivationView& queries, Queue& queue) = 0;
 };
-
-/// Fills and uploads the lists of a chunk that is joined, whose rows have their places in the prompt by then.
-void plan_join(const PromptChunk& chunk, const PrefillScratch& scratch, PrefillPlan* plan, Queue& queue);
-/// Joins the rows of a layer and stores those that have a slot.
-void join_rows(const LayerPass& pass, Queue& queue);
-/// Copies the queries of a chunk's rows from `first` on to the places where the rule reads them.
-void join_queries(const LayerPass& pass, int64_t first, const ActivationView& queries, Queue& queue);
 
 /// Keeps the queries of a block that the eviction rule reads, as the next block overwrites them.
 void keep_observed_queries(const LayerPass& pass, const RowBlock& block, Queue& queue);
@@ -175,11 +161,13 @@ void compress_rows(const LayerPass& pass, Queue& queue);
 
 /// Linked images.
 struct LinkScratch {
-  CarryScratch carry;
-  JoinScratch join;
-  BranchScratch* choice = nullptr;  // scratch of PictureLinks::choose_rows(); set by the code that lays this out
+  // Set by the code that lays this out.
+  LinkJoin* join = nullptr;
+  LinkChange* change = nullptr;
+  BranchScratch* choice = nullptr;  // scratch of PictureLinks::choose_rows()
 
-  Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink);
+  Status lay_out(const TextConfig& config, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink,
+                 ExtraSteps* steps);
 };
 
 }  // namespace ocellus

@@ -30,7 +30,7 @@ Status PrefillGraphs::record(const TextModel& model, DeviceView<float> hidden, c
   std::fill_n(scratch.past.runs.host.data, scratch.past.runs.host.cols, KvRun());
   queue.upload(scratch.past.runs, scratch.past.runs.host.cols);
   upload_tokens(0, scratch.rows.tokens.host.cols, queue);
-  if (scratch.links.carry.on()) carry_no_change(scratch.links.carry, queue);
+  if (scratch.links.change != nullptr) scratch.links.change->plan_none(queue);
   (void)plan_rows({}, {}, scratch, queue);
   for (int32_t r = 0; r < row_shapes_; ++r) OCELLUS_TRY(record_shape(model, r, queue));
   if (part_count_of_layer() > 1) OCELLUS_TRY(record_long(model, queue));

@@ -126,7 +126,7 @@ void place_rows(const PromptChunk& chunk, int64_t first_position, SlotOf slot_of
 /// Gives rows of images their slots, and those of text none.
 void place_images(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, const PrefillScratch& s,
                   int32_t head_dim, PrefillPlan* plan, Queue& queue) {
-  const bool packs = s.compress.policy.compresses() && !s.links.join.on();
+  const bool packs = s.compress.policy.compresses() && s.links.join == nullptr;
   if (packs) plan->compress = plan_compression(chunk, first_position, cache, s.compress, queue);
   SlotCursor cursor(chunk, cache, packs, head_dim, true);
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
@@ -160,9 +160,10 @@ bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const Prefi
 PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, SessionCache& cache, int32_t head_dim,
                          const PrefillScratch& s, Queue& queue) {
   PrefillPlan plan{.rows = chunk.row_count};
-  const bool joins = s.links.join.joins(chunk);
-  const PromptChunk& stored = joins ? *s.links.join.prompt : chunk;
-  const SessionCache& images = s.links.join.on() ? *s.links.join.images : cache;
+  LinkJoin* const join = s.links.join;
+  const PromptChunk& stored = join != nullptr ? join->stored(chunk) : chunk;
+  const SessionCache& images = join != nullptr ? join->images() : cache;
+  plan.joins = &stored != &chunk;
   plan.compress = plan_compression(stored, first_position, cache, s.compress, queue);
   const bool all_compete = plan.compress.lists_rows && !plan.compress.one_image;
   const auto competing_slot = [&](int64_t row) { return plan.compress.is_late ? cache.kept().slot(row) : KvSlot(); };
@@ -170,12 +171,13 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   const auto slot_of = [&](const Piece& piece, int64_t row, int64_t position) {
     return all_compete ? competing_slot(row) : cursor.next(piece, row, position);
   };
-  if (joins) place_rows(stored, first_position, slot_of, s.links.join.slots.host, s.links.join.positions);
-  if (joins) plan_join(chunk, s, &plan, queue);
-  if (joins)
+  if (plan.joins) {
+    place_rows(stored, first_position, slot_of, join->slots(), join->positions());
+    join->plan(chunk, s, &plan, queue);
     place_rows(chunk, first_position, kNowhere, s.rows.slots.host, s.rows.positions);
-  else
+  } else {
     place_rows(chunk, first_position, slot_of, s.rows.slots.host, s.rows.positions);
+  }
   if (s.dropper != nullptr && !all_compete && stored.text_count > 0)
     s.dropper->note_text(stored, first_position, cache, queue);
   cache.move_sinks(first_position);
@@ -184,7 +186,7 @@ PrefillPlan plan_prefill(const PromptChunk& chunk, int64_t first_position, Sessi
   plan.live_tiles = plan.past_tiles;
   const int64_t first_copied = plan.expanded_tiles;
   past.add_linked(chunk, images);
-  if (s.links.carry.on()) plan_carry(chunk, first_position, images, first_copied, s, &plan, queue);
+  if (s.links.change != nullptr) s.links.change->plan(chunk, first_position, images, first_copied, s, queue);
   if (plan.expanded_tiles > 0) queue.upload(s.past.copies.runs, plan.expanded_tiles);
   plan.sees_ahead = plan_rows(chunk, {.past = &cache.ring(), .ring = &cache.ring(), .images = &images}, s, queue);
   return plan;
@@ -217,7 +219,7 @@ PrefillPlan plan_prefill_alone(const PromptChunk& chunk, SessionCache& cache, in
                                Queue& queue) {
   PrefillPlan plan;
   place_images(chunk, 0, cache, s, head_dim, &plan, queue);
-  if (s.links.carry.on()) carry_no_change(s.links.carry, queue);
+  if (s.links.change != nullptr) s.links.change->plan_none(queue);
   plan.sees_ahead = plan_rows(chunk, {.images = &cache}, s, queue);
   return plan;
 }

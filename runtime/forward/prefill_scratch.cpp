@@ -32,10 +32,10 @@ void RowPositions::find_angles(const RopeParams& rope, DeviceView<float> out, Qu
               q);
 }
 
-Status LinkScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device,
-                            RowSink& sink) {
-  if (limits.links.staged) OCELLUS_TRY(join.lay_out(c, limits, sink));
-  if (limits.links.carries) OCELLUS_TRY(carry.lay_out(c, limits.links, sink));
+Status LinkScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, const DeviceTraits& device, RowSink& sink,
+                            ExtraSteps* steps) {
+  if (join != nullptr) OCELLUS_TRY(join->lay_out(c, limits, sink));
+  if (change != nullptr) OCELLUS_TRY(change->lay_out(c, limits.links, sink, steps));
   return choice != nullptr ? choice->lay_out(c, limits.rows, device, sink) : Status();
 }
 
@@ -72,12 +72,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& given, 
   OCELLUS_TRY(compress.lay_out(c, limits.compress, device, sink));
   extra.after_layer = compress_rows;
   if (compress.last_queries.data != nullptr && !device.is_cuda()) extra.before_attention = keep_observed_queries;
-  OCELLUS_TRY(links.lay_out(c, limits, device, sink));
-  if (links.carry.on()) {
-    extra.after_angles = find_slot_angles;
-    extra.carry_ahead = carry_ahead;
-    extra.carry_in_block = carry_in_block;
-  }
+  OCELLUS_TRY(links.lay_out(c, limits, device, sink, &extra));
   if (dropper != nullptr) OCELLUS_TRY(dropper->lay_out_prompt(limits.compress.rows, sink));
   if (device.is_cuda() && limits.expanded_tiles > 0) {
     OCELLUS_TRY(past.copies.lay_out(c, limits, sink));

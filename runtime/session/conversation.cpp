@@ -59,8 +59,8 @@ WaitingText Conversation::text() {
 SessionCache& Conversation::cache() const { return engine_->memory().caches[slot_]; }
 
 SessionCache& linked_cache(const Conversation& conversation) {
-  Engine& engine = conversation.engine();
-  return engine.shape().reuse.staged ? engine.memory().linked.staged.images : conversation.cache();
+  LinkJoin* const join = conversation.engine().memory().branches.join();
+  return join != nullptr ? join->images() : conversation.cache();
 }
 
 float* Conversation::last_hidden() const { return engine_->memory().last_hidden.row(slot_); }

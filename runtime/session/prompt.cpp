@@ -28,8 +28,8 @@ int32_t new_images(const PromptChunk& chunk, const SessionCache& cache) {
 /// The engine's chunk as its rows are stored: joined with staged images, if it has any.
 const PromptChunk& stored_chunk(Engine& engine) {
   EngineMemory& memory = engine.memory();
-  const bool joins = engine.shape().reuse.staged && memory.chunk.linked_image_count > 0;
-  return joins ? memory.linked.staged.prompt : memory.chunk;
+  const LinkJoin* const join = memory.branches.join();
+  return join != nullptr ? join->stored(memory.chunk) : memory.chunk;
 }
 
 /// Takes pages and blocks for every row, or for the survivors.
@@ -46,7 +46,7 @@ Status reserve_rows(const PromptChunk& chunk, int64_t position, const EngineShap
   }
   int32_t ordinal = 0;
   // Images that are linked, or read in context, were reserved when they came.
-  for (int32_t i = shape.reuse.links() && !shape.reuse.staged ? 0 : new_images(chunk, cache); i > 0; --i)
+  for (int32_t i = shape.links.images > 0 && !shape.links.staged ? 0 : new_images(chunk, cache); i > 0; --i)
     OCELLUS_TRY(cache.reserve_image(&ordinal));
   return cache.reserve_text(chunk.text_count);
 }
@@ -94,10 +94,7 @@ Status run_layers(Engine& engine, const PromptChunk& chunk, const PrefillScratch
     const RowRule& rule = *engine.shape().policy.rule;
     if (!rule.end_looks(engine.text().config, scratch.compress, &plan->compress, queue)) return queue.status();
     convert_rows({.from = inputs, .to = hidden}, queue);
-    if (engine.shape().reuse.carries()) {  // linked images have changed
-      carry_no_change(scratch.links.carry, queue);
-      plan->carried_images = 0;
-    }
+    if (scratch.links.change != nullptr) scratch.links.change->plan_none(queue);  // linked images have changed
   }
   return engine.run_prefill(chunk.row_count, *plan, scratch, stop);
 }
@@ -113,7 +110,7 @@ Status prefill(Conversation& conversation) {
   const TraceRange range(engine.trace(), "prefill chunk");
   PictureLinks* const links = conversation.links();
   if (links != nullptr) OCELLUS_TRY(links->choose_rows(chunk));
-  if (shape.reuse.staged) memory.linked.staged.prompt.join(chunk, cache.image_count());
+  if (LinkJoin* const join = memory.branches.join()) join->begin(chunk, cache.image_count());
   const ArenaScope scope(engine.arena());
   PrefillScratch scratch;
   scratch.extra.trace = engine.trace();
@@ -181,7 +178,7 @@ bool Prompt::holds_chunk() const { return conversation_.engine().chunk_loan().is
 void Prompt::give_back() {
   if (!holds_chunk()) return;
   conversation_.engine().chunk_loan().give_back(*this, conversation_.engine().queue());
-  if (conversation_.engine().shape().reuse.staged) linked_cache(conversation_).drop_uncommitted();
+  if (LinkJoin* const join = conversation_.engine().memory().branches.join()) join->images().drop_uncommitted();
 }
 
 void Prompt::reset() {
@@ -194,9 +191,9 @@ RowNeed Prompt::waiting() const {
   if (!holds_chunk()) return {};
   const PromptChunk& chunk = this->chunk();
   const EngineShape& shape = conversation_.engine().shape();
-  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.reuse.rows_in_text();
+  const int64_t unread = chunk.linked_rows - chunk.linked_image_count * shape.links.rows_in_text();
   const int32_t linked = static_cast<int32_t>(chunk.linked_image_count);
-  return {.text = chunk.text_count - (shape.reuse.blends() || shape.reuse.staged ? unread : 0),
+  return {.text = chunk.text_count - (shape.session.holes > 0 || shape.links.staged ? unread : 0),
           .images = linked + new_images(chunk, conversation_.cache()),
           .positions = chunk.position_count};
 }
@@ -234,7 +231,7 @@ void Prompt::go_back(const Checkpoint& to) {
   engine.queue().join_transfers();
   chunk().rewind(to.chunk);
   engine.memory().pictures.waiting.forget_from(to.chunk.row_count);
-  const bool staged = engine.shape().reuse.staged;
+  const bool staged = engine.shape().links.staged;
   linked_cache(conversation_)
       .release_reserved_images(staged ? static_cast<int32_t>(to.chunk.linked_image_count) : to.images);
   conversation_.restore(to.state);

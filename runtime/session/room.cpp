@@ -15,7 +15,7 @@ int64_t Room::most_text(const RowNeed& waiting) const {
   const EngineShape& shape = conversation_.engine().shape();
   if (shape.policy.lists_chunks()) return shape.session.text_tokens;
   const int32_t images = conversation_.cache().image_count() + waiting.images;
-  return shape.session.pages * kPageSlots - (shape.pictures.per_session - images) * shape.reuse.rows_in_text();
+  return shape.session.pages * kPageSlots - (shape.pictures.per_session - images) * shape.links.rows_in_text();
 }
 
 /// Returns the range of positions that the model must distinguish: from the oldest row after the sinks to the next one,

@@ -1,11 +1,10 @@
-#include "runtime/branches/evict/csp_rule.h"
-
 #include <algorithm>
 
 #include "kernels/cache/favour_rows.h"
 #include "kernels/cache/split_modalities.h"
 #include "runtime/branches/evict/eviction_methods.h"
 #include "runtime/branches/evict/rule_parts.h"
+#include "runtime/branches/evict/rules.h"
 
 namespace ocellus {
 namespace {

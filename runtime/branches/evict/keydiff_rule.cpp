@@ -1,8 +1,7 @@
-#include "runtime/branches/evict/keydiff_rule.h"
-
 #include "kernels/cache/score_keys.h"
 #include "runtime/branches/evict/eviction_methods.h"
 #include "runtime/branches/evict/rule_parts.h"
+#include "runtime/branches/evict/rules.h"
 
 namespace ocellus {
 namespace {

@@ -8,11 +8,9 @@
 #include "kernels/cache/order_scores.h"
 #include "kernels/cache/refine_scores.h"
 #include "runtime/branches/all.h"
-#include "runtime/branches/evict/csp_rule.h"
 #include "runtime/branches/evict/eviction_methods.h"
-#include "runtime/branches/evict/keydiff_rule.h"
-#include "runtime/branches/evict/late_rule.h"
 #include "runtime/branches/evict/rule_parts.h"
+#include "runtime/branches/evict/rules.h"
 #include "runtime/branches/evict/slot_dropper.h"
 #include "runtime/engine/engine_memory.h"
 

@@ -15,7 +15,7 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   const float ranges[2] = {staged ? 1.0f : shape.policy.key_range, staged ? 1.0f : shape.policy.value_range};
   const KvShape& kv = shape.linked_kv();
   std::byte bytes[17 + OCELLUS_MOST_LAYER_BITS] = {};
-  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(shape.reuse.picks());
+  bytes[16 + OCELLUS_MOST_LAYER_BITS] = static_cast<std::byte>(pick_rule(shape.reuse));
   const TokenId start = facts.start_token();
   std::memcpy(bytes, &start, sizeof start);
   std::memcpy(bytes + sizeof start, ranges, sizeof ranges);
@@ -31,10 +31,12 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
 
 }  // namespace
 
-void Reuse::open(Conversation& conversation, PictureRows& pictures, const BlendScratch& blend) {
+void Reuse::open(Conversation& conversation, PictureRows& pictures, const BlendScratch& blend,
+                 const SpreadMemory& spread) {
   conversation_ = &conversation;
   pictures_ = &pictures;
   blend_ = &blend;
+  spread_ = &spread;
   shared_.open(conversation);
   reset();
 }
@@ -66,7 +68,7 @@ EntryFacts Reuse::facts_of(int32_t view_count, int64_t row_count) const {
   facts.block_rows = kv.block_slots;
   facts.view_count = view_count;
   facts.embedding_width = static_cast<int32_t>(engine.memory().linked.rows.cols);
-  facts.stored_input_rows = static_cast<int32_t>(shape.input_rows_of(view_count, row_count));
+  facts.stored_input_rows = static_cast<int32_t>(input_rows_of(shape, view_count, row_count));
   return facts;
 }
 

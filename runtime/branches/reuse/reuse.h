@@ -7,14 +7,31 @@
 //   images that sessions share             shared_links.h
 //   reading alone, linking                 reuse_link.cpp
 //   choosing rows to compute in place      reuse_blend.cpp
+//   changing the others as these changed   carry.cpp
+//   storing linked pictures with prompts   join.cpp
 #pragma once
 
 #include "runtime/branches/reuse/shared_links.h"
+#include "runtime/engine/engine_shape.h"
 #include "runtime/engine/picture_links.h"
 #include "runtime/forward/prefill_extras.h"
 #include "runtime/session/picture_rows.h"
 
 namespace ocellus {
+
+/// Rule that chooses the rows of a linked picture that are computed in place. Its number is part of what is stored.
+enum class PickRule : uint8_t { kFirst, kSpread, kFirstOfTiles, kMostChanged };
+PickRule pick_rule(const ReuseShape& reuse);
+/// Rows of a picture that may be computed in place.
+int64_t input_rows_of(const EngineShape& shape, int64_t views, int64_t rows);
+
+/// Memory for choosing rows of linked images that are far from each other: see spread_rows.
+struct SpreadMemory {
+  StagedRows<int32_t> picks;
+  DeviceView<float> least;
+  DeviceView<float> mean;
+  Status lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink);
+};
 
 /// The choice of the rows to compute in place, among all.
 struct BlendScratch final : BranchScratch {
@@ -25,9 +42,14 @@ struct BlendScratch final : BranchScratch {
   Status lay_out(const TextConfig& config, int64_t rows, const DeviceTraits& device, RowSink& sink) override;
 };
 
+// Null if there is no memory.
+std::unique_ptr<LinkJoin> make_staged_images();
+/// Applies the change of a linked image's rows in place to its other slots.
+std::unique_ptr<LinkChange> make_carry();
+
 class Reuse final : public PictureLinks, public SetUpObject {
  public:
-  void open(Conversation& conversation, PictureRows& pictures, const BlendScratch& blend);
+  void open(Conversation& conversation, PictureRows& pictures, const BlendScratch& blend, const SpreadMemory& spread);
 
   void reset() override;
   void set_linking(bool links) override { is_linking_ = links; }
@@ -67,6 +89,7 @@ class Reuse final : public PictureLinks, public SetUpObject {
   Conversation* conversation_ = nullptr;
   PictureRows* pictures_ = nullptr;
   const BlendScratch* blend_ = nullptr;
+  const SpreadMemory* spread_ = nullptr;
   PictureStore* store_ = nullptr;
   OwnerName owner_;
   SharedLinks shared_;

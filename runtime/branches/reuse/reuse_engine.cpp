@@ -18,21 +18,55 @@ class Linker final : public PictureLinker {
  public:
   Status make(const EngineShape& shape) {
     blends_ = shape.reuse.blends();
+    if (shape.reuse.carries()) carry_ = make_carry();
+    if (shape.reuse.staged) staged_ = make_staged_images();
     links_.reset(new (std::nothrow) Reuse[static_cast<size_t>(shape.sessions)]);
-    return links_ != nullptr ? Status() : OCELLUS_FAIL(Code::kIo, "the system has no memory for links to pictures");
+    const bool has_steps = (carry_ != nullptr) == shape.reuse.carries() && (staged_ != nullptr) == shape.reuse.staged;
+    return links_ != nullptr && has_steps ? Status()
+                                          : OCELLUS_FAIL(Code::kIo, "the system has no memory for links to pictures");
   }
   PictureLinks* open(Conversation& conversation, PictureRows& pictures) override {
     Reuse& links = links_[static_cast<size_t>(conversation.slot())];
-    links.open(conversation, pictures, blend_);
+    links.open(conversation, pictures, blend_, spread_);
     return &links;
   }
   BranchScratch* choice() override { return blends_ ? &blend_ : nullptr; }
+  Status lay_out(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) override;
+  LinkJoin* join() override { return staged_.get(); }
+  LinkChange* change() override { return carry_.get(); }
 
  private:
   bool blends_ = false;
-  BlendScratch blend_;              // belongs to the session that reads
+  BlendScratch blend_;   // belongs to the session that reads
+  SpreadMemory spread_;  // likewise
+  std::unique_ptr<LinkChange> carry_;
+  std::unique_ptr<LinkJoin> staged_;
   std::unique_ptr<Reuse[]> links_;  // one per session
 };
+
+Status lay_out_shared(const EngineShape& shape, int64_t width, RowSink& sink, LinkedMemory* linked) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  const int64_t count = shape.reuse.shared_images, input_rows = shape.reuse.input_rows;
+  SharedImageMemory& shared = linked->shared_memory;
+  OCELLUS_TRY(
+      take_rows(sink, "records of shared images", kLife, Phase::kNone, count, sizeof(SharedImage), &shared.records));
+  OCELLUS_TRY(take_rows(sink, "picks of shared images", kLife, Phase::kNone, count, input_rows, &shared.picks));
+  return take_activations(sink, "rows of shared images", kLife, Phase::kNone, linked->rows.type, count * input_rows,
+                          width, &shared.rows);
+}
+
+Status Linker::lay_out(const Model& model, const EngineShape& shape, RowSink& sink, EngineMemory* memory) {
+  const TextConfig& text = model.text();
+  LinkedMemory& linked = memory->linked;
+  OCELLUS_TRY(linked.chunk.lay_out_alone(shape.reuse.alone_rows, memory->chunk, shape.reuse.input_rows, sink));
+  if (pick_rule(shape.reuse) == PickRule::kSpread)
+    OCELLUS_TRY(spread_.lay_out(shape.reuse.alone_rows, text.width, shape.reuse.in_place, sink));
+  OCELLUS_TRY(take_activations(sink, "rows of linked images", Lifetime::kSession, Phase::kNone,
+                               shape.pictures.are_stored ? ActivationType::kF16 : ActivationType::kF32,
+                               shape.pictures.per_session * shape.reuse.input_rows, text.input_width(), &linked.rows));
+  if (shape.reuse.shares()) OCELLUS_TRY(lay_out_shared(shape, text.input_width(), sink, &linked));
+  return staged_ != nullptr ? staged_->lay_out_images(shape, sink) : Status();
+}
 
 Status check(const ocellus_limits& limits) {
   OCELLUS_TRY(check_range("the number of shared images", limits.shared_images, 0, kMaxImages));
@@ -59,7 +93,7 @@ Status check_model(const Model& model, const ocellus_limits& limits, const Engin
                         "%s models have layers in which a token sees the newest %d and no others, so that full reuse "
                         "cannot hide images from all but the last: plan MPIC, spread, carry, CacheBlend or prefix",
                         text.architecture->name, text.local.window);
-  if (s.reuse.picks() == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
+  if (pick_rule(s.reuse) == PickRule::kFirstOfTiles && s.pictures.preprocess.rules->has_map)
     return OCELLUS_FAIL(
         Code::kUnsupported,
         "the rows of this model's tiles are one map, so that no tile has first rows: plan MPIC or spread");
@@ -92,9 +126,51 @@ Status resolve_links(const Model& model, const ocellus_limits& limits, EngineSha
     r->input_rows = pictures.rows;
     return {};
   }
-  const int64_t tiles = r->picks() == PickRule::kFirstOfTiles ? pictures.views : 1;
+  const int64_t tiles = pick_rule(*r) == PickRule::kFirstOfTiles ? pictures.views : 1;
   r->in_place = limits.reuse_rows < 0 ? pictures.rows : std::min(limits.reuse_rows * tiles, pictures.rows);
   r->input_rows = r->in_place;
+  return {};
+}
+
+/// Sizes the blocks of f16 slots in which the pictures of a prompt are staged.
+void size_staged(EngineShape* s) {
+  KvShape& kv = s->staged_kv;
+  kv = {.layer_count = s->kv.layer_count, .kv_heads = s->kv.kv_heads, .head_dim = s->kv.head_dim};
+  kv.local = s->kv.local;
+  kv.local.rings = 0;
+  kv.keeps_local = kv.local.layers > 0;
+  kv.block_slots = kv.image_slots = static_cast<int32_t>(s->pictures.rows);
+  kv.block_count = s->pictures.per_session;
+}
+
+/// Links have the rows of a chunk as 16-bit numbers.
+Status size(const TextConfig&, EngineShape* s) {
+  const ReuseShape& reuse = s->reuse;
+  if (!reuse.links()) return {};
+  if (s->prompt_rows > UINT16_MAX)
+    return OCELLUS_FAIL(Code::kUnsupported, "images are linked into prompt chunks of at most %d rows, not %lld",
+                        UINT16_MAX, static_cast<long long>(s->prompt_rows));
+  s->kv.shared_images = reuse.shared_images;
+  s->kv.copies_shared = reuse.copies_shared();
+  const int64_t images = s->pictures.per_session;
+  if (reuse.staged) {
+    size_staged(s);
+  } else {
+    s->session.pages = blocks_of(s->session.text_tokens + images * reuse.in_place, kPageSlots);
+    s->session.holes = reuse.blends() ? s->kv.image_slots : 0;
+  }
+  const KvShape& from = reuse.staged ? s->staged_kv : s->kv;
+  const int64_t slots = from.image_slots;
+  const int64_t between = reuse.blends() ? reuse.in_place : std::min(reuse.in_place, slots - reuse.in_place);
+  const int64_t runs = images * (s->pictures.views + between);
+  s->links = {.images = images,
+              .slots = slots,
+              .in_place = reuse.in_place,
+              .runs = runs,
+              .copies = runs + images * (blocks_of(slots, kPackedTileSlots) + from.blocks_per_image()),
+              .holes = s->session.holes > 0 ? images * reuse.in_place : 0,
+              .text_alone = reuse.text_alone(),
+              .staged = reuse.staged};
   return {};
 }
 
@@ -109,8 +185,34 @@ Status lay_out(const Model&, const EngineShape& shape, RowSink&, EngineMemory* m
 
 }  // namespace
 
-const Branch kReuseBranch = {
-    .facts = {.name = "reuse", .is_built = 1}, .check = check, .resolve_links = resolve_links, .lay_out = lay_out};
+PickRule pick_rule(const ReuseShape& reuse) {
+  switch (reuse.method) {
+    case OCELLUS_REUSE_SPREAD:
+    case OCELLUS_REUSE_CARRY: return PickRule::kSpread;
+    case OCELLUS_REUSE_TILES: return PickRule::kFirstOfTiles;
+    case OCELLUS_REUSE_BLEND: return PickRule::kMostChanged;
+    default: return PickRule::kFirst;
+  }
+}
+
+int64_t input_rows_of(const EngineShape& shape, int64_t views, int64_t rows) {
+  const ReuseShape& reuse = shape.reuse;
+  return pick_rule(reuse) == PickRule::kFirstOfTiles ? reuse.input_rows * views / shape.pictures.views
+                                                     : std::min(reuse.input_rows, rows);
+}
+
+Status SpreadMemory::lay_out(int64_t rows, int64_t width, int64_t most_picks, RowSink& sink) {
+  constexpr Lifetime kLife = Lifetime::kSession;
+  OCELLUS_TRY(picks.lay_out(sink, "spread rows", kLife, Phase::kNone, 1, most_picks));
+  OCELLUS_TRY(take_rows(sink, "spread distances", kLife, Phase::kNone, 1, rows, &least));
+  return take_rows(sink, "mean image row", kLife, Phase::kNone, 1, width, &mean);
+}
+
+const Branch kReuseBranch = {.facts = {.name = "reuse", .is_built = 1},
+                             .check = check,
+                             .resolve_links = resolve_links,
+                             .size = size,
+                             .lay_out = lay_out};
 
 }  // namespace ocellus
 

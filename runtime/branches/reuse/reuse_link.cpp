@@ -131,14 +131,14 @@ Status Reuse::pick_rows(const ViewPlan& plan) {
   Queue& queue = conversation_->engine().queue();
   const EngineShape& shape = conversation_->engine().shape();
   const int64_t rows = plan.row_count(), views = plan.view_count();
-  alone.pick_count = shape.input_rows_of(views, rows);
+  alone.pick_count = input_rows_of(shape, views, rows);
   int32_t* const picks = alone.picks.data;
   std::iota(picks, picks + alone.pick_count, 0);
-  if (shape.reuse.picks() == PickRule::kFirstOfTiles)
+  if (pick_rule(shape.reuse) == PickRule::kFirstOfTiles)
     for (int64_t i = 0, each = alone.pick_count / views; i < alone.pick_count; ++i)
       picks[i] = static_cast<int32_t>(i / each * plan.view_rows + i % each);
-  if (shape.reuse.picks() != PickRule::kSpread || alone.pick_count == rows) return queue.status();
-  const SpreadMemory& spread = memory.linked.spread;
+  if (pick_rule(shape.reuse) != PickRule::kSpread || alone.pick_count == rows) return queue.status();
+  const SpreadMemory& spread = *spread_;
   queue.upload(alone.token_ids, alone.row_count);
   spread_rows({.rows = alone.hidden.slice_rows(0, alone.row_count),
                .ids = alone.token_ids.device.data,

@@ -5,9 +5,9 @@
 
 #include "runtime/api/handles.h"
 #include "runtime/branches/all.h"
+#include "runtime/branches/feature_pairs.h"
 #include "runtime/branches/roll/thin_frames.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/feature_pairs.h"
 
 namespace ocellus {
 namespace {

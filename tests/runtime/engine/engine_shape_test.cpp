@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/branches/library/library_session.h"
+#include "runtime/branches/reuse/reuse.h"
 #include "tests/support/loaded_engine.h"
 
 namespace ocellus {
@@ -46,11 +47,11 @@ TEST_CASE("the way to reuse pictures decides which of their rows are computed in
     const EngineShape shape = shape_of(test::bundled_model(), reuse_limits(2, each.method, each.asked));
     CHECK(shape.pictures.rows == 64);
     CHECK(shape.reuse.links());
-    CHECK(shape.reuse.picks() == each.picks);
+    CHECK(pick_rule(shape.reuse) == each.picks);
     CHECK(shape.reuse.in_place == each.in_place);
     CHECK(shape.reuse.input_rows == each.kept);
-    CHECK(shape.input_rows_of(1, 64) == each.kept);
-    CHECK(shape.link_limits().in_place == each.in_place);
+    CHECK(input_rows_of(shape, 1, 64) == each.kept);
+    CHECK(shape.links.in_place == each.in_place);
     CHECK_FALSE(shape.pictures.are_stored);
   }
 }
@@ -63,8 +64,8 @@ TEST_CASE("rows in place are counted by tile if each tile's first are computed")
   const EngineShape shape = shape_of(model, limits);
   CHECK(shape.pictures.views == 5);
   CHECK(shape.reuse.in_place == 15);
-  CHECK(shape.input_rows_of(5, shape.pictures.rows) == 15);
-  CHECK(shape.input_rows_of(1, 64) == 3);
+  CHECK(input_rows_of(shape, 5, shape.pictures.rows) == 15);
+  CHECK(input_rows_of(shape, 1, 64) == 3);
 }
 
 TEST_CASE("without pictures nothing is reused, and no library is planned") {

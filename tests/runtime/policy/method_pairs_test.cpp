@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/branches/feature_pairs.h"
 #include "runtime/branches/roll/roll.h"
-#include "runtime/engine/feature_pairs.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/policy/packing_scheme.h"
 #include "runtime/policy/row_rule.h"

@@ -1,6 +1,4 @@
 // CSP's choice in one layer, against the method as it is written down, in double precision.
-#include "runtime/branches/evict/csp_rule.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/evict/rules.h"
 #include "tests/support/device.h"
 #include "tests/support/random.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/branches/evict/late_rule.h"
+#include "runtime/branches/evict/rules.h"
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/cache_texts.h"
 #include "tests/support/packed_sessions.h"
@@ -239,8 +239,8 @@ TEST_CASE("every method chooses among all rows of a prompt, however many are rea
 
 TEST_CASE("VL-Cache looks from the rows behind the last image, MEDA from all, and a layer's slots are its share") {
   const ChunkFacts facts{.rows = 500, .visual_rows = 400, .image_end = 470};
-  const LateRule& vl_cache = vl_cache_rule();
-  const LateRule& meda = meda_rule();
+  const RowRule& vl_cache = vl_cache_rule();
+  const RowRule& meda = meda_rule();
   CHECK(vl_cache.observed_rows(1, facts) == 30);
   CHECK(vl_cache.observed_rows(1, {.rows = 500, .visual_rows = 400, .image_end = 500}) == 1);
   CHECK(vl_cache.observed_rows(1, {.rows = 500, .visual_rows = 0}) == 500);
@@ -249,17 +249,17 @@ TEST_CASE("VL-Cache looks from the rows behind the last image, MEDA from all, an
   for (const double share : {0.001, 0.01, 0.2, 0.7, 1.0}) {
     CAPTURE(share);
     const auto kept = std::max<int64_t>(1, static_cast<int64_t>(share * 500));
-    const Survivors strict = vl_cache.survivors_of_layer(policy, facts, share);
+    const Survivors strict = survivors_of_layer(vl_cache, policy, facts, share);
     CHECK(strict.slots() == kept);
     CHECK(strict.window == std::max<int64_t>(1, kept / 10));
     // Half are the best, and the other half grows until it holds as many rows as there is text.
-    const Survivors wide = meda.survivors_of_layer(policy, facts, share);
+    const Survivors wide = survivors_of_layer(meda, policy, facts, share);
     CHECK(wide.window == std::max<int64_t>(std::max<int64_t>(1, kept / 2), 100));
     CHECK(wide.budget == std::min<int64_t>(kept - std::max<int64_t>(1, kept / 2), 500 - wide.window));
   }
   policy.window = 7;
-  CHECK(meda.survivors_of_layer(policy, facts, 0.2).window == 7);
-  CHECK(vl_cache.survivors_of_layer(policy, facts, 0.2).window == 7);
+  CHECK(survivors_of_layer(meda, policy, facts, 0.2).window == 7);
+  CHECK(survivors_of_layer(vl_cache, policy, facts, 0.2).window == 7);
 }
 
 TEST_CASE("without pictures all text stays where it comes first or fills the window, and VL-Cache shares it out") {

@@ -1,6 +1,4 @@
 // KeyDiff's choice in one layer, against the method as it is written down, in double precision.
-#include "runtime/branches/evict/keydiff_rule.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/branches/evict/rules.h"
 #include "tests/support/device.h"
 #include "tests/support/random.h"
 

@@ -1,5 +1,3 @@
-#include "runtime/branches/evict/layer_budgets.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "runtime/branches/evict/rules.h"
 #include "tests/support/random.h"
 
 namespace ocellus {

@@ -122,11 +122,11 @@ TEST_CASE("of linked images as many slots are kept as of images that are read" *
       const std::unique_ptr<Engine> engine = make_engine(limits_of(fate, reuse, rows));
       if (!engine->shape().reuse.staged) continue;
       const FreeBlocks all(*engine);
-      const int64_t staged = engine->memory().linked.staged.pools.blocks.free_count();
+      const int64_t staged = engine->memory().branches.join()->images().pools().blocks.free_count();
       CHECK(staged == 4);
       Session& session = open_session(*engine);
       const ocellus_generate_stats stats = answer(session);
-      CHECK(engine->memory().linked.staged.pools.blocks.free_count() == staged);
+      CHECK(engine->memory().branches.join()->images().pools().blocks.free_count() == staged);
       CHECK(session.cache().rows() == expected.cache().rows());
       CHECK(stats.image_tokens == read.image_tokens);
       CHECK(stats.kv_bytes_full == read.kv_bytes_full);
@@ -191,7 +191,7 @@ TEST_CASE("entries of an f16 library serve engines that pack or evict linked ima
 TEST_CASE("staged images of a prompt that is not read are given back, and the conversation goes on") {
   const std::unique_ptr<Engine> engine =
       test::make_bundled_engine(limits_of({"snapkv", 0.5f, 4, ""}, OCELLUS_REUSE_CARRY, 8, 3));
-  const auto staged = [&] { return engine->memory().linked.staged.pools.blocks.free_count(); };
+  const auto staged = [&] { return engine->memory().branches.join()->images().pools().blocks.free_count(); };
   Session& session = open_session(*engine);
   REQUIRE(test::add_turn(session, "<image>What is on the left?", {"images/115.png"}).ok());
   REQUIRE(test::answer_of(session, default_params(8)).status.ok());
@@ -271,7 +271,7 @@ TEST_CASE("random prompts with staged images fill what was planned and give all 
     }
     for (Session* session : sessions) session->close();
     CHECK(FreeBlocks(*engine) == all);
-    CHECK(engine->memory().linked.staged.pools.blocks.free_count() == 3);
+    CHECK(engine->memory().branches.join()->images().pools().blocks.free_count() == 3);
   }
 }
 

@@ -1,4 +1,4 @@
-// Pairs of features that one engine cannot have: the table of runtime/branches/feature_pairs.cpp, which planning,
+// Pairs of features that one engine cannot have: the table of feature_pairs.cpp, which planning,
 // `ocellus methods` and the test of all pairs read. What a model cannot have is refused where the model is read.
 #pragma once
 
@@ -43,10 +43,7 @@ struct FeaturePair {
 
 std::span<const FeaturePair> feature_pairs();
 
-/// kBadArgument, with a method's own name, for the first pair that limits ask for. The shape's policy, pictures and
-/// reuse are resolved.
-Status check_pairs(const EngineShape& shape);
-/// The same for pairs with what a session asks for.
+/// Refuses pairs with what a session asks for: see check_pairs().
 Status check_pairs_with(Feature feature, const EngineShape& shape);
 
 }  // namespace ocellus
