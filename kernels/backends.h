@@ -26,6 +26,8 @@
   OP(rope_angles, RopeAnglesArgs)           \
   OP(rotate, RotateArgs)                    \
   OP(temper_queries, TemperQueriesArgs)     \
+  OP(short_conv, ShortConvArgs)             \
+  OP(short_conv_step, ShortConvStepArgs)    \
   OP(round_kv, RoundKvArgs)                 \
   OP(store_kv, StoreKvArgs)                 \
   OP(pack_kv, PackKvArgs)                   \
