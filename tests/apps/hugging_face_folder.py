@@ -26,6 +26,7 @@ CONFIGS = {
     "ministral3": {"model_type": "mistral3"},
     "pixtral": {"model_type": "llava", "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
     "gemma3-text": GEMMA_TEXT,
+    "lfm2-vl": {"model_type": "lfm2_vl", "projector_hidden_size": WIDTH},
 }
 QWEN_VISION = {"depth": 2, "num_heads": 2, "patch_size": PATCH, "hidden_size": WIDTH}
 # What is not as in TEXT and VISION.
@@ -51,6 +52,11 @@ PARTS["ministral3"] = {"vision_config": PIXTRAL,
                        "text_config": {**TEXT, "model_type": "ministral3", "head_dim": 16, "rope_parameters": YARN}}
 PARTS["pixtral"] = {"vision_config": PIXTRAL, "text_config": {**TEXT, "model_type": "mistral", "head_dim": 16}}
 PARTS["gemma3"] = {"text_config": GEMMA_TEXT}
+LFM2_TEXT = {"model_type": "lfm2", "hidden_size": WIDTH, "block_ff_dim": 3 * MLP // 2, "block_multiple_of": 1,
+             "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "full_attn_idxs": [1],
+             "max_position_embeddings": 4096, "tie_embedding": True}
+PARTS["lfm2-vl"] = {"text_config": LFM2_TEXT,
+                    "vision_config": {**PARTS["cosmos3-edge"]["vision_config"], "model_type": "siglip2_vision_model"}}
 PARTS["gemma3-text"] = {"text_config": None, "vision_config": None}
 GEMMA_TOKENS = ["<bos>", "<end_of_turn>", "<start_of_turn>", "<start_of_image>", "<end_of_image>"]
 MISTRAL_TOKENS = ["<s>", "</s>", "[INST]", "[/INST]", "[IMG]", "[IMG_BREAK]", "[IMG_END]"]
@@ -62,6 +68,7 @@ SPECIAL_TOKENS = {
     **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
        for family in (*QWEN, "cosmos3-edge")},
     "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS, "ministral3": MISTRAL_TOKENS, "pixtral": MISTRAL_TOKENS,
+    "lfm2-vl": ["<|startoftext|>", "<|im_end|>", "<|im_start|>", "<image>", "<|image_start|>", "<|image_end|>"],
 }
 
 
@@ -250,10 +257,31 @@ def ministral3_tensors():
             f"{projector}patch_merger.merging_layer.weight": (WIDTH, 4 * WIDTH)}
 
 
+def lfm2_tensors():
+    """In the layout of the published files, with the head that only other models use."""
+    tower, projector, text = "model.vision_tower.vision_model.", "model.multi_modal_projector.", "model.language_model."
+    shapes = {f"{text}embed_tokens.weight": (VOCABULARY, WIDTH), **scale(f"{text}embedding_norm"),
+              **tower_tensors(tower), **norm(f"{tower}post_layernorm"),
+              **linear(f"{tower}embeddings.patch_embedding", WIDTH, 3 * PATCH * PATCH),
+              f"{tower}embeddings.position_embedding.weight": (PATCHES, WIDTH), f"{tower}head.probe": (1, 1, WIDTH),
+              **linear(f"{projector}linear_1", WIDTH, 4 * WIDTH), **linear(f"{projector}linear_2", WIDTH, WIDTH)}
+    for number in range(LFM2_TEXT["num_hidden_layers"]):
+        layer = f"{text}layers.{number}."
+        shapes |= {**scale(f"{layer}operator_norm"), **scale(f"{layer}ffn_norm"),
+                   f"{layer}feed_forward.w1.weight": (MLP, WIDTH), f"{layer}feed_forward.w2.weight": (WIDTH, MLP),
+                   f"{layer}feed_forward.w3.weight": (MLP, WIDTH)}
+    attention = f"{text}layers.1.self_attn."
+    for name, rows in (("q_proj", WIDTH), ("k_proj", WIDTH // 2), ("v_proj", WIDTH // 2), ("out_proj", WIDTH)):
+        shapes[f"{attention}{name}.weight"] = (rows, WIDTH)
+    return {**shapes, f"{attention}q_layernorm.weight": (WIDTH // 2,), f"{attention}k_layernorm.weight": (WIDTH // 2,),
+            f"{text}layers.0.conv.in_proj.weight": (3 * WIDTH, WIDTH), f"{text}layers.0.conv.conv.weight": (WIDTH, 1, 3),
+            f"{text}layers.0.conv.out_proj.weight": (WIDTH, WIDTH)}
+
+
 TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
            "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors,
            "cosmos3-edge": cosmos_tensors, "ministral3": ministral3_tensors, "pixtral": pixtral_tensors,
-           "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
+           "lfm2-vl": lfm2_tensors, "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
 
 
 def write_safetensors(path, shapes):
@@ -281,6 +309,8 @@ def write_folder(folder, family):
     processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
     if family in (*QWEN, "cosmos3-edge"):  # in pixels of the picture there
         processor["size"] = {"shortest_edge": SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
+    if family == "lfm2-vl":
+        processor |= {"tile_size": 2 * SIDE, "min_image_tokens": 4, "max_image_tokens": 16, "max_tiles": 6}
     texts = byte_texts()
     added = [{"id": 257 + i, "content": text, "special": True} for i, text in enumerate(SPECIAL_TOKENS[family])]
     vocabulary = {text: i for i, text in enumerate([*texts, "th"])}

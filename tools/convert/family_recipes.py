@@ -11,6 +11,7 @@ import numpy as np
 import sentencepiece
 import torch
 import transformers
+from PIL import Image
 from safetensors.torch import save_file
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -1348,10 +1349,127 @@ class Pixtral(Ministral3):
         yield "picture in the second turn", [["Hello, who are you?"], [[7, 100], QUESTION]]
 
 
+class Lfm2Vl(ChatMl):
+    """Layers with convolutions first and last. A table of 4 x 4 positions, which grids are smaller and larger than; tiles of
+    32 x 32 pixels, 16 rows, and a thumbnail of another size."""
+    seed = 51
+    adds_bos = True
+    between = ""
+    image_text = "<image>"
+    patch, tile, least_rows, most_rows, most_tiles = 4, 32, 4, 16, 6
+    specials = ("<|pad|>", "<|startoftext|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<|image_start|>",
+                "<|image_end|>", "<|img_thumbnail|>",
+                *(f"<|img_row_{row}_col_{col}|>" for row in range(1, 7) for col in range(1, 6 // row + 1)))
+    template = "{{ bos_token }}" + ChatMl.template
+
+    def __init__(self):
+        super().__init__()
+        self.published = transformers.Lfm2VlProcessor(self.processor, self.tokenizer)
+
+    def make_tokenizer(self):
+        vocabulary, merges = train_byte_pair("llama-bpe", 272)
+        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
+        tokenizer.pre_tokenizer = PRE_TOKENIZERS["llama-bpe"]
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.add_special_tokens(special_tokens(self.specials))
+        start = tokenizer.token_to_id("<|startoftext|>")
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<|startoftext|> $A", special_tokens=[("<|startoftext|>", start)])
+        return transformers.PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, bos_token="<|startoftext|>", eos_token="<|im_end|>", pad_token="<|pad|>",
+            chat_template=self.template)
+
+    def make_processor(self):
+        return transformers.Lfm2VlImageProcessor(
+            encoder_patch_size=self.patch, tile_size=self.tile, min_image_tokens=self.least_rows,
+            max_image_tokens=self.most_rows, max_tiles=self.most_tiles)
+
+    def model(self):
+        vision = dict(model_type="siglip2_vision_model", hidden_size=16, intermediate_size=16, num_hidden_layers=2,
+                      num_attention_heads=2, patch_size=self.patch, num_patches=16, vision_use_head=False)
+        text = {**TEXT, "model_type": "lfm2", "vocab_size": self.vocabulary, "intermediate_size": 22, "num_hidden_layers": 4,
+                "block_multiple_of": 8, "layer_types": ["conv", "full_attention", "full_attention", "conv"],
+                "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}
+        config = transformers.Lfm2VlConfig(vision_config=vision, text_config=text, image_token_id=self.image_token,
+                                           projector_hidden_size=16, projector_use_layernorm=True)
+        config._attn_implementation = "eager"
+        return transformers.Lfm2VlForConditionalGeneration(config)
+
+    def cases(self):
+        yield "text only", [["The quick brown fox"]]
+        for name, size in {"camera": [640, 480], "half to even": [20, 28], "line": [100, 9]}.items():
+            yield name, [[size, QUESTION]]
+        yield "two pictures", [["First: ", [100, 40], "then: ", [5, 3], QUESTION]]
+        yield "picture in the second turn", [["Hello, who are you?"], [[30, 93], QUESTION]]
+
+    def inputs(self, prompt, pictures):
+        """The ids are those of transformers' processor, and pixels differ from its own by little."""
+        ids, images = super().inputs(prompt, pictures)
+        if not pictures:
+            return ids, images
+        text = "".join(part if isinstance(part, str) else self.image_text if isinstance(part, list)
+                       else self.answer + self.answer_end for part in prompt)
+        theirs = self.published(images=pictures, text=self.tokenizer.bos_token + text, return_tensors="pt")
+        assert theirs["input_ids"][0].tolist() == ids
+        assert torch.equal(theirs["spatial_shapes"], images.model_inputs["spatial_shapes"])
+        assert torch.equal(theirs["pixel_attention_mask"], images.model_inputs["pixel_attention_mask"])
+        levels = (theirs["pixel_values"] - images.model_inputs["pixel_values"]).abs().max() * 127.5
+        assert levels < 2.01, levels
+        return ids, images
+
+    def cut(self, picture):
+        """(views, lines and columns of tiles), resized by Pillow to what transformers' processor says."""
+        width, height = picture.size
+        processor = self.processor
+        rows = dict(downsample_factor=2, max_image_tokens=self.most_rows, encoder_patch_size=self.patch)
+        whole = picture.resize(processor.smart_resize(height, width, min_image_tokens=self.least_rows, **rows),
+                               Image.BILINEAR)
+        if not processor._is_image_too_large(height, width, max_pixels_tolerance=2.0, **rows):
+            return [whole], (1, 1)
+        cols, lines, *size, _ = processor._get_grid_layout(height, width, 2, self.most_tiles, self.tile)
+        tiled = picture.resize(tuple(size), Image.BILINEAR)
+        corners = [(col * self.tile, line * self.tile) for line in range(lines) for col in range(cols)]
+        return [tiled.crop((x, y, x + self.tile, y + self.tile)) for x, y in corners] + [whole], (lines, cols)
+
+    def process(self, pictures):
+        views, grids = zip(*map(self.cut, pictures))
+        planes = [(np.asarray(view, np.float32) / 255 - 0.5) / 0.5 for cut in views for view in cut]
+        shapes = torch.tensor([[plane.shape[0] // self.patch, plane.shape[1] // self.patch] for plane in planes])
+        most = max(4 * self.most_rows, (self.tile // self.patch) ** 2)
+        values, mask = torch.zeros(len(planes), most, 3 * self.patch ** 2), torch.zeros(len(planes), most, dtype=torch.int32)
+        for plane, (lines, cols), value, seen in zip(planes, shapes.tolist(), values, mask):
+            patches = plane.reshape(lines, self.patch, cols, self.patch, 3).transpose(0, 2, 1, 3, 4)
+            value[:lines * cols] = torch.from_numpy(patches.reshape(lines * cols, -1))
+            seen[:lines * cols] = 1
+        inputs = {"pixel_values": values, "pixel_attention_mask": mask, "spatial_shapes": shapes}
+        sizes = [(grid, [view.size[0] * view.size[1] // (2 * self.patch) ** 2 for view in cut])
+                 for grid, cut in zip(grids, views)]
+        return Images([plane.transpose(2, 0, 1) for plane in planes], [len(cut) for cut in views], sizes, inputs)
+
+    def picture_text(self, size):
+        (lines, cols), rows = size
+        marks = [f"<|img_row_{line + 1}_col_{col + 1}|>" for line in range(lines) for col in range(cols)]
+        marks = [*marks, "<|img_thumbnail|>"] if len(rows) > 1 else [""]
+        views = "".join(mark + self.image_text * count for mark, count in zip(marks, rows))
+        return f"<|image_start|>{views}<|image_end|>"
+
+    def rows(self, model, images):
+        """The tower's rows before its last norm, in the order in which they are joined."""
+        seen, tower = [], []
+        hook = model.model.vision_tower.encoder.register_forward_hook(lambda *call: seen.append(call[2].last_hidden_state))
+        out = model.model.get_image_features(**images.model_inputs, return_dict=True)
+        hook.remove()
+        for hidden, (lines, cols) in zip(seen[0], images.model_inputs["spatial_shapes"].tolist()):
+            grid = hidden[:lines * cols].unflatten(0, (lines // 2, 2, cols // 2, 2))
+            tower.append(grid.transpose(1, 2).flatten(0, 3))
+        return torch.cat(tower), torch.cat(out.pooler_output)
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
     "smolvlm": SmolVlm, "smolvlm2-video": SmolVlm2Video, "qwen2-vl": Qwen2Vl,
     "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "cosmos3-edge": Cosmos3Edge, "gemma3": Gemma3,
     "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures, "ministral3": Ministral3, "pixtral": Pixtral,
+    "lfm2-vl": Lfm2Vl,
 }

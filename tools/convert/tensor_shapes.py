@@ -3,6 +3,7 @@ import re
 
 from gemma3_text import window_period
 from gemma4_text import global_head, mlp_widths
+from lfm2_text import TAPS
 from source_json import shown
 
 
@@ -31,7 +32,9 @@ def layer_shapes(number, text, head, kv_heads, mlp):
             rf"{layer}attn_q\.bias": (queries,), rf"{layer}attn_[kv]\.bias": (keys,),
             rf"{layer}attn_output\.weight": (width, queries), rf"{layer}ffn_(gate|up)\.weight": (mlp, width),
             rf"{layer}ffn_down\.weight": (width, mlp), rf"{layer}attn_[qk]_norm\.weight": (head,),
-            rf"{layer}(attn_norm|ffn_norm|post_\w+)\.weight": (width,)}
+            rf"{layer}(attn_norm|ffn_norm|post_\w+)\.weight": (width,),
+            rf"{layer}shortconv\.in_proj\.weight": (3 * width, width), rf"{layer}shortconv\.conv\.weight": (width, TAPS),
+            rf"{layer}shortconv\.out_proj\.weight": (width, width)}
 
 
 def text_shapes(source, architecture, rows):
@@ -42,7 +45,7 @@ def text_shapes(source, architecture, rows):
     head = text.get("head_dim") or width // heads
     own = architecture == "gemma4"
     period = window_period(text) if own else 0
-    shapes = {r"(token_embd|output)\.weight": (rows, width), r"output_norm\.weight": (width,)}
+    shapes = {r"(token_embd|output)\.weight": (rows, width), r"(output_norm|token_embd_norm)\.weight": (width,)}
     for i, mlp in enumerate(mlp_widths(text) if own else [text["intermediate_size"]] * layers):
         of_layer = global_head(text) if own and (i + 1) % period == 0 else head
         shapes |= layer_shapes(i, text, of_layer, text.get("num_key_value_heads") or heads, mlp)

@@ -2,6 +2,7 @@
 import numpy as np
 
 import gemma4_text
+import lfm2_text
 import yarn
 from gemma3_text import add_text_facts as add_gemma3_facts
 from gguf_file import add_linear, add_tensor, close_writer, open_writer
@@ -13,7 +14,7 @@ from vocabulary import add_vocabulary
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "ministral3": "mistral3", "qwen2": "qwen2", "qwen3": "qwen3",
                  "internlm2": "internlm2", "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl",
                  "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl", "cosmos3_edge_text": "cosmos3-edge",
-                 "gemma3_text": "gemma3", "gemma4_text": "gemma4"}
+                 "gemma3_text": "gemma3", "gemma4_text": "gemma4", "lfm2": "lfm2"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -80,6 +81,8 @@ def norm_change(architecture):
 
 
 def add_layer(writer, source, layer, architecture, outtype):
+    if architecture == "lfm2":
+        return lfm2_text.add_layer(writer, source, layer, outtype)
     text = source.text
     heads = text["num_attention_heads"]
     kv_heads = text.get("num_key_value_heads") or heads
@@ -145,11 +148,14 @@ def add_facts(writer, source, architecture, rows):
     widths = gemma4_text.mlp_widths(text) if architecture == "gemma4" else [text["intermediate_size"]]
     writer.add_feed_forward_length(widths[0] if len(set(widths)) == 1 else widths)
     writer.add_head_count(heads)
-    writer.add_head_count_kv(text.get("num_key_value_heads") or heads)
+    writer.add_head_count_kv(lfm2_text.kv_heads(text) if architecture == "lfm2" else
+                             text.get("num_key_value_heads") or heads)
     writer.add_layer_norm_rms_eps(text["rms_norm_eps"])
     writer.add_vocab_size(rows)
     if architecture == "gemma4":
         return gemma4_text.add_text_facts(writer, text)
+    if architecture == "lfm2":
+        lfm2_text.add_text_facts(writer, text)
     if architecture == "gemma3":
         add_gemma3_facts(writer, text)
     elif architecture == "mistral3":
@@ -177,7 +183,8 @@ def write_text_model(source, path, title, args):
     add_facts(writer, source, architecture, rows)
     add_vocabulary(writer, source, architecture, rows, args.pre_tokenizer)
     add_tensor(writer, "token_embd.weight", source.read(embedding), args.outtype)
-    add_linear(writer, source, "text.norm", "output_norm", args.outtype, norm_change(architecture))
+    theirs, ours = ("embedding_norm", "token_embd_norm") if architecture == "lfm2" else ("norm", "output_norm")
+    add_linear(writer, source, f"text.{theirs}", ours, args.outtype, norm_change(architecture))
     if not source.tied():
         add_tensor(writer, "output.weight", source.read("lm_head.weight"), args.outtype)
     for layer in range(source.text["num_hidden_layers"]):

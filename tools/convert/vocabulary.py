@@ -31,7 +31,7 @@ def detect_pre_tokenizer(tokenizer, architecture, model_type):
     if r"\p{Lu}" in expressions:
         return "tekken"
     if r"\p{N}{1,3}" in expressions:
-        return "llama-bpe"
+        return "lfm2" if architecture == "lfm2" else "llama-bpe"
     if r"|\p{N}|" in expressions:
         return "qwen2"
     raise SystemExit(f"the pre-tokenizer {kinds} is not known: name one with --pre-tokenizer")

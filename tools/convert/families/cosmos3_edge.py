@@ -55,20 +55,9 @@ def add_vision_facts(writer, source):
         writer.add_uint32(f"clip.vision.image_{limit}_pixels", pixels)
 
 
-def add_patches(writer, source, outtype):
-    """The map reads the colours of a pixel one after the other; in GGUF each colour is a plane."""
-    name, patch = "vision.embeddings.patch_embedding", source.vision["patch_size"]
-    width, values = source.shape(f"{name}.weight")
-    if values != 3 * patch * patch:
-        raise SystemExit(f"{source.vision.place}: the tensor {name}.weight reads {values} values of a patch of {patch}")
-    kernel = source.read(f"{name}.weight").reshape(width, patch, patch, 3)
-    add_tensor(writer, "v.patch_embd.weight", kernel.transpose(0, 3, 1, 2), outtype)
-    add_tensor(writer, "v.patch_embd.bias", source.read(f"{name}.bias"), outtype)
-
-
 def add_vision(writer, source, args):
     add_vision_facts(writer, source)
-    add_patches(writer, source, args.outtype)
+    vision.add_patches(writer, source, args.outtype)
     positions = source.read("vision.embeddings.position_embedding.weight")
     add_tensor(writer, "v.position_embd.weight", positions, args.outtype)
     vision.add_layers(writer, source, source.vision["num_hidden_layers"], args.outtype)

@@ -20,7 +20,7 @@ COLOURS = {"half": ([0.5] * 3, [0.5] * 3), "imagenet": ([0.485, 0.456, 0.406], [
            "clip": ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])}
 USUAL_COLOURS = {"idefics3": "half", "smolvlm": "half", "llava": "clip", "llava_next": "clip", "internvl": "imagenet",
                  "internvl_chat": "imagenet", "qwen2_vl": "clip", "qwen2_5_vl": "clip", "qwen3_vl": "half",
-                 "cosmos3_edge": "half", "gemma3": "half", "gemma4": "half", "mistral3": "clip"}
+                 "cosmos3_edge": "half", "lfm2_vl": "half", "gemma3": "half", "gemma4": "half", "mistral3": "clip"}
 MOST_SIDE = 4096
 MOST_SCALE = 64
 LEAST_DEVIATION = 1e-6  # pixels are divided by it
@@ -72,6 +72,17 @@ def add_facts(writer, source, projector, layers):
     colours = Facts(source.processor.place, {**usual_colours(source), **source.processor})
     writer.add_vision_image_mean(colours.numbers("image_mean", 3))
     writer.add_vision_image_std(colours.numbers("image_std", 3, least=LEAST_DEVIATION))
+
+
+def add_patches(writer, source, outtype):
+    """The map reads the colours of a pixel one after the other; in GGUF each colour is a plane."""
+    name, patch = "vision.embeddings.patch_embedding", source.vision["patch_size"]
+    width, values = source.shape(f"{name}.weight")
+    if values != 3 * patch * patch:
+        raise SystemExit(f"{source.vision.place}: the tensor {name}.weight reads {values} values of a patch of {patch}")
+    kernel = source.read(f"{name}.weight").reshape(width, patch, patch, 3)
+    add_tensor(writer, "v.patch_embd.weight", kernel.transpose(0, 3, 1, 2), outtype)
+    add_tensor(writer, "v.patch_embd.bias", source.read(f"{name}.bias"), outtype)
 
 
 def add_layers(writer, source, layers, outtype):
