@@ -8,82 +8,10 @@
 
 #include "kernels/base/kv_run.h"
 #include "quant/gguf_names.h"
+#include "runtime/models/text_keys.h"
 
 namespace ocellus {
-
-/// Reads "{architecture}.{name}" keys.
-class TextKeys {
- public:
-  TextKeys(const GgufFile& file, const char* architecture) : file_(file), architecture_(architecture) {}
-
-  const char* key(const char* name) {
-    std::snprintf(text_, sizeof text_, "%s.%s", architecture_, name);
-    return text_;
-  }
-  Status require(const char* name, int64_t most, int32_t* out) {
-    int64_t value = 0;
-    OCELLUS_TRY(file_.require_int(key(name), 1, most, &value));
-    *out = static_cast<int32_t>(value);
-    return {};
-  }
-  Status read(const char* name, int64_t most, int32_t* out) {
-    int64_t value = *out;
-    OCELLUS_TRY(file_.read_int(key(name), 0, most, &value));
-    *out = static_cast<int32_t>(value);
-    return {};
-  }
-  /// Layers [first, end) of all.
-  struct Layers {
-    int32_t first, end, all;
-  };
-  /// Reads a count that may be one number or one per layer; these layers must agree.
-  Status read_count(const char* name, int64_t most, const Layers& layers, int32_t* out) {
-    const GgufEntry* entry = file_.find(key(name));
-    if (entry == nullptr || entry->type != GgufType::kArray) return read(name, most, out);
-    OCELLUS_TRY(file_.read_array(text_, GgufType::kI32, &entry));
-    if (entry->count != static_cast<uint64_t>(layers.all))
-      return OCELLUS_FAIL(Code::kBadFile, "%s has %llu values for %d layers", text_,
-                          static_cast<unsigned long long>(entry->count), layers.all);
-    for (int32_t i = layers.first; i < layers.end; ++i) {
-      int32_t value = 0;
-      std::memcpy(&value, entry->payload + size_t(i) * sizeof value, sizeof value);
-      if (value < 1 || value > most) return OCELLUS_FAIL(Code::kBadFile, "%s holds the value %d", text_, value);
-      if (i > layers.first && value != *out)
-        return OCELLUS_FAIL(Code::kUnsupported, "%s differs between layers", text_);
-      *out = value;
-    }
-    return {};
-  }
-  /// Requires an array of 32-bit integers of `least` or more, up to `most`; missing values at its end stay.
-  Status require_list(const char* name, uint64_t least, uint64_t most, int32_t* out) {
-    const GgufEntry* entry = nullptr;
-    OCELLUS_TRY(file_.read_array(key(name), GgufType::kI32, &entry));
-    if (entry == nullptr) return OCELLUS_FAIL(Code::kBadFile, "key '%s' is missing", text_);
-    if (entry->count < least || entry->count > most)
-      return OCELLUS_FAIL(Code::kBadFile, "%s has %llu values, not %llu to %llu", text_,
-                          static_cast<unsigned long long>(entry->count), static_cast<unsigned long long>(least),
-                          static_cast<unsigned long long>(most));
-    std::memcpy(out, entry->payload, entry->count * sizeof *out);
-    return {};
-  }
-  Status read(const char* name, float* out) { return file_.read_float(key(name), out); }
-  Status require(const char* name, float* out) { return file_.require_float(key(name), out); }
-  Status read(const char* name, std::string_view* out) { return file_.read_string(key(name), out); }
-
- private:
-  const GgufFile& file_;
-  const char* architecture_;
-  char text_[128];
-};
-
 namespace {
-
-// Bounds far above any real model and far below an overflow of products.
-constexpr int64_t kMaxWidth = 1 << 17;
-constexpr int64_t kMaxLayers = 512;
-constexpr int64_t kMaxHeads = 1024;
-constexpr int64_t kMaxVocabulary = 1 << 22;
-constexpr int64_t kMaxContext = 1 << 24;
 
 Status read_architecture(const GgufFile& file, TextConfig* c) {
   std::string_view name;
@@ -129,22 +57,6 @@ Status read_heads(TextKeys& keys, TextConfig* c) {
                         c->query_heads, c->kv_heads);
   c->head_dim = c->width / c->query_heads;
   return read_head_length(keys, "attention.key_length", "attention.value_length", &c->head_dim);
-}
-
-/// Interleaved, every third pair belongs to the lines, and so to the columns: there must be as many.
-Status check_sections(const RopeSections& sections, int32_t pairs) {
-  const int32_t* const counts = sections.counts;
-  for (int32_t i = 0; i < 3; ++i)
-    if (counts[i] < 0 || counts[i] > pairs)
-      return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_sections holds the value %d", counts[i]);
-  if (counts[0] + counts[1] + counts[2] != pairs)
-    return OCELLUS_FAIL(Code::kBadFile, "rope.dimension_sections %d, %d, %d do not add up to the %d pairs of a head",
-                        counts[0], counts[1], counts[2], pairs);
-  if (sections.interleaved && (3 * counts[1] - 2 >= pairs || 3 * counts[2] - 1 >= pairs))
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "rope.dimension_sections %d, %d, %d cannot be interleaved among the %d pairs of a head",
-                        counts[0], counts[1], counts[2], pairs);
-  return {};
 }
 
 /// Rotated vectors that are longer by a magnitude are scores that are larger by its square.
@@ -373,44 +285,6 @@ Status check_layer_count(const GgufFile& file, const TextConfig& c) {
 }
 
 }  // namespace
-
-Status read_sections(TextKeys& keys, TextConfig* c) {
-  int32_t counts[4] = {};
-  OCELLUS_TRY(keys.require_list("rope.dimension_sections", 3, 4, counts));
-  if (counts[3] != 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "rope.dimension_sections holds %d for a fourth coordinate: this build runs three", counts[3]);
-  std::copy_n(counts, 3, c->rope.sections.counts);
-  return check_sections(c->rope.sections, c->rope.rotated / 2);
-}
-
-Status read_interleaved_sections(TextKeys& keys, TextConfig* c) {
-  c->rope.sections.interleaved = true;
-  return read_sections(keys, c);
-}
-
-Status read_temperature(TextKeys& keys, TextConfig* c) {
-  QueryTemperature& t = c->temperature;
-  OCELLUS_TRY(keys.read("attention.temperature_scale", &t.beta));
-  if (t.beta == 0) return {};
-  t.length = c->yarn.length;
-  if (t.beta > 0 && std::isfinite(t.beta) && t.length > 0) return {};
-  return OCELLUS_FAIL(Code::kBadFile, "%s is %g, which needs to be positive and a rope.scaling.original_context_length",
-                      keys.key("attention.temperature_scale"), static_cast<double>(t.beta));
-}
-
-/// Without inputs of their layers, models of this kind have other pictures, too.
-Status read_layer_inputs(TextKeys& keys, TextConfig* c) {
-  OCELLUS_TRY(keys.read("embedding_length_per_layer_input", kMaxWidth, &c->layer_input_width));
-  if (c->layer_input_width == 0)
-    return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s is 0 or missing: this build runs the small models of %s (E2B, E4B), whose layers have "
-                        "embeddings",
-                        keys.key("embedding_length_per_layer_input"), c->architecture->name);
-  if (c->layer_input_width <= c->mlp_width) return {};
-  return OCELLUS_FAIL(Code::kUnsupported, "%s is %d, wider than the layers' %d",
-                      keys.key("embedding_length_per_layer_input"), c->layer_input_width, c->mlp_width);
-}
 
 Status read_text_config(const GgufFile& file, TextConfig* out) {
   TextConfig c;
