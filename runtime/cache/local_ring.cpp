@@ -27,6 +27,11 @@ KvRun LocalRing::run_from(int64_t row) const {
   return slice_run(tile(slot / kTileSlots), first, kTileSlots - first, shape_->head_dim);
 }
 
+float* LocalRing::state_row(int64_t row) const {
+  const auto slot = static_cast<int32_t>(row % shape_->slots);
+  return reinterpret_cast<float*>(tile(slot / kTileSlots).data) + int64_t{slot % kTileSlots} * shape_->head_dim;
+}
+
 bool LocalRing::still_has(int64_t rows) const {
   return rows - std::min<int64_t>(rows, shape_->window - 1) >= written_ - shape_->slots;
 }

@@ -1,6 +1,7 @@
 // LocalRing: the newest rows of a session in its layers with a window (see LocalLayers), text and pictures alike, as
 // f16. No later row sees one that has left the window, so its slot is filled again: memory does not grow with the
-// conversation, and nothing is packed, evicted or released there.
+// conversation, and nothing is packed, evicted or released there. In layers with a convolution a slot holds the row y
+// (see ShortConv), as f32: as many bytes as a key and a value of one head with D channels.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,8 @@ struct LocalShape {
   /// Keys and values of one row, all these layers.
   int64_t slot_bytes() const { return layers * layer_slot_bytes(); }
   int64_t layer_slot_bytes() const { return int64_t{4} * kv_heads * head_dim; }
+  /// Values between the rows y of a slot in two layers.
+  int64_t state_stride() const { return int64_t{kTileSlots} * kv_heads * head_dim; }
   int64_t ring_bytes() const { return slots * slot_bytes(); }
   /// Rows of a prompt that later rows see.
   int64_t stored_of(int64_t rows) const { return std::min<int64_t>(rows, window - 1); }
@@ -48,6 +51,8 @@ class LocalRing {
   KvRun tile(int32_t index) const;
   /// Returns the run of a row's slot and those after it in its tile, and their number.
   KvRun run_from(int64_t row) const;
+  /// Returns the row y of a row in the first layer with a convolution: see ring_row().
+  float* state_row(int64_t row) const;
   KvSlot slot(int64_t row) const { return run_slot(run_from(row), 0, shape_->head_dim); }
 
   void commit(int64_t count) {

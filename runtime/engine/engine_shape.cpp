@@ -156,15 +156,16 @@ Status size_session(const TextConfig& text, EngineShape* s) {
   return {};
 }
 
-/// Sizes the slots of layers with a window.
+/// Sizes the slots of layers with a window or a convolution.
 void size_rings(const TextConfig& text, EngineShape* s) {
   const bool links = s->reuse.links() && !s->reuse.staged;
   const int64_t rows =
       std::max(s->stored_rows, s->answer_rows) + (links ? s->pictures.per_session * s->pictures.rows : 0);
+  const bool convolves = text.local.convolve();
   s->kv.local = {.layers = text.local_layers(),
                  .window = text.local.window,
-                 .kv_heads = text.kv_heads,
-                 .head_dim = text.local.head_dim,
+                 .kv_heads = convolves ? 1 : text.kv_heads,
+                 .head_dim = convolves ? text.width : text.local.head_dim,
                  .slots = LocalShape::slots_for(text.local.window, rows),
                  .rings = s->sessions};
   s->kv.keeps_local = links;

@@ -83,6 +83,30 @@ KvLayer cached_layer(const TextConfig& c, const StepScratch& s, int32_t layer) {
   return c.local.has(layer) ? KvLayer{.index = index} : s.limits.kv.layer(index);
 }
 
+/// The attention of a step's rows in a layer, with rope's angles, or its convolution.
+void mix(const TextConfig& c, const TextLayer& w, const StepShape& shape, const StepScratch& s, const LayerRows& rows,
+         DeviceView<const float> angles, int32_t layer, Queue& q) {
+  const StepTiles tiles = tiles_of(c, shape, s, layer);
+  if (c.convolves(layer))
+    return short_conv_step({.conv = convolution_of(c, w, rows), .tiles = tiles, .layer = c.cache_layer(layer)}, q);
+  attend_step({.query = rows.query,
+               .key = rows.key,
+               .value = rows.value,
+               .heads = heads_of(c, layer),
+               .rope = c.rope_of(layer),
+               .angles = angles,
+               .tiles = tiles,
+               .layer = cached_layer(c, s, layer),
+               // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots that
+               // attention reads were filled before: the new one is stored, but not read from the cache. Not so where
+               // slots are dropped for tokens, nor with guesses.
+               .cache_settled = q.on_cuda() && q.cuda()->capturing() && s.dropper == nullptr && !tiles.together,
+               .calibration = s.limits.calibration,
+               .output = rows.mixed,
+               .scratch = s.attend_scratch},
+              q);
+}
+
 TemperQueriesArgs tempered(const TextConfig& c, const StepRow* steps, const ActivationView& query) {
   return {.values = query, .positions = &steps->position, .position_stride = kStepStride, .temperature = c.temperature};
 }
@@ -140,7 +164,7 @@ Status StepScratch::lay_out(const TextConfig& c, const StepLimits& given, const 
   OCELLUS_TRY(sampling.lay_out(limits, c.vocabulary, sink));
   OCELLUS_TRY(take_rows(sink, "hidden", kLife, kPhase, rows, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, rows, c.rope.rotated, &angles));
-  if (c.local.window > 0)
+  if (c.has_windows())
     OCELLUS_TRY(take_rows(sink, "angles of local layers", kLife, kPhase, rows, c.local.rope.rotated, &local_angles));
   OCELLUS_TRY(layer.lay_out(c, rows, {.outputs = c.vocabulary}, device, kPhase, sink));
   OCELLUS_TRY(inputs.lay_out(c, rows, device, kPhase, sink));
@@ -211,7 +235,7 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
   const TextConfig& c = m.config;
   const DeviceView<float> hidden = s.hidden.slice_rows(0, shape.rows);
   const DeviceView<float> angles = s.angles.slice_rows(0, shape.rows);
-  const DeviceView<float> local_angles = s.local_angles.slice_rows(0, c.local.window > 0 ? shape.rows : 0);
+  const DeviceView<float> local_angles = s.local_angles.slice_rows(0, c.has_windows() ? shape.rows : 0);
   const StepRow* steps = s.steps.device.data;
 
   gather_rows({.ids = &steps->token,
@@ -231,7 +255,7 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
   };
   if (s.inputs.on()) find_layer_inputs(m, {&steps->token, kStepStride}, hidden, s.inputs, q);
   find_angles(c.rope, angles);
-  if (c.local.window > 0) find_angles(c.local.rope, local_angles);
+  if (c.has_windows()) find_angles(c.local.rope, local_angles);
   for (int32_t layer = 0; layer < c.layer_count; ++layer) {
     if (q.stopped(stop)) return q.status();
     const TextLayer& w = m.layers[layer];
@@ -240,23 +264,7 @@ Status enqueue_forward(const TextModel& m, const StepShape& shape, const StepScr
     project_qkv(c, layer, w, hidden, rows, q);
     if (c.temperature.used()) temper_queries(tempered(c, steps, rows.query), q);
     if (s.dropper != nullptr && !is_local && !c.shares(layer)) s.dropper->drop(m, shape, s, rows, angles, layer, q);
-    const StepTiles tiles = tiles_of(c, shape, s, layer);
-    attend_step({.query = rows.query,
-                 .key = rows.key,
-                 .value = rows.value,
-                 .heads = heads_of(c, layer),
-                 .rope = c.rope_of(layer),
-                 .angles = is_local ? local_angles : angles,
-                 .tiles = tiles,
-                 .layer = cached_layer(c, s, layer),
-                 // In a recorded step only the sampler at its end writes steps, nothing writes tiles, and the slots
-                 // that attention reads were filled before: the new one is stored, but not read from the cache. Not so
-                 // where slots are dropped for tokens, nor with guesses.
-                 .cache_settled = q.on_cuda() && q.cuda()->capturing() && s.dropper == nullptr && !tiles.together,
-                 .calibration = s.limits.calibration,
-                 .output = rows.mixed,
-                 .scratch = s.attend_scratch},
-                q);
+    mix(c, w, shape, s, rows, is_local ? local_angles : angles, layer, q);
     add_attention_output(c, w, rows, hidden, q);
     add_mlp(c, w, rows, hidden, q);
     if (s.inputs.on()) add_layer_input(c, w, s.inputs.of_layer(c, layer, 0, shape.rows), rows, hidden, q);

@@ -1,4 +1,5 @@
-// The plain path of a prefill, from bottom to top: project, rotate, attend, add the output and the MLP, store.
+// The plain path of a prefill, from bottom to top: project, rotate, attend, add the output and the MLP, store. Layers
+// with a convolution have it in place of the second, the third and the last.
 #include "runtime/forward/prefill.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ void find_angles(const LayerPass& pass, int64_t row_count, Queue& q) {
   const PrefillScratch& s = pass.scratch;
   const TextConfig& c = pass.config();
   s.rows.positions.find_angles(c.rope, s.rows.angles.slice_rows(0, row_count), q);
-  if (c.local.window > 0) s.rows.positions.find_angles(c.local.rope, s.window.angles.slice_rows(0, row_count), q);
+  if (s.window.on()) s.rows.positions.find_angles(c.local.rope, s.window.angles.slice_rows(0, row_count), q);
   if (s.extra.after_angles != nullptr) s.extra.after_angles(pass, q);
 }
 
@@ -101,12 +102,16 @@ void add_input(const LayerPass& pass, const RowBlock& block, Queue& q) {
 
 void enqueue_block(const LayerPass& pass, const RowBlock& block, Queue& q) {
   project(pass, block, q);
-  rotate(pass, block, q);
-  const ExtraSteps& extra = pass.scratch.extra;
-  if (const auto step = pass.own_step(extra.in_block)) step(pass, block, q);
-  if (const auto step = pass.step(extra.before_attention)) step(pass, block, q);
-  if (pass.layer < pass.plan.known_layers) return;  // its output is known
-  attend(pass, block, q);
+  if (pass.convolves()) {
+    convolve(pass, block, q);
+  } else {
+    rotate(pass, block, q);
+    const ExtraSteps& extra = pass.scratch.extra;
+    if (const auto step = pass.own_step(extra.in_block)) step(pass, block, q);
+    if (const auto step = pass.step(extra.before_attention)) step(pass, block, q);
+    if (pass.layer < pass.plan.known_layers) return;  // its output is known
+    attend(pass, block, q);
+  }
   add_attention_output(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_mlp(pass.config(), pass.weights(), block.rows, block.hidden, q);
   add_input(pass, block, q);
@@ -158,7 +163,7 @@ void prepare_blocks(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
 
 void begin_layer(const LayerPass& pass, DeviceView<float> hidden, Queue& q) {
   if (pass.layer == 0) begin_rows(pass, hidden, q);
-  if (pass.is_local() && !pass.shares()) copy_window(pass, q);
+  if (pass.is_local() && !pass.shares() && !pass.convolves()) copy_window(pass, q);
   if (hidden.rows > pass.scratch.limits.block_rows && sees_ahead(pass, q)) prepare_blocks(pass, hidden, q);
   if (const auto step = pass.own_step(pass.scratch.extra.ahead_of_blocks)) step(pass, hidden, q);
 }
@@ -175,7 +180,7 @@ bool enqueue_blocks(const LayerPass& pass, DeviceView<float> hidden, int64_t fir
 }
 
 void end_layer(const LayerPass& pass, int64_t rows, Queue& q) {
-  if (pass.shares()) return;
+  if (pass.shares() || pass.convolves()) return;
   if (pass.is_local()) return store_window(pass, rows, q);
   const KvSlot* const slots = pass.scratch.rows.slots.device.data;
   store_kv({.rows = pass.own_rows(), .count = rows, .slots = slots, .layer = pass.cache_layer()}, q);

@@ -14,6 +14,7 @@
 #include "platform/queue.h"
 #include "runtime/cache/prompt_chunk.h"
 #include "runtime/forward/answer_hooks.h"
+#include "runtime/forward/prefill_conv.h"
 #include "runtime/forward/prefill_extras.h"
 #include "runtime/models/text_layer.h"
 #include "runtime/policy/compress.h"
@@ -97,6 +98,7 @@ struct PrefillScratch {
   LayerScratch layer;              // one block of rows
   LayerInputScratch layer_inputs;  // [T, layers * P] if layers have inputs
   WindowScratch window;
+  ConvScratch conv;
   LastRowScratch last_row;
   CompressScratch compress;
   SlotDropper* dropper = nullptr;  // set by the code that lays this out
@@ -126,7 +128,8 @@ struct LayerPass {
 
   const TextConfig& config() const { return model.config; }
   const TextLayer& weights() const { return model.layers[layer]; }
-  /// The step, unless the layer has a window or shares another's keys and values: most extras are for the others.
+  /// The step, unless the layer has a window or a convolution, or shares another's keys and values: most extras are for
+  /// the others.
   template <class Step>
   Step step(Step extra) const {
     return is_local() ? nullptr : own_step(extra);
@@ -137,6 +140,7 @@ struct LayerPass {
     return shares() ? nullptr : extra;
   }
   bool is_local() const { return model.config.local.has(layer); }
+  bool convolves() const { return model.config.convolves(layer); }
   bool shares() const { return model.config.shares(layer); }
   /// The layer is run for the last row alone, which lies apart: see LastRowScratch.
   bool runs_last_row() const { return shares() && scratch.last_row.on(); }

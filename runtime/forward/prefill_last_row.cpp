@@ -44,7 +44,7 @@ Status LastRowScratch::lay_out(const TextConfig& c, const DeviceTraits& device, 
   OCELLUS_TRY(seen.lay_out(sink, "rows that the last one sees", kLife, kPhase, 1, 2));
   OCELLUS_TRY(take_rows(sink, "last row", kLife, kPhase, 1, c.width, &hidden));
   OCELLUS_TRY(take_rows(sink, "angles of the last row", kLife, kPhase, 1, c.rope.rotated, &angles));
-  if (c.local.window > 0)
+  if (c.has_windows())
     OCELLUS_TRY(take_rows(sink, "its local angles", kLife, kPhase, 1, c.local.rope.rotated, &local_angles));
   if (c.layer_input_width == 0) return {};
   return take_activations(sink, "inputs of the last row", kLife, kPhase, device.activations(), 1,

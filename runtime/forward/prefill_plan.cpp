@@ -153,6 +153,7 @@ bool plan_rows(const PromptChunk& chunk, const WindowCaches& caches, const Prefi
   queue.upload(s.rows.tokens, s.layer_inputs.on() ? chunk.row_count : 0);
   if (s.rows.weighs()) upload_bias(chunk, s.rows.bias, queue);
   const bool sees_ahead = s.window.has_lists() && plan_window(chunk, caches, s, queue);
+  if (s.conv.on()) plan_convolutions(chunk, caches, s, queue);
   plan_last_row(chunk.row_count, s, queue);
   return sees_ahead;
 }

@@ -50,6 +50,7 @@ Status PrefillScratch::lay_out(const TextConfig& c, const PrefillLimits& given, 
   OCELLUS_TRY(past.runs.lay_out(sink, "past runs", kLife, kPhase, 1, limits.past_tiles));
   OCELLUS_TRY(take_rows(sink, "angles", kLife, kPhase, max_rows, c.rope.rotated, &rows.angles));
   OCELLUS_TRY(window.lay_out(c, limits, sink));
+  OCELLUS_TRY(conv.lay_out(c, limits, sink));
   const bool both = window.on() && (c.sharing.count > 0 || c.local.head_dim != c.head_dim);
   const int64_t own_rows = c.kv_heads * max_rows;
   const int64_t window_rows = c.kv_heads * (window.past_rows + max_rows + window.linked_slots);

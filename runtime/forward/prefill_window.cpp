@@ -142,7 +142,7 @@ Status WindowScratch::lay_out(const TextConfig& c, const PrefillLimits& limits, 
   const int64_t rows = limits.rows;
   if (limits.mutual_pictures)
     OCELLUS_TRY(seen_globally.lay_out(sink, "rows seen in other layers", kLife, kPhase, 1, rows));
-  if (c.local.window == 0) return {};
+  if (!c.has_windows()) return {};
   positions = c.local.window;
   past_rows = round_up(positions - 1, kRowUnit);
   linked_slots = limits.links.images * limits.links.slots;

@@ -81,10 +81,8 @@ void add_vocabulary(const ModelShape& shape, GgufHeaderWriter* file) {
   if (vicuna) file->add_string("tokenizer.chat_template", "USER: {{ question }}\nASSISTANT:");
 }
 
-void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
-  const ShapeText at("blk.%d.", layer);
+void add_attention(const TextConfig& c, int32_t layer, std::string_view at, ShapeTensors* tensors) {
   const bool biased = c.architecture->has_qkv_biases;
-  tensors->norm(at, "attn_norm", c.width);
   tensors->matrix(at, "attn_q", c.query_width(layer), c.width, biased);
   if (!c.shares(layer))
     for (const char* part : {"attn_k", "attn_v"}) tensors->matrix(at, part, c.kv_width(layer), c.width, biased);
@@ -92,6 +90,19 @@ void add_text_layer(const TextConfig& c, int32_t layer, ShapeTensors* tensors) {
   if (has_head_norms) tensors->norm(at, "attn_q_norm", c.head_dim_of(layer));
   if (has_head_norms && !c.shares(layer)) tensors->norm(at, "attn_k_norm", c.head_dim_of(layer));
   tensors->matrix(at, "attn_output", c.width, c.query_width(layer));
+}
+
+void add_convolution(const TextConfig& c, std::string_view at, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  tensors->matrix(at, "shortconv.in_proj", int64_t{3} * c.width, c.width);
+  file->add_tensor(ShapeText("%.*sshortconv.conv.weight", static_cast<int>(at.size()), at.data()), WeightFormat::kF32,
+                   {c.local.window, c.width});
+  tensors->matrix(at, "shortconv.out_proj", c.width, c.width);
+}
+
+void add_text_layer(const TextConfig& c, int32_t layer, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  const ShapeText at("blk.%d.", layer);
+  tensors->norm(at, "attn_norm", c.width);
+  c.convolves(layer) ? add_convolution(c, at, file, tensors) : add_attention(c, layer, at, tensors);
   tensors->norm(at, "ffn_norm", c.width);
   if (c.architecture->has_branch_norms)
     for (const char* part : {"post_attention_norm", "post_ffw_norm"}) tensors->norm(at, part, c.width);
@@ -116,6 +127,15 @@ void add_gemma4_keys(const TextConfig& c, GgufHeaderWriter* file) {
   file->add_f32(key("rope.freq_base_swa"), c.architecture->local_rope_base);
   file->add_u32(key("embedding_length_per_layer_input"), c.layer_input_width);
   file->add_f32(key("final_logit_softcapping"), c.logit_cap);
+}
+
+/// One number, or one by layer: none in those with a convolution.
+void add_kv_heads(const TextConfig& c, GgufHeaderWriter* file) {
+  const ShapeText key("%s.attention.head_count_kv", c.architecture->name);
+  if (!c.local.convolve()) return file->add_u32(key, c.kv_heads);
+  file->begin_array(key, GgufType::kI32, c.layer_count);
+  for (int32_t layer = 0; layer < c.layer_count; ++layer) file->append_i32(c.convolves(layer) ? 0 : c.kv_heads);
+  file->add_u32(ShapeText("%s.shortconv.l_cache", c.architecture->name), c.local.window);
 }
 
 void add_rope_keys(const TextConfig& c, GgufHeaderWriter* file) {
@@ -173,10 +193,10 @@ Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_
     count("feed_forward_length", c.mlp_width);
   }
   count("attention.head_count", c.query_heads);
-  count("attention.head_count_kv", c.kv_heads);
+  add_kv_heads(c, &file);
   count("attention.key_length", c.head_dim);
   count("attention.value_length", c.head_dim);
-  if (c.local.window > 0) count("attention.sliding_window", c.local.window);
+  if (c.has_windows()) count("attention.sliding_window", c.local.window);
   if (c.layer_input_width > 0) add_gemma4_keys(c, &file);
   number("attention.layer_norm_rms_epsilon", c.epsilon);
   count("rope.dimension_count", c.head_dim);
@@ -186,7 +206,7 @@ Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_
   add_vocabulary(shape, &file);
   ShapeTensors tensors(&file, {type,
                                {.layers = c.layer_count,
-                                .value_layers = c.own_layers(),
+                                .value_layers = c.local.convolve() ? c.global_layers() : c.own_layers(),
                                 .group = c.query_heads / c.kv_heads,
                                 .tied = shape.tied}});
   tensors.matrix("", "token_embd", c.vocabulary, c.width);
@@ -197,8 +217,8 @@ Status describe_text_model(const ModelShape& shape, FileType type, Buffer<uint8_
     tensors.norm("", "per_layer_proj_norm", c.layer_input_width);
     tensors.norm("", "rope_freqs", c.head_dim / 2);
   }
-  for (int32_t layer = 0; layer < c.layer_count; ++layer) add_text_layer(c, layer, &tensors);
-  tensors.norm("", "output_norm", c.width);
+  for (int32_t layer = 0; layer < c.layer_count; ++layer) add_text_layer(c, layer, &file, &tensors);
+  tensors.norm("", c.architecture->final_norm, c.width);
   if (!shape.tied) tensors.matrix("", "output", c.vocabulary, c.width);
   return file.finish(out);
 }

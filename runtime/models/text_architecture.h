@@ -24,6 +24,8 @@ void normalise_all_heads(const TextConfig& config, int32_t layer, const TextLaye
 /// Positions have three coordinates, in consecutive or interleaved pairs of a head: rope.dimension_sections.
 Status read_sections(TextKeys& keys, TextConfig* config);
 Status read_interleaved_sections(TextKeys& keys, TextConfig* config);
+/// Layers without heads of keys and values have convolutions.
+Status read_convolutions(TextKeys& keys, TextConfig* config);
 /// See QueryTemperature.
 Status read_temperature(TextKeys& keys, TextConfig* config);
 /// See LayerInputs.
@@ -47,7 +49,9 @@ struct TextArchitecture {
   int32_t window_period = 0;
   float local_rope_base = 0;         // base of layers with a window; their positions are not scaled
   bool has_mutual_pictures = false;  // rows of a picture see each other
-  int32_t unlike_scale_layers = 0;   // a model of this size scales scores by another number than 1 / sqrt(E)
+  bool has_convolutions = false;     // in layers that are listed with no heads of keys and values
+  const char* final_norm = "output_norm";
+  int32_t unlike_scale_layers = 0;  // a model of this size scales scores by another number than 1 / sqrt(E)
   // Random models only. A file's biases are used if present.
   bool has_qkv_biases = false;
   const char* pre_tokenizer = "smollm";
@@ -97,6 +101,13 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .activation = Activation::kSquaredRelu,
      .pre_tokenizer = "tekken"},
     {.name = "mistral3", .read = read_temperature, .pre_tokenizer = "tekken"},
+    {.name = "lfm2",
+     .pairing = RopePairing::kHalves,
+     .normalise_heads = normalise_queries_and_keys,
+     .read = read_convolutions,
+     .has_convolutions = true,
+     .final_norm = "token_embd_norm",
+     .pre_tokenizer = "lfm2"},
 };
 
 /// Returns the row of this name; null if there is none.

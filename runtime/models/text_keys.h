@@ -12,7 +12,8 @@ namespace ocellus {
 
 // Bounds far above any real model and far below an overflow of products.
 inline constexpr int64_t kMaxWidth = 1 << 17;
-inline constexpr int64_t kMaxLayers = 512;
+inline constexpr int64_t kMaxLayers = LayerSet::kMostLayers;
+inline constexpr int32_t kConvolutionTaps = 3;
 inline constexpr int64_t kMaxHeads = 1024;
 inline constexpr int64_t kMaxVocabulary = 1 << 22;
 inline constexpr int64_t kMaxContext = 1 << 24;
@@ -42,22 +43,28 @@ class TextKeys {
   struct Layers {
     int32_t first, end, all;
   };
-  /// Reads a count that may be one number or one per layer; these layers must agree.
-  Status read_count(const char* name, int64_t most, const Layers& layers, int32_t* out) {
+  /// Reads a count that may be one number or one per layer; these layers must agree. `none`: gets the layers for which
+  /// it is 0, if that is allowed.
+  Status read_count(const char* name, int64_t most, const Layers& layers, int32_t* out, LayerSet* none = nullptr) {
     const GgufEntry* entry = file_.find(key(name));
     if (entry == nullptr || entry->type != GgufType::kArray) return read(name, most, out);
     OCELLUS_TRY(file_.read_array(text_, GgufType::kI32, &entry));
     if (entry->count != static_cast<uint64_t>(layers.all))
       return OCELLUS_FAIL(Code::kBadFile, "%s has %llu values for %d layers", text_,
                           static_cast<unsigned long long>(entry->count), layers.all);
+    int32_t found = 0;
     for (int32_t i = layers.first; i < layers.end; ++i) {
       int32_t value = 0;
       std::memcpy(&value, entry->payload + size_t(i) * sizeof value, sizeof value);
+      if (value == 0 && none != nullptr) {
+        none->add(i);
+        continue;
+      }
       if (value < 1 || value > most) return OCELLUS_FAIL(Code::kBadFile, "%s holds the value %d", text_, value);
-      if (i > layers.first && value != *out)
-        return OCELLUS_FAIL(Code::kUnsupported, "%s differs between layers", text_);
-      *out = value;
+      if (found > 0 && value != found) return OCELLUS_FAIL(Code::kUnsupported, "%s differs between layers", text_);
+      found = value;
     }
+    if (found > 0) *out = found;
     return {};
   }
   /// Requires an array of 32-bit integers of `least` or more, up to `most`; missing values at its end stay.

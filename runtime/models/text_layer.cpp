@@ -21,7 +21,8 @@ Status LayerScratch::lay_out(const TextConfig& c, int64_t rows, const Others& ot
   const int64_t bytes = std::max({matmul_scratch_bytes(rows, widest, tallest, device),
                                   matmul_scratch_bytes(rows, mlp, c.width, device), others.op_bytes});
   OCELLUS_TRY(take_activations(sink, "normed or mixed", kLife, phase, type, rows, widest, &normed_or_mixed));
-  OCELLUS_TRY(take_activations(sink, "query, key, value", kLife, phase, type, rows, heads + 2 * kv, &qkv));
+  const int64_t projected = std::max<int64_t>(heads + 2 * kv, c.local.convolve() ? int64_t{3} * c.width : 0);
+  OCELLUS_TRY(take_activations(sink, "query, key, value", kLife, phase, type, rows, projected, &qkv));
   const bool gated = c.architecture->has_gate;
   OCELLUS_TRY(
       take_activations(sink, gated ? "gate and up" : "MLP", kLife, phase, type, rows, gated ? 2 * mlp : mlp, &gate_up));
@@ -78,7 +79,17 @@ void project_qkv(const TextConfig& c, int32_t layer, const TextLayer& w, DeviceV
                .outputs = {rows.query, rows.key, rows.value},
                .scratch = rows.matmul_scratch},
               q);
-  if (c.architecture->normalise_heads != nullptr) c.architecture->normalise_heads(c, layer, w, rows, q);
+  if (c.architecture->normalise_heads != nullptr && !c.convolves(layer))
+    c.architecture->normalise_heads(c, layer, w, rows, q);
+}
+
+ShortConv convolution_of(const TextConfig& c, const TextLayer& w, const LayerRows& rows) {
+  return {.gate = rows.query,
+          .x = rows.value,
+          .output_gate = rows.key,
+          .weights = w.convolution,
+          .taps = c.local.window,
+          .output = rows.mixed};
 }
 
 void normalise_queries_and_keys(const TextConfig& c, int32_t layer, const TextLayer& w, const LayerRows& rows,

@@ -4,6 +4,7 @@
 //   project_qkv -> (rotate, store, attend: prefill.cpp or decode_step.cpp) -> add_attention_output -> add_mlp
 #pragma once
 
+#include "kernels/rows/short_conv.h"
 #include "platform/arena.h"
 #include "platform/queue.h"
 #include "runtime/models/text_model.h"
@@ -17,10 +18,10 @@ inline constexpr Phase kPrefillPhase{"prefill"}, kDecodePhase{"decode"};
 /// attention, the other its output.
 struct LayerRows {
   ActivationView normed;     // [T, D]
-  ActivationView mixed;      // [T, H * E]
-  ActivationView query;      // [T, H * E]
-  ActivationView key;        // [T, G * E]
-  ActivationView value;      // [T, G * E]
+  ActivationView mixed;      // [T, H * E]; these four [T, D] with a convolution, in place of attention: its output,
+  ActivationView query;      // [T, H * E]  gate,
+  ActivationView key;        // [T, G * E]  the output's gate
+  ActivationView value;      // [T, G * E]  and x
   ActivationView gate;       // [T, F]; gate and up are adjacent. The MLP's rows if it has no gate
   ActivationView up;         // [T, F]; none without a gate
   DeviceView<float> branch;  // [T, D] output of attention, MLP or the layer's input before its norm; none without
@@ -31,7 +32,7 @@ struct LayerRows {
 /// E and the widths that follow from it are those of the layer.
 struct LayerScratch {
   ActivationView normed_or_mixed;  // [rows, max(D, H * E)]
-  ActivationView qkv;              // [rows, (H + 2 G) E]
+  ActivationView qkv;              // [rows, (H + 2 G) E], or [rows, 3 D] if that is more and there are convolutions
   ActivationView gate_up;          // [rows, 2 F], or [rows, F] without a gate
   DeviceView<float> branch;        // [rows, D], if outputs of branches are normalised
   DeviceView<std::byte> matmul_scratch;
@@ -75,6 +76,9 @@ void find_layer_inputs(const TextModel& model, const RowTokens& tokens, DeviceVi
 /// hidden = (hidden + norm(W_map (gate(W_gate hidden) * inputs))) * scale
 void add_layer_input(const TextConfig& config, const TextLayer& weights, const ActivationView& inputs,
                      const LayerRows& rows, DeviceView<float> hidden, Queue& queue);
+
+/// The convolution of a layer that has one, between the two below.
+ShortConv convolution_of(const TextConfig& config, const TextLayer& weights, const LayerRows& rows);
 
 /// rows.query, key, value = the projections of the normalised hidden rows, not yet rotated; heads are normalised if the
 /// model does that. A layer that shares another's keys and values has queries only.

@@ -47,7 +47,8 @@ Status read_heads(TextKeys& keys, TextConfig* c) {
   OCELLUS_TRY(keys.read_count("attention.head_count", kMaxHeads, all, &c->query_heads));
   if (c->query_heads < 1) return OCELLUS_FAIL(Code::kBadFile, "%s is missing or 0", keys.key("attention.head_count"));
   c->kv_heads = c->query_heads;
-  OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, all, &c->kv_heads));
+  LayerSet* const none = c->architecture->has_convolutions ? &c->local.convolutions : nullptr;
+  OCELLUS_TRY(keys.read_count("attention.head_count_kv", kMaxHeads, all, &c->kv_heads, none));
   if (c->kv_heads < 1 || c->query_heads % c->kv_heads != 0)
     return OCELLUS_FAIL(Code::kBadFile, "attention.head_count_kv %d does not divide attention.head_count %d",
                         c->kv_heads, c->query_heads);
@@ -204,11 +205,11 @@ Status check_variant(TextKeys& keys, TextConfig* c) {
   return {};
 }
 
-/// Some converters store query, key and value as one matrix, in this order.
-Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
+/// Some converters store query, key and value as one matrix `name`, in this order.
+Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, const char* name, TextLayer* out) {
   const int64_t queries = c.query_width(index), keys = c.shares(index) ? 0 : c.kv_width(index);
   Linear all;
-  OCELLUS_TRY(layer.linear("attn_qkv", queries + 2 * keys, c.width, &all));
+  OCELLUS_TRY(layer.linear(name, queries + 2 * keys, c.width, &all));
   if (all.weight.data == nullptr) return {};  // only checked, nothing is loaded
   const auto part = [&all](int64_t first, int64_t count) {
     return Linear{all.weight.slice_rows(first, count), all.bias == nullptr ? nullptr : all.bias + first};
@@ -224,7 +225,7 @@ Status bind_fused_qkv(const LayerBinder& layer, const TextConfig& c, int32_t ind
 Status bind_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
   const bool shares = c.shares(index);
   if (layer.find("attn_qkv") != nullptr) {
-    OCELLUS_TRY(bind_fused_qkv(layer, c, index, out));
+    OCELLUS_TRY(bind_fused_qkv(layer, c, index, "attn_qkv", out));
   } else {
     OCELLUS_TRY(layer.linear("attn_q", c.query_width(index), c.width, &out->query));
     if (!shares) OCELLUS_TRY(layer.linear("attn_k", c.kv_width(index), c.width, &out->key));
@@ -233,6 +234,27 @@ Status bind_qkv(const LayerBinder& layer, const TextConfig& c, int32_t index, Te
   if (c.architecture->normalise_heads == nullptr) return {};
   OCELLUS_TRY(layer.norm("attn_q_norm", c.head_dim_of(index), &out->query_norm));
   return shares ? Status() : layer.norm("attn_k_norm", c.head_dim_of(index), &out->key_norm);
+}
+
+Status bind_attention(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
+  OCELLUS_TRY(bind_qkv(layer, c, index, out));
+  return layer.linear("attn_output", c.width, c.query_width(index), &out->attention_output);
+}
+
+Status bind_convolution(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
+  if (layer.find("attn_q") != nullptr)
+    return OCELLUS_FAIL(
+        Code::kBadFile,
+        "tensor 'blk.%d.attn_q.weight' is of a layer that attention.head_count_kv says to have no heads", index);
+  OCELLUS_TRY(bind_fused_qkv(layer, c, index, "shortconv.in_proj", out));
+  Linear taps;
+  OCELLUS_TRY(layer.linear("shortconv.conv", c.width, c.local.window, &taps));
+  const WeightFormat format = layer.find("shortconv.conv")->format;
+  if (format != WeightFormat::kF32)
+    return OCELLUS_FAIL(Code::kUnsupported, "tensor 'blk.%d.shortconv.conv.weight' is %s: this build runs F32", index,
+                        format_info(format).name);
+  out->convolution = reinterpret_cast<const float*>(taps.weight.data);
+  return layer.linear("shortconv.out_proj", c.width, c.width, &out->attention_output);
 }
 
 Status bind_layer_input(const LayerBinder& layer, const TextConfig& c, LayerInput* out) {
@@ -247,8 +269,7 @@ Status bind_layer_input(const LayerBinder& layer, const TextConfig& c, LayerInpu
 
 Status bind_layer(const LayerBinder& layer, const TextConfig& c, int32_t index, TextLayer* out) {
   OCELLUS_TRY(layer.norm("attn_norm", c.width, &out->attention_norm));
-  OCELLUS_TRY(bind_qkv(layer, c, index, out));
-  OCELLUS_TRY(layer.linear("attn_output", c.width, c.query_width(index), &out->attention_output));
+  OCELLUS_TRY((c.convolves(index) ? bind_convolution : bind_attention)(layer, c, index, out));
   OCELLUS_TRY(layer.norm("ffn_norm", c.width, &out->mlp_norm));
   if (c.architecture->has_branch_norms) {
     OCELLUS_TRY(layer.norm("post_attention_norm", c.width, &out->attention_output_norm));
@@ -266,6 +287,14 @@ Status bind_layer_inputs(const TensorBinder& binder, const TextConfig& c, LayerI
   OCELLUS_TRY(binder.matrix(kLayerInputTable, c.vocabulary, all, &out->table));
   OCELLUS_TRY(binder.matrix("per_layer_model_proj.weight", all, c.width, &out->map));
   return binder.vector("per_layer_proj_norm.weight", c.layer_input_width, &out->norm);
+}
+
+/// Under the architecture's own name, or the usual one.
+Status bind_final_norm(const TensorBinder& binder, const TextConfig& c, const float** out) {
+  constexpr const char* kUsual = "output_norm.weight";
+  char name[64];
+  std::snprintf(name, sizeof name, "%s.weight", c.architecture->final_norm);
+  return binder.vector(binder.has(kUsual) ? kUsual : name, c.width, out);
 }
 
 /// Fails if there are further layers than the file counts: the first ones alone would answer, but not as the model
@@ -331,7 +360,7 @@ Status bind_text_model(const GgufFile& file, const TextConfig& config, const Loa
   OCELLUS_TRY(out->layers.resize(config.layer_count));
   for (int i = 0; i < config.layer_count; ++i) OCELLUS_TRY(bind_layer({binder, "blk", i}, config, i, &out->layers[i]));
   if (config.layer_input_width > 0) OCELLUS_TRY(bind_layer_inputs(binder, config, &out->inputs));
-  OCELLUS_TRY(binder.vector("output_norm.weight", config.width, &out->final_norm));
+  OCELLUS_TRY(bind_final_norm(binder, config, &out->final_norm));
   out->unembedding = out->embedding;
   if (binder.has("output.weight") || config.architecture->has_own_output)
     OCELLUS_TRY(binder.matrix("output.weight", config.vocabulary, config.width, &out->unembedding));

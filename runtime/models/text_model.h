@@ -1,7 +1,10 @@
 // TextModel: facts and weights of the language half of a file pair.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cmath>
+#include <span>
 
 #include "kernels/rows/rope.h"
 #include "kernels/rows/temper_queries.h"
@@ -14,16 +17,52 @@
 
 namespace ocellus {
 
-/// Layers in which a row sees only the newest positions, with heads and a rotation of their own.
+/// Some of a model's layers.
+class LayerSet {
+ public:
+  static constexpr int32_t kMostLayers = 512;
+
+  constexpr LayerSet() = default;
+  /// All layers but these.
+  static constexpr LayerSet all_but(std::span<const int32_t> others) {
+    LayerSet set;
+    set.words_.fill(~uint64_t{0});
+    for (const int32_t layer : others) set.words_[static_cast<size_t>(layer / 64)] &= ~(uint64_t{1} << layer % 64);
+    return set;
+  }
+  void add(int32_t layer) { words_[static_cast<size_t>(layer / 64)] |= uint64_t{1} << layer % 64; }
+  bool has(int32_t layer) const { return (words_[static_cast<size_t>(layer / 64)] >> layer % 64 & 1) != 0; }
+  /// Number of them before a layer.
+  int32_t before(int32_t layer) const {
+    int32_t count = 0;
+    for (int32_t word = 0; word < layer / 64; ++word) count += std::popcount(words_[static_cast<size_t>(word)]);
+    const uint64_t last = layer % 64 > 0 ? words_[static_cast<size_t>(layer / 64)] << (64 - layer % 64) : 0;
+    return count + std::popcount(last);
+  }
+
+ private:
+  std::array<uint64_t, kMostLayers / 64> words_ = {};
+};
+
+/// Layers in which a row sees only the newest positions: with heads and a rotation of their own, or by a convolution of
+/// `window` taps in place of attention (see ShortConv).
 struct LocalLayers {
   int32_t window = 0;    // positions that a row sees, its own among them; 0: there are no such layers
-  int32_t period = 0;    // layers period - 1, 2 period - 1, ... see all positions
+  int32_t period = 0;    // layers period - 1, 2 period - 1, ... see all positions; 0: those of no `convolutions`
   int32_t head_dim = 0;  // E of these layers
   RopeParams rope = {};
+  LayerSet convolutions = {};
 
-  bool has(int32_t layer) const { return window > 0 && (layer + 1) % period != 0; }
+  bool convolve() const { return window > 0 && period == 0; }
+  bool has(int32_t layer) const {
+    if (window == 0) return false;
+    return convolve() ? convolutions.has(layer) : (layer + 1) % period != 0;
+  }
   /// Number of them before a layer.
-  int32_t before(int32_t layer) const { return window > 0 ? layer - layer / period : 0; }
+  int32_t before(int32_t layer) const {
+    if (window == 0) return 0;
+    return convolve() ? convolutions.before(layer) : layer - layer / period;
+  }
 };
 
 /// The last layers have no keys and values: they read those of the last layer of their kind that has.
@@ -54,10 +93,16 @@ struct TextConfig {
 
   /// Values of a row before the first layer: those that join it after the first layers follow the row itself.
   int64_t input_width() const { return int64_t{width} * (1 + deepstack_layers); }
+  /// The layer has a convolution: its query, key and value are the gate, the output's gate and what they are of.
+  bool convolves(int32_t layer) const { return local.convolve() && local.has(layer); }
+  /// Some layers attend to a window.
+  bool has_windows() const { return local.window > 0 && !local.convolve(); }
   int32_t head_dim_of(int32_t layer) const { return local.has(layer) ? local.head_dim : head_dim; }
   int32_t longest_head() const { return local.window > 0 && local.head_dim > head_dim ? local.head_dim : head_dim; }
-  int64_t query_width(int32_t layer) const { return int64_t{query_heads} * head_dim_of(layer); }
-  int64_t kv_width(int32_t layer) const { return int64_t{kv_heads} * head_dim_of(layer); }
+  int64_t query_width(int32_t layer) const {
+    return convolves(layer) ? width : int64_t{query_heads} * head_dim_of(layer);
+  }
+  int64_t kv_width(int32_t layer) const { return convolves(layer) ? width : int64_t{kv_heads} * head_dim_of(layer); }
   int32_t mlp_width_of(int32_t layer) const { return shares(layer) ? sharing.mlp_width : mlp_width; }
   int32_t widest_mlp() const { return sharing.mlp_width > mlp_width ? sharing.mlp_width : mlp_width; }
   /// True if the layer has no keys and values of its own.
@@ -114,6 +159,7 @@ struct TextLayer {
   const float* mlp_output_norm = nullptr;        // [D]
   const float* query_norm = nullptr;             // [E]; both norms or neither
   const float* key_norm = nullptr;               // [E]
+  const float* convolution = nullptr;            // [D, taps] in place of attention
   const float* mlp_norm = nullptr;
   Linear mlp_gate, mlp_up, mlp_down;  // the gate only if the model's MLPs have one
   LayerInput input;                   // if the model has such

@@ -40,6 +40,20 @@ Status read_interleaved_sections(TextKeys& keys, TextConfig* c) {
   return read_sections(keys, c);
 }
 
+Status read_convolutions(TextKeys& keys, TextConfig* c) {
+  const int32_t convolutions = c->local.convolutions.before(c->layer_count);
+  if (convolutions == 0) return {};
+  if (convolutions == c->layer_count)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s is 0 in all layers: this build runs models of which some attend",
+                        keys.key("attention.head_count_kv"));
+  OCELLUS_TRY(keys.require("shortconv.l_cache", kMaxWidth, &c->local.window));
+  if (c->local.window != kConvolutionTaps)
+    return OCELLUS_FAIL(Code::kUnsupported, "%s is %d: this build runs convolutions over %d rows",
+                        keys.key("shortconv.l_cache"), c->local.window, kConvolutionTaps);
+  c->local.head_dim = c->head_dim;
+  return {};
+}
+
 Status read_temperature(TextKeys& keys, TextConfig* c) {
   QueryTemperature& t = c->temperature;
   OCELLUS_TRY(keys.read("attention.temperature_scale", &t.beta));

@@ -23,6 +23,7 @@ constexpr PreTokenizerName kPreTokenizerNames[] = {
     {"llama3", PreTokenizer::kLlamaBpe},
     {"llama-v3", PreTokenizer::kLlamaBpe},
     {"pixtral", PreTokenizer::kLlamaBpe},
+    {"lfm2", PreTokenizer::kLlamaBpe},
     {"tekken", PreTokenizer::kTekken},
 };
 

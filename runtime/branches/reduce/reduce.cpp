@@ -32,6 +32,12 @@ Status check_layers(const Reduction& reduction, const TextConfig& text) {
         "fastv drops rows after layer %d, but the model has %d, %d of them with keys of their own: name "
         "an earlier one (layer)",
         layers, text.layer_count, text.own_layers());
+  if (text.local.convolve())
+    return OCELLUS_FAIL(
+        Code::kUnsupported,
+        "fastv drops rows between layers, and convolutions of %s models are over the rows before: choose "
+        "another reduction (reduce)",
+        text.architecture->name);
   if (text.local.has(layers - 1))
     return OCELLUS_FAIL(Code::kUnsupported,
                         "fastv ranks rows in layer %d, which sees only the newest %d in this model: name one that sees "

@@ -97,7 +97,7 @@ Status Carry::lay_out(const TextConfig& c, const LinkLimits& limits, RowSink& si
   const int64_t places = limits.images * (limits.slots + 1);
   OCELLUS_TRY(positions_.lay_out(c.rope, places, "slot positions", sink));
   OCELLUS_TRY(take_rows(sink, "slot angles", kLife, kPhase, places, c.rope.rotated, &slot_angles_));
-  if (c.local.window == 0) return {};
+  if (!c.has_windows()) return {};
   OCELLUS_TRY(local_images_.lay_out(sink, "carried local images", kLife, kPhase, 1, limits.images));
   return take_rows(sink, "local slot angles", kLife, kPhase, places, c.local.rope.rotated, &local_angles_);
 }

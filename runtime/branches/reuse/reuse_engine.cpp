@@ -88,6 +88,11 @@ Status check_model(const Model& model, const ocellus_limits& limits, const Engin
                         "%s has the frames of a clip in one block, each at its time, while pictures are linked one by "
                         "one: plan no reuse (reuse), or no clips (max_clip_frames)",
                         family_of(model.vision())->name);
+  if (text.local.convolve())
+    return OCELLUS_FAIL(Code::kUnsupported,
+                        "%s models have layers with a convolution over the newest %d rows, which linked images do not "
+                        "keep: plan no reuse (reuse)",
+                        text.architecture->name, text.local.window);
   if (text.local.window > 0 && s.reuse.text_alone())
     return OCELLUS_FAIL(Code::kUnsupported,
                         "%s models have layers in which a token sees the newest %d and no others, so that full reuse "

@@ -67,6 +67,23 @@ TEST_CASE("slots of consecutive rows are apart, and lie in the ring's memory") {
   CHECK(std::ssize(places) == slots);
 }
 
+TEST_CASE("rows of convolutions fill a ring's slots, layer by layer of a tile") {
+  LocalShape shape{.layers = 3, .window = 3, .kv_heads = 1, .head_dim = 24};
+  shape.slots = LocalShape::slots_for(3, 2048);
+  CHECK(shape.slots == 2 * kTileSlots);
+  Ring r(shape);
+  std::set<float*> places;
+  for (int64_t row = 0; row < shape.slots; ++row)
+    for (int64_t layer = 0; layer < shape.layers; ++layer)
+      places.insert(r.ring.state_row(row) + layer * shape.state_stride());
+  CHECK(std::ssize(places) == shape.slots * shape.layers);
+  CHECK(reinterpret_cast<std::byte*>(*places.begin()) == r.memory.data());
+  CHECK(reinterpret_cast<std::byte*>(*places.rbegin() + shape.head_dim) == r.memory.data() + r.memory.size());
+  CHECK(r.ring.state_row(shape.slots + 5) == r.ring.state_row(5));
+  for (auto place = places.begin(); std::next(place) != places.end(); ++place)
+    CHECK(*std::next(place) - *place == shape.head_dim);
+}
+
 TEST_CASE("a ring knows what has been overwritten") {
   Ring r(shape_of(17, 100));  // 32 slots, of which 16 are seen
   r.ring.commit(10);
