@@ -29,7 +29,9 @@ Size smart_size(const SmartResize& rules, Size picture) {
   const double width = picture.width, height = picture.height, factor = rules.factor;
   const auto most = static_cast<double>(rules.max_pixels),
              least = static_cast<double>(std::min(rules.min_pixels, rules.max_pixels));
-  Sides sides{std::nearbyint(width / factor), std::nearbyint(height / factor)};
+  const double least_side = rules.rounds_up ? 1 : 0;
+  Sides sides{std::max(least_side, std::nearbyint(width / factor)),
+              std::max(least_side, std::nearbyint(height / factor))};
   if (sides.count() * factor * factor > most) {
     const double beta = std::sqrt(height * width / most);
     sides = {std::max(1.0, std::floor(width / beta / factor)), std::max(1.0, std::floor(height / beta / factor))};

@@ -11,6 +11,8 @@ struct SmartResize {
   int32_t factor = 0;  // pixels that a row of the language model covers along each side
   int64_t min_pixels = 0;
   int64_t max_pixels = 0;  // factor^2 or more
+  bool rounds_up =
+      false;  // a side of less than half a factor counts as one before the bounds are looked at, else as none
 
   int64_t most_rows() const { return max_pixels / (int64_t{factor} * factor); }
 };

@@ -8,7 +8,7 @@ namespace ocellus {
 namespace {
 
 constexpr SmartResize kQwen2{28, 3136, 12845056}, kQwen2Rows{28, 3136, int64_t{1280} * 28 * 28},
-    kQwen3{32, 65536, 16777216}, kQwen3Rows{32, 65536, int64_t{512} * 32 * 32};
+    kQwen3{32, 65536, 16777216}, kQwen3Rows{32, 65536, int64_t{512} * 32 * 32}, kLfm2{32, 65536, 262144, true};
 
 }  // namespace
 
@@ -35,6 +35,22 @@ TEST_CASE("pictures get the sizes that the published preprocessing gives them") 
   }
   CHECK(smart_size(kQwen2, {280, 70}) == Size{280, 56});  // 2.5 is rounded to 2, 3.5 to 4
   CHECK(smart_size(kQwen2, {280, 98}) == Size{280, 112});
+}
+
+TEST_CASE("narrow pictures are a row wide before they are enlarged, where that is the rule") {
+  const struct {
+    Size picture, size;
+  } cases[] = {{{336, 336}, {320, 320}}, {{640, 480}, {576, 416}},   {{300, 200}, {320, 224}}, {{100, 40}, {416, 192}},
+               {{256, 384}, {256, 384}}, {{1000, 3000}, {288, 864}}, {{80, 80}, {256, 256}},   {{2100, 10}, {2112, 32}},
+               {{10, 2100}, {32, 2112}}, {{600, 10}, {1984, 64}}};
+  for (const auto& c : cases) {
+    CAPTURE(c.picture.width);
+    CAPTURE(c.picture.height);
+    CHECK(smart_size(kLfm2, c.picture) == c.size);
+  }
+  SmartResize without = kLfm2;
+  without.rounds_up = false;
+  CHECK(smart_size(without, {2100, 10}) == Size{3712, 32});
 }
 
 TEST_CASE("no picture gets more rows than its bound, or no pixels") {
