@@ -160,6 +160,7 @@ constexpr LayoutRow kRows[] = {
     {"Qwen3-VL", ChatTemplate::kChatMl, "", "", qwen("", true)},
     {"Cosmos3-Edge", ChatTemplate::kChatMl, "<think></think>", "", cosmos3_edge(true)},
     {"Cosmos3-Edge", ChatTemplate::kChatMl, "", "", cosmos3_edge(false)},
+    {"LFM2-VL", ChatTemplate::kChatMl, "", "", chat_ml({.after_numbered = ""})},
     {"", ChatTemplate::kChatMl, "", "", chat_ml()},
     {"LLaVA-1.5", ChatTemplate::kVicuna, "<image>", "", kPublishedVicuna},
     {"LLaVA-1.6", ChatTemplate::kVicuna, "<image>", "", kPublishedVicuna},

@@ -51,15 +51,6 @@ Status read_deepstack(const GgufFile& file, VisionConfig* c) {
   return {};
 }
 
-Status read_positions(const GgufFile& file, VisionConfig* c) {
-  const GgufTensor* const table = file.find_tensor("v.position_embd.weight");
-  if (table == nullptr) return {};
-  c->position_side = line_count(static_cast<int32_t>(std::min<int64_t>(table->rows(), 1 << 24)));
-  if (int64_t{c->position_side} * c->position_side == table->rows()) return {};
-  return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' has %lld rows, which form no square",
-                      static_cast<long long>(table->rows()));
-}
-
 constexpr float kRopeBase = 10000.0f;
 
 /// 2 x 2 patches side by side are a row.
@@ -156,6 +147,15 @@ const VisionTower kQwen2Tower = {.bind_layer = bind_plain_layer, .encode = encod
 const VisionTower kQwen25Tower = {.bind_layer = bind_gated_layer, .encode = encode_qwen25};
 const VisionTower kQwen3Tower = {.bind_layer = bind_plain_layer, .encode = encode_qwen3};
 
+Status read_position_side(const GgufFile& file, VisionConfig* c) {
+  const GgufTensor* const table = file.find_tensor("v.position_embd.weight");
+  if (table == nullptr) return {};
+  c->position_side = line_count(static_cast<int32_t>(std::min<int64_t>(table->rows(), 1 << 24)));
+  if (int64_t{c->position_side} * c->position_side == table->rows()) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' has %lld rows, which form no square",
+                      static_cast<long long>(table->rows()));
+}
+
 bool has_qwen_gate(const GgufFile& file) { return file.find_tensor("v.blk.0.ffn_gate.weight") != nullptr; }
 
 Status read_qwen(const GgufFile& file, VisionConfig* c) {
@@ -168,7 +168,7 @@ Status read_qwen(const GgufFile& file, VisionConfig* c) {
   c->usual_rows = kUsualQwenRows;
   if (gated) c->activation = Activation::kSilu;  // old files set neither use_silu nor use_gelu
   OCELLUS_TRY(read_mlp_width(file, c));
-  OCELLUS_TRY(read_positions(file, c));
+  OCELLUS_TRY(read_position_side(file, c));
   OCELLUS_TRY(read_deepstack(file, c));
   c->min_pixels = (c->position_side > 0 ? 64 : kLeastQwenRows) * c->row_side() * c->row_side();
   OCELLUS_TRY(read_pixels(file, c));

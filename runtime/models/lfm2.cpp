@@ -1,0 +1,195 @@
+// LFM2-VL and LFM2.5-VL: a SigLIP2 tower that takes pictures at any size, 2 x 2 patches side by side, and two linear
+// maps; a language model most of whose layers have convolutions in place of attention.
+#include <span>
+#include <string_view>
+
+#include "mm/tower/tower_pass.h"
+#include "mm/views/smart_resize.h"
+#include "runtime/models/qwen_tower.h"
+#include "runtime/models/qwen_views.h"
+
+namespace ocellus {
+
+extern const Family kLfm2Family;  // referenced by its shapes
+
+namespace {
+
+constexpr int32_t kLeastRows = 64, kMostRows = 256;  // a view's, in the published processor
+constexpr float kProjectorEpsilon = 1e-5f;
+
+void plan_lfm2(const PreprocessConfig& config, ViewPlan* plan) {
+  const int64_t area = int64_t{config.row_side} * config.row_side;
+  const Size size = smart_size({.factor = config.row_side,
+                                .min_pixels = config.min_pixels,
+                                .max_pixels = config.view_rows * area,
+                                .rounds_up = true},
+                               plan->source);
+  plan->overview = Canvas::stretched(size, Filter::kBilinear);
+  plan->view_rows = plan->view_positions = size.width / config.row_side * (size.height / config.row_side);
+}
+
+ViewBounds lfm2_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
+  ViewBounds bounds = bound_enlarged_views(config, limits);
+  bounds.positions = 0;
+  return bounds;
+}
+
+constexpr ViewRules kViews = {.name = "lfm2",
+                              .marks = {.before = "<|image_start|>", .after = "<|image_end|>"},
+                              .plan = plan_lfm2,
+                              .bounds = lfm2_bounds};
+
+Status read_lfm2(const GgufFile& file, VisionConfig* c) {
+  constexpr int64_t kMostPixels = int64_t{1} << 31;
+  int64_t scale = 2;
+  OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 8, &scale));
+  c->scale_factor = static_cast<int32_t>(scale);
+  const int64_t area = int64_t{c->row_side()} * c->row_side();
+  c->any_size = true;
+  c->usual_rows = kMostRows;
+  c->min_pixels = kLeastRows * area;
+  c->max_pixels = kMostRows * area;
+  OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
+  OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", area, kMostPixels, &c->max_pixels));
+  OCELLUS_TRY(read_position_side(file, c));
+  if (c->position_side == 0) return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' is missing");
+  OCELLUS_TRY(read_vision_rows(file, "mm.1.weight", &c->projector_width));
+  return read_vision_rows(file, "mm.2.weight", &c->output_width);
+}
+
+/// Files of some models have no norm in the projector, whatever their config.json said.
+Status bind_lfm2(const TensorBinder& binder, VisionModel* m) {
+  const VisionConfig& c = m->config;
+  Projector& p = m->projector;
+  OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &m->final_norm.weight));
+  OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &m->final_norm.bias));
+  OCELLUS_TRY(binder.optional_vector("mm.input_norm.weight", c.joined_width(), &p.joined_norm.weight));
+  if (binder.has("mm.input_norm.weight"))
+    OCELLUS_TRY(binder.vector("mm.input_norm.bias", c.joined_width(), &p.joined_norm.bias));
+  OCELLUS_TRY(binder.matrix("mm.1.weight", c.projector_width, c.joined_width(), &p.first.weight));
+  OCELLUS_TRY(binder.optional_vector("mm.1.bias", c.projector_width, &p.first.bias));
+  OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &p.second.weight));
+  return binder.optional_vector("mm.2.bias", c.output_width, &p.second.bias);
+}
+
+void encode_lfm2(TowerPass& t) {
+  const VisionModel& m = t.model();
+  t.embed_patches();
+  t.add_resized_positions(/*averages=*/true);
+  while (const VisionLayer* w = t.next_layer()) {
+    t.attend(*w, [&](HiddenRows rows) { rows.add(w->attention_output); });
+    t.run_mlp([&](HiddenRows rows) {
+      rows.map(w->mlp_norm, w->mlp_up, Activation::kGeluTanh);
+      rows.add(w->mlp_down);
+    });
+  }
+  t.normalise(m.final_norm);
+  const auto map = [&](JoinedRows rows) {
+    rows.map(m.projector.first, m.config.projector_width, Activation::kGeluErf);
+    rows.write(m.projector.second);
+  };
+  if (m.projector.joined_norm.weight == nullptr) return t.project(shuffle_pixels, map);
+  t.project_normed(shuffle_pixels, [&](JoinedRows rows) {
+    rows.normalise(m.projector.joined_norm, kProjectorEpsilon);
+    map(rows);
+  });
+}
+
+constexpr VisionTower kTower = {.bind_layer = bind_plain_layer, .encode = encode_lfm2};
+
+void describe_lfm2(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
+  file->add_u32("clip.vision.projector.scale_factor", c.scale_factor);
+  file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
+  tensors->norm("", "v.post_ln", c.width, true);
+  tensors->matrix("", "mm.1", c.projector_width, c.joined_width(), true);
+  tensors->matrix("", "mm.2", c.output_width, c.projector_width, true);
+}
+
+constexpr std::string_view kTokens[] = {"<|startoftext|>", "<image>", "<|image_start|>", "<|image_end|>",
+                                        "<|img_thumbnail|>"};
+
+constexpr int32_t kSmallAttention[] = {2, 5, 8, 10, 12, 14}, kLargeAttention[] = {2, 5, 9, 13, 17, 21, 24, 27};
+
+struct TextSize {
+  int32_t layers, width, query_heads, mlp_width, vocabulary = 65536;
+  float rope_base = 1e6f;
+};
+
+constexpr TextConfig lfm2_text(const TextSize& t, std::span<const int32_t> attention) {
+  return {.architecture = find_text_architecture("lfm2"),
+          .layer_count = t.layers,
+          .width = t.width,
+          .query_heads = t.query_heads,
+          .kv_heads = 8,
+          .head_dim = 64,
+          .mlp_width = t.mlp_width,
+          .vocabulary = t.vocabulary,
+          .context_length = 128000,
+          .rope = {.base = t.rope_base},
+          .local = {.window = 3, .head_dim = 64, .convolutions = LayerSet::all_but(attention)}};
+}
+
+struct TowerSize {
+  int32_t width, mlp_width, layers, heads;
+};
+constexpr TowerSize kBase = {768, 3072, 12, 12}, kSo400m = {1152, 4304, 27, 16};
+
+constexpr VisionConfig siglip2(const TowerSize& t, int32_t projector_width, int32_t text_width) {
+  return {.family = &kLfm2Family.vision,
+          .image_size = 256,
+          .patch_size = 16,
+          .width = t.width,
+          .mlp_width = t.mlp_width,
+          .layer_count = t.layers,
+          .heads = t.heads,
+          .any_size = true,
+          .position_side = 16,
+          .min_pixels = kLeastRows * 32 * 32,
+          .max_pixels = kMostRows * 32 * 32,
+          .usual_rows = kMostRows,
+          .scale_factor = 2,
+          .projector_width = projector_width,
+          .output_width = text_width,
+          .image_mean = {0.5f, 0.5f, 0.5f},
+          .image_std = {0.5f, 0.5f, 0.5f}};
+}
+
+// Values from config.json of the published models.
+constexpr ModelShape kShapes[] = {
+    {.name = "LFM2.5-VL-450M",
+     .published = "LiquidAI/LFM2.5-VL-450M",
+     .text = lfm2_text({16, 1024, 16, 4608}, kSmallAttention),
+     .tied = true,
+     .vision = siglip2(kBase, 2048, 1024)},
+    {.name = "LFM2.5-VL-1.6B",
+     .published = "LiquidAI/LFM2.5-VL-1.6B",
+     .text = lfm2_text({16, 2048, 32, 8192}, kSmallAttention),
+     .tied = true,
+     .vision = siglip2(kSo400m, 2048, 2048)},
+    {.name = "LFM2-VL-3B",
+     .published = "LiquidAI/LFM2-VL-3B",
+     .text = lfm2_text({30, 2048, 32, 10752}, kLargeAttention),
+     .tied = true,
+     .vision = siglip2(kSo400m, 2048, 2048)},
+    {.name = "LFM2.5-VL-3B",
+     .published = "LiquidAI/LFM2.5-VL-3B",
+     .text = lfm2_text({30, 2048, 32, 10752, 128000, 1e7f}, kLargeAttention),
+     .tied = true,
+     .vision = siglip2(kSo400m, 2048, 2048)},
+};
+
+}  // namespace
+
+const Family kLfm2Family = {.name = "LFM2-VL",
+                            .vision = {.projector = "lfm2",
+                                       .tower = &kTower,
+                                       .read = read_lfm2,
+                                       .bind = bind_lfm2,
+                                       .views = &kViews,
+                                       .output_width_from = "the height of tensor 'mm.2.weight'"},
+                            .describe = describe_lfm2,
+                            .describe_layer = describe_plain_layer,
+                            .picture_tokens = kTokens,
+                            .shapes = kShapes};
+
+}  // namespace ocellus
