@@ -1,10 +1,10 @@
 // InternVL 2.5, 3 and 3.5: an InternViT tower with a class row and scaled branches, pixel shuffle, and a two-layer
 // projector after a norm. A picture is stretched to the grid of tiles nearest to its aspect; an overview follows.
 #include <algorithm>
-#include <cmath>
 
 #include "mm/tower/tower_pass.h"
 #include "runtime/models/family.h"
+#include "runtime/models/tile_grids.h"
 
 namespace ocellus {
 
@@ -18,50 +18,17 @@ int32_t most_tiles(const PreprocessConfig& config) {
   return config.max_tiles > 0 ? std::min(config.max_tiles, kMaxTilesPerSide) : kPublishedTiles;
 }
 
-int32_t least_tiles(const PreprocessConfig& config) { return std::min(config.min_tiles, most_tiles(config)); }
-
-/// Calls visit(grid, in tiles) for every possible grid, in order of tile count.
-template <class Visit>
-void for_each_grid(const PreprocessConfig& config, Visit visit) {
+TileGrids grids_of(const PreprocessConfig& config) {
   const int32_t most = most_tiles(config);
-  for (int32_t tiles = least_tiles(config); tiles <= most; ++tiles)
-    for (int32_t cols = 1; cols <= tiles; ++cols)
-      if (tiles % cols == 0) visit(Size{cols, tiles / cols});
-}
-
-/// OpenGVLab's dynamic_preprocess, as in transformers: the grid whose aspect is nearest to the picture's; of grids with
-/// equal aspect a larger one if the picture has more than half of its pixels.
-Size nearest_grid(const PreprocessConfig& config, Size picture) {
-  const double shape = static_cast<double>(picture.width) / picture.height;
-  const double pixels = static_cast<double>(picture.width) * picture.height;
-  const double tile_pixels = static_cast<double>(config.image_size) * config.image_size;
-  Size best = {1, 1};
-  double least = HUGE_VAL;
-  for_each_grid(config, [&](Size grid) {
-    const double difference = std::abs(shape - static_cast<double>(grid.width) / grid.height);
-    const bool is_nearer = difference < least;
-    if (!is_nearer && !(difference == least && pixels > 0.5 * tile_pixels * grid.width * grid.height)) return;
-    least = difference;
-    best = grid;
-  });
-  return best;
+  return {.least = std::min(config.min_tiles, most), .most = most, .side = config.image_size};
 }
 
 void plan_internvl(const PreprocessConfig& config, ViewPlan* plan) {
   const int32_t side = config.image_size;
-  const Size grid = nearest_grid(config, plan->source);
+  const Size grid = grids_of(config).nearest(plan->source);
   plan->overview = Canvas::stretched({side, side}, Filter::kBicubic);
   if (grid == Size{1, 1}) return;
   plan->set_tiles(Canvas::stretched({grid.width * side, grid.height * side}, Filter::kBicubic), side);
-}
-
-/// Maximum rows of a picture that gets this grid. Its aspect is no further from the grid's than from that of the grid
-/// with one column less, if there is one; else any aspect may get it.
-int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits, Size grid) {
-  if (grid.width == 1 || (grid.width - 1) * grid.height < least_tiles(config)) return limits.max_side;
-  const double least_shape = (grid.width - 1.0) / grid.height;
-  return std::min<int64_t>(limits.max_side,
-                           static_cast<int64_t>(std::sqrt(static_cast<double>(limits.max_pixels) / least_shape)) + 1);
 }
 
 ViewBounds internvl_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
@@ -69,20 +36,9 @@ ViewBounds internvl_bounds(const PreprocessConfig& config, const ImageLimits& li
   ViewBounds bounds;
   bounds.longest_side = config.image_size;
   bounds.stage_pixels = side * limits.max_side;  // the overview's
-  for_each_grid(config, [&](Size grid) {
-    const int32_t tiles = grid.width * grid.height;
-    if (tiles == 1) return;
-    bounds.stages = 2;
-    bounds.tiles = std::max(bounds.tiles, tiles);
-    bounds.tile_rows = std::max(bounds.tile_rows, grid.height);
-    const int64_t width = grid.width * side, height = grid.height * side;
-    bounds.stage_pixels = std::max({bounds.stage_pixels, width * height, width * most_rows(config, limits, grid)});
-    bounds.longest_side = static_cast<int32_t>(std::max<int64_t>({bounds.longest_side, width, height}));
-  });
-  bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;
-  bounds.tiled_pixels = bounds.tiles * side * side;
   bounds.resize_bytes = resize_bound_bytes(longest_side(limits), side, side);
-  if (bounds.tiles > 0) bounds.resize_bytes += resize_bound_bytes(longest_side(limits), side, bounds.longest_side);
+  grids_of(config).add_to(limits, &bounds);
+  bounds.rows = (bounds.tiles + int64_t{1}) * config.view_rows;
   return bounds;
 }
 
