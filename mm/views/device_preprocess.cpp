@@ -247,10 +247,10 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
 Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
                            DeviceView<float> pixels, Queue& queue) {
   const ViewPlan& plan = views.plan;
-  const Size size = plan.view_size();
+  const Size size = plan.view_size(first);
   const int64_t view_rows = int64_t{3} * size.height;
-  if (first < 0 || count < 1 || count > plan.view_count() - first || pixels.data == nullptr ||
-      pixels.rows != count * view_rows || pixels.cols != size.width) {
+  if (first < 0 || count < 1 || count > plan.view_count() - first || plan.view_size(first + count - 1) != size ||
+      pixels.data == nullptr || pixels.rows != count * view_rows || pixels.cols != size.width) {
     return OCELLUS_FAIL(Code::kInternal, "views %d to %d of %d cannot be rendered into [%lld, %lld]", first,
                         first + count - 1, plan.view_count(), static_cast<long long>(pixels.rows),
                         static_cast<long long>(pixels.cols));

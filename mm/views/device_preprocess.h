@@ -79,7 +79,7 @@ Status prepare_device_views(const PreprocessConfig& config, const ViewPlan& plan
 Status render_device_views(const PreprocessConfig& config, const DeviceViews& views, int32_t first, int32_t count,
                            DeviceView<float> pixels, Queue& queue);
 
-/// Does both for all views: pixels [plan.view_count() * 3 * height, width].
+/// Does both for all views, of one size: pixels [plan.view_count() * 3 * height, width].
 Status enqueue_views(const PreprocessConfig& config, const ViewPlan& plan, const DevicePicture& source,
                      DeviceView<std::byte> scratch, DeviceView<float> pixels, Queue& queue);
 

@@ -16,9 +16,9 @@ void ImagePieces::set_views(bool is_overview, ImagePiece* piece) const {
   const bool is_map = plan_.rules->has_map && !is_overview;
   piece->view_index = view_;
   piece->view_count = is_map ? plan_.tile_count() : 1;
-  piece->rows = is_map ? plan_.map.rows() : plan_.view_rows;
+  piece->rows = is_map ? plan_.map.rows() : plan_.rows_of(view_);
   if (plan_.tile_count() == 0) piece->rows = plan_.row_count();
-  piece->positions = plan_.rules->has_map ? piece->rows : plan_.view_positions;
+  piece->positions = plan_.rules->has_map ? piece->rows : plan_.positions_of(view_);
   piece->cols = plan_.view_cols;
 }
 

@@ -22,7 +22,7 @@ Normalisation normalisation_of(const PreprocessConfig& config) {
 Status render_view(const PreprocessConfig& config, const PreparedViews& prepared, int32_t view_index,
                    DeviceView<float> out) {
   const ViewPlan& plan = prepared.plan;
-  const auto [width, height] = plan.view_size();
+  const auto [width, height] = plan.view_size(view_index);
   if (view_index < 0 || view_index >= plan.view_count() || out.data == nullptr || out.rows != int64_t{3} * height ||
       out.cols != width) {
     return OCELLUS_FAIL(Code::kInternal, "view %d of %d cannot be rendered into [%lld, %lld]", view_index,

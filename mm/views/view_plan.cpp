@@ -76,7 +76,7 @@ ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits
 int32_t max_view_count(const PreprocessConfig& config) { return view_bounds(config, {}).tiles + 1; }
 
 int64_t max_row_count(const PreprocessConfig& config) {
-  if (config.row_side == 0) return view_bounds(config, {}).rows;
+  if (config.row_side == 0 || config.longest_edge > 0) return view_bounds(config, {}).rows;
   return config.planned_rows > 0 ? std::min(config.planned_rows, config.view_rows) : config.view_rows;
 }
 
@@ -95,9 +95,25 @@ Status plan_views(const PreprocessConfig& config, int32_t width, int32_t height,
 
 int32_t line_count(int32_t view_rows) { return static_cast<int32_t>(std::sqrt(static_cast<double>(view_rows)) + 0.5); }
 
+int64_t ViewPlan::row_count() const {
+  return view_rows + (rules->has_map ? map.rows() : int64_t{tile_count()} * rows_of(first_tile()));
+}
+
+int64_t ViewPlan::position_count() const {
+  return rules->has_map ? row_count() : view_positions + int64_t{tile_count()} * positions_of(first_tile());
+}
+
+int32_t ViewPlan::rows_of(int32_t index) const {
+  return index == overview_index() || rows_per_tile == 0 ? view_rows : rows_per_tile;
+}
+
+int32_t ViewPlan::positions_of(int32_t index) const {
+  return index == overview_index() || rows_per_tile == 0 ? view_positions : rows_per_tile;
+}
+
 RowPlace ViewPlan::row_place(int32_t view_index) const {
   if (rules->has_lines) return {.stride = map.cols + 1, .lines = map.lines, .cols = map.cols, .from_stride = map.cols};
-  if (!rules->has_map || view_index == overview_index()) return whole_view();
+  if (!rules->has_map || view_index == overview_index()) return whole_view(rows_of(view_index));
   const int32_t side = line_count(view_rows);
   const int32_t tile = view_index - first_tile(), top = tile / tile_cols * side, left = tile % tile_cols * side;
   const int32_t first_line = std::max(top, map.top), first_col = std::max(left, map.left);

@@ -97,6 +97,8 @@ struct ViewPlan {
   Size source;            // the picture
   int32_t tile_rows = 0;  // 0 x 0: no tiles
   int32_t tile_cols = 0;
+  int32_t tile_side = 0;             // pixels of a tile's sides
+  int32_t rows_per_tile = 0;         // rows of a tile, if it has others than the overview; 0: as many
   int32_t view_rows = 0;             // rows of the language model per view, with those that end its lines
   int32_t view_positions = 0;        // positions of those rows, which may share some; with a map each row has its own
   int32_t view_cols = 0;             // columns of the grid of those rows if its lines and columns are positions; else 0
@@ -109,14 +111,19 @@ struct ViewPlan {
   /// Sets an image of a whole number of tiles with sides of `side` pixels.
   void set_tiles(const Canvas& canvas, int32_t side) {
     tiles = canvas;
+    tile_side = side;
     tile_cols = canvas.size.width / side;
     tile_rows = canvas.size.height / side;
   }
   int32_t tile_count() const { return tile_rows * tile_cols; }
   /// The grid of the view's rows, whose lines and columns are positions, has more lines.
   bool is_tall() const { return view_cols > 0 && view_cols < view_positions; }
-  /// Pixels of a view: all have the same size.
+  /// Pixels of the overview, and of a view.
   Size view_size() const { return overview.size; }
+  Size view_size(int32_t index) const { return index == overview_index() ? overview.size : Size{tile_side, tile_side}; }
+  /// A view's rows in the language model, and the positions that they take.
+  int32_t rows_of(int32_t index) const;
+  int32_t positions_of(int32_t index) const;
   int32_t view_count() const { return tile_count() + 1; }
   /// Indices in the views of the overview, and of the first tile.
   int32_t overview_index() const;
@@ -124,7 +131,7 @@ struct ViewPlan {
   /// Number of the picture's rows in the language model, and of the positions that they take.
   int64_t row_count() const;
   int64_t position_count() const;
-  RowPlace whole_view() const { return {.cols = view_rows, .from_stride = view_rows}; }
+  static RowPlace whole_view(int32_t rows) { return {.cols = rows, .from_stride = rows}; }
   /// Returns the view's place in the rows of the tiles' map, or in those of the view alone.
   RowPlace row_place(int32_t view_index) const;
 };
@@ -162,14 +169,6 @@ struct ViewRules {
 ViewBounds view_bounds(const PreprocessConfig& config, const ImageLimits& limits);
 /// The config of pictures that are seen as their overviews only.
 PreprocessConfig of_overview(const PreprocessConfig& config);
-
-inline int64_t ViewPlan::row_count() const {
-  return rules->has_map ? view_rows + map.rows() : int64_t{view_count()} * view_rows;
-}
-
-inline int64_t ViewPlan::position_count() const {
-  return rules->has_map ? row_count() : int64_t{view_count()} * view_positions;
-}
 
 inline int32_t ViewPlan::overview_index() const { return rules->overview_first ? 0 : tile_count(); }
 inline int32_t ViewPlan::first_tile() const { return rules->overview_first ? 1 : 0; }

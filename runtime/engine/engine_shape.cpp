@@ -47,11 +47,12 @@ Status resolve_device(const ocellus_limits& limits, EngineShape* s) {
 }
 
 /// One view at a time on devices that take rows in blocks: more would take memory and save nothing. A view of any size
-/// with the most rows is as large as one of a single line. Invariant ones do not depend on which others are known.
+/// with the most rows, `view_rows`, is as large as one of a single line. Invariant ones do not depend on which others
+/// are known.
 ViewBatch largest_batch(const VisionConfig& vision, const ocellus_limits& limits, const DeviceTraits& device,
-                        const PictureShape& pictures) {
+                        const PictureShape& pictures, int64_t view_rows) {
   if (vision.any_size) {
-    const Size line = {static_cast<int32_t>(pictures.encoded_rows) * vision.row_side(), vision.row_side()};
+    const Size line = {static_cast<int32_t>(view_rows) * vision.row_side(), vision.row_side()};
     return {vision, 1, line, pictures.clip_frames > 1 ? pictures.clip_group : 1};
   }
   const bool alone = device.in_blocks() || (limits.batch_invariant != 0 && limits.kept_views > 0);
@@ -72,7 +73,9 @@ Status resolve_pictures(const Model& model, const ocellus_limits& limits, const 
   p->rows = p->encoded_rows = p->are_stored ? max_row_count(p->preprocess) : bounds.rows;
   p->delimiters = model.delimiter_tokens(bounds);
   p->kept_views = {.count = limits.kept_views, .change = limits.view_change};
-  p->batch = largest_batch(model.vision(), limits, device, *p);
+  const int64_t area = int64_t{p->preprocess.row_side} * p->preprocess.row_side;
+  const int64_t view_rows = bounds.tiles > 0 && area > 0 ? bounds.view_pixels / area : p->encoded_rows;
+  p->batch = largest_batch(model.vision(), limits, device, *p, view_rows);
   return {};
 }
 

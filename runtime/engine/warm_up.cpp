@@ -60,9 +60,10 @@ Status rehearse_picture(Engine& e, const PictureShape& shape, const Frame& frame
   PictureSource source(shape, plan, scratch, e.memory().pictures.decoder, e.queue());
   const Picture picture{.frame = &frame, .width = frame.width, .height = frame.height};
   OCELLUS_TRY(source.open(picture));
-  const ViewBatch one(e.vision().config, 1, plan.view_size());
-  const DeviceView<float> out = e.memory().pictures.waiting.next_pixels(one, scratch.vision);
-  for (int32_t view = 0; view < plan.view_count(); ++view) OCELLUS_TRY(source.render(picture, view, out));
+  for (int32_t view = 0; view < plan.view_count(); ++view) {
+    const ViewBatch one(e.vision().config, 1, plan.view_size(view));
+    OCELLUS_TRY(source.render(picture, view, e.memory().pictures.waiting.next_pixels(one, scratch.vision)));
+  }
   return e.queue().status();
 }
 
@@ -100,11 +101,10 @@ Status rehearse_images(Engine& e) {
   VisionScratch scratch;
   OCELLUS_TRY(e.take_scratch(&scratch));
   const VisionConfig& vision = e.vision().config;
-  ViewPlan plan;
-  plan.view_rows = vision.any_size ? 1 : vision.tokens_per_view();
+  const int32_t rows = vision.any_size ? 1 : vision.tokens_per_view();
   const Size size = vision.any_size ? Size{vision.row_side(), vision.row_side()} : vision.view_size();
   WaitingViews& waiting = e.memory().pictures.waiting;
-  waiting.add({plan.whole_view(), size});
+  waiting.add({ViewPlan::whole_view(rows), size});
   OCELLUS_TRY(waiting.encode(e.vision(), scratch, e.memory().chunk.inputs, nullptr, e.queue()));
   waiting.kept().clear();
   (void)waiting.take_counts();

@@ -138,7 +138,7 @@ Status PictureRows::add_view(const Picture& picture, const ViewPlan& plan, int32
   if (waiting.full()) OCELLUS_TRY(encode_waiting(scratch));
   const TraceRange range(engine.trace(), "preprocess");
   const AddedTime time(&conversation_.stats().preprocess_ms);
-  const ViewBatch next(vision, 1, plan.view_size(), picture.frame_count());
+  const ViewBatch next(vision, 1, plan.view_size(view), picture.frame_count());
   OCELLUS_TRY(source.render(picture, view, waiting.next_pixels(next, scratch)));
   waiting.add({place, next.size, next.frames});
   return waiting.full() ? waiting.drop_known(vision, scratch, engine.memory().chunk.inputs, engine.queue()) : Status();

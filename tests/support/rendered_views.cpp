@@ -23,12 +23,11 @@ std::vector<Planes> render_views(const PreprocessConfig& config, const RgbImage&
   PreparedViews prepared;
   const Status status = prepare_views(config, plan, image, scratch.extent(), &prepared, orientation);
   REQUIRE_MESSAGE(status.ok(), last_failure().sentence);
-  const auto [across, down] = plan.view_size();
-  std::vector<Planes> views(static_cast<size_t>(plan.view_count()),
-                            Planes(static_cast<size_t>(int64_t{3} * across * down), -9.0f));
+  std::vector<Planes> views;
   for (int32_t i = 0; i < plan.view_count(); ++i) {
-    const Status rendered =
-        render_view(config, prepared, i, {views[static_cast<size_t>(i)].data(), int64_t{3} * down, across});
+    const auto [across, down] = plan.view_size(i);
+    Planes& planes = views.emplace_back(static_cast<size_t>(int64_t{3} * across * down), -9.0f);
+    const Status rendered = render_view(config, prepared, i, {planes.data(), int64_t{3} * down, across});
     REQUIRE_MESSAGE(rendered.ok(), last_failure().sentence);
   }
   CHECK(scratch.intact());

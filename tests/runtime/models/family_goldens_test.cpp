@@ -170,9 +170,11 @@ void check_views(Engine& engine, const json& golden, double bound) {
     }
     view_counts.push_back(static_cast<int>(views.size()));
     const RgbImage first = shown.frames[0].image();
-    const Size size = testing::plan_of(config, first.width, first.height).view_size();
-    for (const std::vector<float>& view : views) {
+    const ViewPlan plan = testing::plan_of(config, first.width, first.height);
+    for (size_t i = 0; i < views.size(); ++i) {
+      const std::vector<float>& view = views[i];
       pixels.insert(pixels.end(), view.begin(), view.end());
+      const Size size = plan.view_size(static_cast<int32_t>(i));
       const std::vector<float> rows = tower_rows(engine, view, size, static_cast<int32_t>(shown.frames.size()));
       tower.insert(tower.end(), rows.begin(), rows.end());
     }
