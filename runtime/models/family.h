@@ -48,10 +48,11 @@ struct Family {
   /// Adds the tensors of a layer, whose names begin with `at`.
   void (*describe_layer)(const VisionConfig& config, std::string_view at, ShapeTensors* tensors) = nullptr;
   std::span<const std::string_view> picture_tokens = {};  // special tokens of a random model's vocabulary
-  int32_t named_tiles = 0;                                // per side: "<row_1_col_1>" and so on, after picture_tokens
-  std::string_view end_token = "<|im_end|>";              // end of an answer, in the vocabulary
-  bool speaks_vicuna = false;                             // uses Vicuna's turns, else ChatML's
-  ClipRules clips = {};                                   // most_frames 0: the family takes no clips
+  int32_t named_tiles = 0;                                // per side: tile_token of each tile, after picture_tokens
+  const char* tile_token = "<row_%d_col_%d>";
+  std::string_view end_token = "<|im_end|>";  // end of an answer, in the vocabulary
+  bool speaks_vicuna = false;                 // uses Vicuna's turns, else ChatML's
+  ClipRules clips = {};                       // most_frames 0: the family takes no clips
   PlaceUnits places = PlaceUnits::kNone;
   std::span<const ModelShape> shapes;
 };

@@ -1,5 +1,8 @@
-// LFM2-VL and LFM2.5-VL: a SigLIP2 tower that takes pictures at any size, 2 x 2 patches side by side, and two linear
-// maps; a language model most of whose layers have convolutions in place of attention.
+// LFM2-VL and LFM2.5-VL: a SigLIP2 tower that takes views of any size, 2 x 2 patches side by side, and two linear maps;
+// a language model most of whose layers have convolutions in place of attention. Large pictures are cut into tiles,
+// which an overview follows that has another size.
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <string_view>
 
@@ -7,6 +10,7 @@
 #include "mm/views/smart_resize.h"
 #include "runtime/models/qwen_tower.h"
 #include "runtime/models/qwen_views.h"
+#include "runtime/models/tile_grids.h"
 
 namespace ocellus {
 
@@ -15,7 +19,24 @@ extern const Family kLfm2Family;  // referenced by its shapes
 namespace {
 
 constexpr int32_t kLeastRows = 64, kMostRows = 256;  // a view's, in the published processor
+constexpr int32_t kTileSide = 512, kLeastTiles = 2, kMostTiles = 10;
 constexpr float kProjectorEpsilon = 1e-5f;
+
+TileGrids grids_of(const PreprocessConfig& config) {
+  const int32_t most = config.max_tiles > 0 ? std::min(config.max_tiles, kMaxTilesPerSide) : kMostTiles;
+  return {.least = std::min(config.min_tiles, most), .most = most, .side = config.longest_edge};
+}
+
+/// A picture of more than this many rows, if its sides were rounded to rows, is cut.
+int64_t most_whole_rows(const PreprocessConfig& config) { return int64_t{2} * config.view_rows; }
+
+/// A side of less than half a row counts as half a one.
+bool is_cut(const PreprocessConfig& config, Size picture) {
+  const double side = config.row_side;
+  const auto rows = [&](int32_t pixels) { return std::max(0.5, std::nearbyint(pixels / side)); };
+  return config.longest_edge > 0 &&
+         rows(picture.width) * rows(picture.height) > static_cast<double>(most_whole_rows(config));
+}
 
 void plan_lfm2(const PreprocessConfig& config, ViewPlan* plan) {
   const int64_t area = int64_t{config.row_side} * config.row_side;
@@ -26,18 +47,65 @@ void plan_lfm2(const PreprocessConfig& config, ViewPlan* plan) {
                                plan->source);
   plan->overview = Canvas::stretched(size, Filter::kBilinear);
   plan->view_rows = plan->view_positions = size.width / config.row_side * (size.height / config.row_side);
+  if (!is_cut(config, plan->source)) return;
+  const TileGrids grids = grids_of(config);
+  const Size grid = grids.nearest(plan->source);
+  if (grid == Size{1, 1}) return;
+  plan->set_tiles(Canvas::stretched({grid.width * grids.side, grid.height * grids.side}, Filter::kBilinear),
+                  grids.side);
+  plan->rows_per_tile = static_cast<int32_t>(int64_t{grids.side} * grids.side / area);
 }
 
+/// True if some picture within the limits is cut: its sides are rounded up by half a row at most.
+bool may_be_cut(const PreprocessConfig& config, const ImageLimits& limits) {
+  const double side = config.row_side, rows = static_cast<double>(limits.max_pixels) / (side * side);
+  return config.longest_edge > 0 && rows + static_cast<double>(max_side_sum(limits)) / side / 2 + 0.25 >
+                                        static_cast<double>(most_whole_rows(config));
+}
+
+void drop_tiles(PreprocessConfig* config) { config->longest_edge = 0; }
+
 ViewBounds lfm2_bounds(const PreprocessConfig& config, const ImageLimits& limits) {
-  ViewBounds bounds = bound_enlarged_views(config, limits);
+  PreprocessConfig whole = config;
+  drop_tiles(&whole);
+  ViewBounds bounds = bound_enlarged_views(whole, limits);
   bounds.positions = 0;
+  if (!may_be_cut(config, limits)) return bounds;
+  const TileGrids grids = grids_of(config);
+  const int64_t area = int64_t{config.row_side} * config.row_side, pixels = int64_t{grids.side} * grids.side;
+  grids.add_to(limits, &bounds);
+  bounds.rows += bounds.tiles * (pixels / area);
+  if (config.planned_rows > 0) bounds.rows = std::min<int64_t>(bounds.rows, config.planned_rows);
+  bounds.view_pixels = std::max(bounds.view_pixels, pixels);
   return bounds;
 }
 
 constexpr ViewRules kViews = {.name = "lfm2",
-                              .marks = {.before = "<|image_start|>", .after = "<|image_end|>"},
+                              .marks = {.before = "<|image_start|>",
+                                        .before_tile = "<|img_row_%d_col_%d|>",
+                                        .before_overview = "<|img_thumbnail|>",
+                                        .before_only_view = "",
+                                        .after = "<|image_end|>"},
                               .plan = plan_lfm2,
+                              .drop_tiles = drop_tiles,
                               .bounds = lfm2_bounds};
+
+/// Files of others have none of these keys.
+Status read_tiles(const GgufFile& file, VisionConfig* c) {
+  int64_t side = kTileSide, least = kLeastTiles, most = kMostTiles;
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_image_size", 0, kMaxLongestEdge, &side));
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_min_tiles", 1, kMaxTilesPerSide, &least));
+  OCELLUS_TRY(file.read_int("clip.vision.preproc_max_tiles", 1, kMaxTilesPerSide, &most));
+  c->longest_edge = static_cast<int32_t>(side);
+  c->min_tiles = static_cast<int32_t>(least);
+  c->max_tiles = static_cast<int32_t>(most);
+  if (side % c->row_side() == 0 && least <= most) return {};
+  return OCELLUS_FAIL(Code::kBadFile,
+                      "clip.vision.preproc_image_size %lld is no multiple of the %d pixels of a row, or "
+                      "clip.vision.preproc_min_tiles %lld is more than preproc_max_tiles %lld",
+                      static_cast<long long>(side), c->row_side(), static_cast<long long>(least),
+                      static_cast<long long>(most));
+}
 
 Status read_lfm2(const GgufFile& file, VisionConfig* c) {
   constexpr int64_t kMostPixels = int64_t{1} << 31;
@@ -51,6 +119,7 @@ Status read_lfm2(const GgufFile& file, VisionConfig* c) {
   c->max_pixels = kMostRows * area;
   OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
   OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", area, kMostPixels, &c->max_pixels));
+  OCELLUS_TRY(read_tiles(file, c));
   OCELLUS_TRY(read_position_side(file, c));
   if (c->position_side == 0) return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' is missing");
   OCELLUS_TRY(read_vision_rows(file, "mm.1.weight", &c->projector_width));
@@ -99,6 +168,11 @@ constexpr VisionTower kTower = {.bind_layer = bind_plain_layer, .encode = encode
 
 void describe_lfm2(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
   file->add_u32("clip.vision.projector.scale_factor", c.scale_factor);
+  file->add_u32("clip.vision.image_min_pixels", c.min_pixels);
+  file->add_u32("clip.vision.image_max_pixels", c.max_pixels);
+  file->add_u32("clip.vision.preproc_image_size", c.longest_edge);
+  file->add_u32("clip.vision.preproc_min_tiles", c.min_tiles);
+  file->add_u32("clip.vision.preproc_max_tiles", c.max_tiles);
   file->add_tensor("v.patch_embd.bias", WeightFormat::kF32, {c.width});
   tensors->norm("", "v.post_ln", c.width, true);
   tensors->matrix("", "mm.1", c.projector_width, c.joined_width(), true);
@@ -150,6 +224,9 @@ constexpr VisionConfig siglip2(const TowerSize& t, int32_t projector_width, int3
           .scale_factor = 2,
           .projector_width = projector_width,
           .output_width = text_width,
+          .longest_edge = kTileSide,
+          .min_tiles = kLeastTiles,
+          .max_tiles = kMostTiles,
           .image_mean = {0.5f, 0.5f, 0.5f},
           .image_std = {0.5f, 0.5f, 0.5f}};
 }
@@ -190,6 +267,8 @@ const Family kLfm2Family = {.name = "LFM2-VL",
                             .describe = describe_lfm2,
                             .describe_layer = describe_plain_layer,
                             .picture_tokens = kTokens,
+                            .named_tiles = kMostTiles,
+                            .tile_token = "<|img_row_%d_col_%d|>",
                             .shapes = kShapes};
 
 }  // namespace ocellus

@@ -187,8 +187,10 @@ Status Model::measure_delimiters() {
   ocellus_limits limits;
   ocellus_limits_init(&limits);
   const PreprocessConfig config = preprocess_config(vision_, limits);
-  const int32_t side = marks.before_tile[0] == '\0' ? 0 : view_bounds(config, {}).tile_rows;
+  const ViewBounds bounds = view_bounds(config, {});
+  const int32_t side = marks.before_tile[0] == '\0' ? 0 : bounds.tile_rows;
   for (int32_t place = 0; place < side * side; ++place) {
+    if ((place / side + 1) * (place % side + 1) > bounds.tiles) continue;  // no grid has it
     char text[sizeof ImagePiece::text];
     int64_t tokens = 0;
     std::snprintf(text, sizeof text, marks.before_tile, place / side + 1, place % side + 1);

@@ -47,7 +47,7 @@ void for_each_token(const ModelShape& shape, Visit visit) {
   if (family != nullptr) {
     for (const std::string_view token : family->picture_tokens) emit(token, kControl);
     for (int32_t row = 1; row <= family->named_tiles; ++row)
-      for (int32_t col = 1; col <= family->named_tiles; ++col) emit(ShapeText("<row_%d_col_%d>", row, col), kControl);
+      for (int32_t col = 1; col <= family->named_tiles; ++col) emit(ShapeText(family->tile_token, row, col), kControl);
   }
   while (count < shape.text.vocabulary) emit(ShapeText("\xC4\xA0w%d", count), kNormal);  // U+0120 spells a space
 }
