@@ -3,7 +3,6 @@
 // which an overview follows that has another size.
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <string_view>
 
 #include "mm/tower/tower_pass.h"
@@ -182,25 +181,24 @@ void describe_lfm2(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* 
 constexpr std::string_view kTokens[] = {"<|startoftext|>", "<image>", "<|image_start|>", "<|image_end|>",
                                         "<|img_thumbnail|>"};
 
-constexpr int32_t kSmallAttention[] = {2, 5, 8, 10, 12, 14}, kLargeAttention[] = {2, 5, 9, 13, 17, 21, 24, 27};
+constexpr int32_t kAttention[] = {2, 5, 8, 10, 12, 14};
 
 struct TextSize {
-  int32_t layers, width, query_heads, mlp_width, vocabulary = 65536;
-  float rope_base = 1e6f;
+  int32_t width, query_heads, mlp_width;
 };
 
-constexpr TextConfig lfm2_text(const TextSize& t, std::span<const int32_t> attention) {
+constexpr TextConfig lfm2_text(const TextSize& t) {
   return {.architecture = find_text_architecture("lfm2"),
-          .layer_count = t.layers,
+          .layer_count = 16,
           .width = t.width,
           .query_heads = t.query_heads,
           .kv_heads = 8,
           .head_dim = 64,
           .mlp_width = t.mlp_width,
-          .vocabulary = t.vocabulary,
+          .vocabulary = 65536,
           .context_length = 128000,
-          .rope = {.base = t.rope_base},
-          .local = {.window = 3, .head_dim = 64, .convolutions = LayerSet::all_but(attention)}};
+          .rope = {.base = 1e6f},
+          .local = {.window = 3, .head_dim = 64, .convolutions = LayerSet::all_but(kAttention)}};
 }
 
 struct TowerSize {
@@ -235,22 +233,12 @@ constexpr VisionConfig siglip2(const TowerSize& t, int32_t projector_width, int3
 constexpr ModelShape kShapes[] = {
     {.name = "LFM2.5-VL-450M",
      .published = "LiquidAI/LFM2.5-VL-450M",
-     .text = lfm2_text({16, 1024, 16, 4608}, kSmallAttention),
+     .text = lfm2_text({1024, 16, 4608}),
      .tied = true,
      .vision = siglip2(kBase, 2048, 1024)},
     {.name = "LFM2.5-VL-1.6B",
      .published = "LiquidAI/LFM2.5-VL-1.6B",
-     .text = lfm2_text({16, 2048, 32, 8192}, kSmallAttention),
-     .tied = true,
-     .vision = siglip2(kSo400m, 2048, 2048)},
-    {.name = "LFM2-VL-3B",
-     .published = "LiquidAI/LFM2-VL-3B",
-     .text = lfm2_text({30, 2048, 32, 10752}, kLargeAttention),
-     .tied = true,
-     .vision = siglip2(kSo400m, 2048, 2048)},
-    {.name = "LFM2.5-VL-3B",
-     .published = "LiquidAI/LFM2.5-VL-3B",
-     .text = lfm2_text({30, 2048, 32, 10752, 128000, 1e7f}, kLargeAttention),
+     .text = lfm2_text({2048, 32, 8192}),
      .tied = true,
      .vision = siglip2(kSo400m, 2048, 2048)},
 };

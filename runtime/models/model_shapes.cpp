@@ -109,12 +109,14 @@ Status find_model_shape(const char* name, const ModelShape** out) {
     *out = &shape;
     if (::strcasecmp(name, shape.name) == 0) return {};
   }
-  return OCELLUS_FAIL(Code::kBadArgument, "no such shape: choose one of %s", names.text());
+  return OCELLUS_FAIL(Code::kBadArgument, "choose one of %s", names.text());
 }
 
 Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {
-  if (layers < 0 || layers > shape.text.layer_count)
-    return OCELLUS_FAIL(Code::kBadArgument, "%s cannot have %d layers: choose 1 to %d", shape.name, layers,
+  int32_t least = 1;  // the first layer that attends is among them
+  while (shape.text.convolves(least - 1)) ++least;
+  if (layers < 0 || layers > shape.text.layer_count || (layers > 0 && layers < least))
+    return OCELLUS_FAIL(Code::kBadArgument, "%s cannot have %d layers: choose %d to %d", shape.name, layers, least,
                         shape.text.layer_count);
   *out = shape;
   if (layers == 0) return {};

@@ -18,7 +18,8 @@ constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
 /// True if outputs of this matrix are added to the residual stream.
 bool writes_residual(std::string_view name) {
-  return name.ends_with("attn_output.weight") || name.ends_with("attn_out.weight") || name.ends_with("ffn_down.weight");
+  return name.ends_with("attn_output.weight") || name.ends_with("attn_out.weight") ||
+         name.ends_with("ffn_down.weight") || name.ends_with("shortconv.out_proj.weight");
 }
 
 int64_t count_layers(const GgufFile& file) {

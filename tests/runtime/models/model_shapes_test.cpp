@@ -63,6 +63,8 @@ constexpr Published kPublished[] = {
     {"Ministral3-14B", 13945036800, 40, 5120, 32, 8, 128, 131072, 1280},
     {"Mistral3.2-24B", 24011366400, 40, 5120, 32, 8, 128, 131072, 1280},
     {"Pixtral-12B", 12682744832, 40, 5120, 32, 8, 128, 131072, 1280},
+    {"LFM2.5-VL-450M", 448718848, 16, 1024, 16, 8, 64, 65536, 256},
+    {"LFM2.5-VL-1.6B", 1596625904, 16, 2048, 32, 8, 64, 65536, 256},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
@@ -133,11 +135,13 @@ TEST_CASE("The file pair says what the shape says" * doctest::test_suite("long")
     CHECK(model.text().rope.rotated == shape.text.head_dim);
     CHECK((model.text_file().find_tensor("output.weight") == nullptr) == shape.tied);
     CHECK((model.text_file().find_tensor("blk.0.attn_q.bias") != nullptr) == shape.text.architecture->has_qkv_biases);
-    CHECK((model.text_file().find_tensor("blk.0.attn_k_norm.weight") != nullptr) ==
+    const std::string layer = shape.text.local.convolve() ? "blk.2." : "blk.0.";
+    CHECK((model.text_file().find_tensor(layer + "attn_k_norm.weight") != nullptr) ==
           (shape.text.architecture->normalise_heads != nullptr));
     CHECK(model.text().local.window == shape.text.local.window);
     CHECK(model.text().local.period == shape.text.local.period);
     CHECK(model.text().local.head_dim == shape.text.local.head_dim);
+    CHECK(model.text().global_layers() == shape.text.global_layers());
     CHECK(model.text().sharing.count == shape.text.sharing.count);
     CHECK((shape.text.sharing.count == 0 || model.text().sharing.mlp_width == shape.text.sharing.mlp_width));
     CHECK(model.text().layer_input_width == shape.text.layer_input_width);
