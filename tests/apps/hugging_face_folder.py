@@ -68,7 +68,9 @@ SPECIAL_TOKENS = {
     **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
        for family in (*QWEN, "cosmos3-edge")},
     "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS, "ministral3": MISTRAL_TOKENS, "pixtral": MISTRAL_TOKENS,
-    "lfm2-vl": ["<|startoftext|>", "<|im_end|>", "<|im_start|>", "<image>", "<|image_start|>", "<|image_end|>"],
+    "lfm2-vl": ["<|startoftext|>", "<|im_end|>", "<|im_start|>", "<image>", "<|image_start|>", "<|image_end|>",
+                "<|img_thumbnail|>",
+                *(f"<|img_row_{row}_col_{col}|>" for row in range(1, 11) for col in range(1, 10 // row + 1))],
 }
 
 
