@@ -48,6 +48,7 @@ FORMS = [
     ("gemma4", "gemma4", SOPHGO + "Gemma4/config/chat_template.jinja, 2026"),
     ("ministral3", "ministral3",
      "github ggml-org/llama.cpp, models/templates/mistralai-Ministral-3-14B-Reasoning-2512.jinja, 2025-12"),
+    ("lfm2-vl", "lfm2-vl", "tokenizer_config.json of onnx-community/LFM2-VL-3B-ONNX, 2025"),
 ]
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 P = 0  # a picture
@@ -89,6 +90,8 @@ def expand(family, text, recipe):
         return text.replace("<start_of_image>", recipe.picture_text(1))
     if family == "ministral3":
         return text.replace("[IMG]", recipe.picture_text((1, 1)))
+    if family == "lfm2-vl":
+        return text.replace("<image>", recipe.picture_text(((1, 1), [1])))
     return text.replace("<|image|>", recipe.picture_text(1)) if family == "gemma4" else text
 
 
