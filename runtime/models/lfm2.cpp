@@ -181,24 +181,31 @@ void describe_lfm2(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* 
 constexpr std::string_view kTokens[] = {"<|startoftext|>", "<image>", "<|image_start|>", "<|image_end|>",
                                         "<|img_thumbnail|>"};
 
-constexpr int32_t kAttention[] = {2, 5, 8, 10, 12, 14};
+constexpr int32_t kAttentionOf16[] = {2, 5, 8, 10, 12, 14}, kAttentionOf30[] = {2, 5, 9, 13, 17, 21, 24, 27};
 
 struct TextSize {
-  int32_t width, query_heads, mlp_width;
+  int32_t layers, width, query_heads, mlp_width;
+  int32_t vocabulary = 65536;
+  float rope_base = 1e6f;
 };
+constexpr TextSize k450m = {16, 1024, 16, 4608}, k1b6 = {16, 2048, 32, 8192}, k3b = {30, 2048, 32, 10752},
+                   k3bOf2026 = {30, 2048, 32, 10752, 128000, 1e7f};
 
 constexpr TextConfig lfm2_text(const TextSize& t) {
   return {.architecture = find_text_architecture("lfm2"),
-          .layer_count = 16,
+          .layer_count = t.layers,
           .width = t.width,
           .query_heads = t.query_heads,
           .kv_heads = 8,
           .head_dim = 64,
           .mlp_width = t.mlp_width,
-          .vocabulary = 65536,
+          .vocabulary = t.vocabulary,
           .context_length = 128000,
-          .rope = {.base = 1e6f},
-          .local = {.window = 3, .head_dim = 64, .convolutions = LayerSet::all_but(kAttention)}};
+          .rope = {.base = t.rope_base},
+          .local = {
+              .window = 3,
+              .head_dim = 64,
+              .convolutions = t.layers == 16 ? LayerSet::all_but(kAttentionOf16) : LayerSet::all_but(kAttentionOf30)}};
 }
 
 struct TowerSize {
@@ -206,7 +213,7 @@ struct TowerSize {
 };
 constexpr TowerSize kBase = {768, 3072, 12, 12}, kSo400m = {1152, 4304, 27, 16};
 
-constexpr VisionConfig siglip2(const TowerSize& t, int32_t projector_width, int32_t text_width) {
+constexpr VisionConfig siglip2(const TowerSize& t, int32_t text_width) {
   return {.family = &kLfm2Family.vision,
           .image_size = 256,
           .patch_size = 16,
@@ -220,7 +227,7 @@ constexpr VisionConfig siglip2(const TowerSize& t, int32_t projector_width, int3
           .max_pixels = kMostRows * 32 * 32,
           .usual_rows = kMostRows,
           .scale_factor = 2,
-          .projector_width = projector_width,
+          .projector_width = 2048,
           .output_width = text_width,
           .longest_edge = kTileSide,
           .min_tiles = kLeastTiles,
@@ -229,18 +236,20 @@ constexpr VisionConfig siglip2(const TowerSize& t, int32_t projector_width, int3
           .image_std = {0.5f, 0.5f, 0.5f}};
 }
 
+constexpr ModelShape lfm2_shape(const char* name, const char* published, const TextSize& text, const TowerSize& tower) {
+  return {.name = name,
+          .published = published,
+          .text = lfm2_text(text),
+          .tied = true,
+          .vision = siglip2(tower, text.width)};
+}
+
 // Values from config.json of the published models.
 constexpr ModelShape kShapes[] = {
-    {.name = "LFM2.5-VL-450M",
-     .published = "LiquidAI/LFM2.5-VL-450M",
-     .text = lfm2_text({1024, 16, 4608}),
-     .tied = true,
-     .vision = siglip2(kBase, 2048, 1024)},
-    {.name = "LFM2.5-VL-1.6B",
-     .published = "LiquidAI/LFM2.5-VL-1.6B",
-     .text = lfm2_text({2048, 32, 8192}),
-     .tied = true,
-     .vision = siglip2(kSo400m, 2048, 2048)},
+    lfm2_shape("LFM2-VL-3B", "LiquidAI/LFM2-VL-3B", k3b, kSo400m),
+    lfm2_shape("LFM2.5-VL-450M", "LiquidAI/LFM2.5-VL-450M", k450m, kBase),
+    lfm2_shape("LFM2.5-VL-1.6B", "LiquidAI/LFM2.5-VL-1.6B", k1b6, kSo400m),
+    lfm2_shape("LFM2.5-VL-3B", "LiquidAI/LFM2.5-VL-3B", k3bOf2026, kSo400m),
 };
 
 }  // namespace

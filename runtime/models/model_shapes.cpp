@@ -70,19 +70,28 @@ constexpr ModelShape kTextShapes[] = {
      .tied = true},
 };
 
-/// Joins names, as many as fit; without spaces, as a sentence has little more room than for all.
+/// Joins names, as many as fit.
 class NameList {
  public:
   void add(const char* name) {
-    const int written = std::snprintf(text_ + used_, sizeof text_ - used_, "%s%s", used_ > 0 ? "," : "", name);
-    if (written > 0 && used_ + static_cast<size_t>(written) < sizeof text_) used_ += static_cast<size_t>(written);
+    const int written = std::snprintf(text_ + used_, sizeof text_ - used_, "%s%s", used_ > 0 ? ", " : "", name);
+    const bool fits = written > 0 && used_ + static_cast<size_t>(written) < sizeof text_;
+    used_ += fits ? static_cast<size_t>(written) : 0;
+    text_[used_] = '\0';
   }
   const char* text() const { return text_; }
 
  private:
-  char text_[768] = {};
+  char text_[384] = {};
   size_t used_ = 0;
 };
+
+/// Number of characters in which two names begin alike, in any case.
+size_t common_start(const char* one, const char* other) {
+  size_t count = 0;
+  while (one[count] != '\0' && ::strncasecmp(one, other, count + 1) == 0) ++count;
+  return count;
+}
 
 }  // namespace
 
@@ -102,14 +111,19 @@ const ModelShape& model_shape(int32_t index) {
 }
 
 Status find_model_shape(const char* name, const ModelShape** out) {
-  NameList names;
+  NameList nearest;
+  size_t most = 0;
   for (int32_t i = 0; i < model_shape_count(); ++i) {
     const ModelShape& shape = model_shape(i);
-    names.add(shape.name);
     *out = &shape;
     if (::strcasecmp(name, shape.name) == 0) return {};
+    const size_t same = common_start(name, shape.name);
+    if (same > most) nearest = {};
+    most = std::max(most, same);
+    if (same == most) nearest.add(shape.name);
   }
-  return OCELLUS_FAIL(Code::kBadArgument, "choose one of %s", names.text());
+  return OCELLUS_FAIL(Code::kBadArgument, "no such shape: choose one that `ocellus models` lists, such as %s",
+                      nearest.text());
 }
 
 Status with_layers(const ModelShape& shape, int32_t layers, ModelShape* out) {

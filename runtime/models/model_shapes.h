@@ -15,7 +15,7 @@ namespace ocellus {
 int32_t model_shape_count();
 const ModelShape& model_shape(int32_t index);
 
-/// Finds a shape by name, ignoring case; kBadArgument lists the names.
+/// Finds a shape by name, ignoring case; kBadArgument names those that begin most alike.
 Status find_model_shape(const char* name, const ModelShape** out);
 /// Returns the shape with `layers` layers in its language model and at most as many in its vision part; 0: all.
 /// kBadArgument if there are fewer.

@@ -63,8 +63,10 @@ constexpr Published kPublished[] = {
     {"Ministral3-14B", 13945036800, 40, 5120, 32, 8, 128, 131072, 1280},
     {"Mistral3.2-24B", 24011366400, 40, 5120, 32, 8, 128, 131072, 1280},
     {"Pixtral-12B", 12682744832, 40, 5120, 32, 8, 128, 131072, 1280},
+    {"LFM2-VL-3B", 2995557616, 30, 2048, 32, 8, 64, 65536, 256},
     {"LFM2.5-VL-450M", 448718848, 16, 1024, 16, 8, 64, 65536, 256},
     {"LFM2.5-VL-1.6B", 1596625904, 16, 2048, 32, 8, 64, 65536, 256},
+    {"LFM2.5-VL-3B", 3123483888, 30, 2048, 32, 8, 64, 128000, 256},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
@@ -200,15 +202,20 @@ TEST_CASE("Matrices have the formats of a published file, or one where its block
   CHECK(format_of(pure.vision_file(), "v.blk.0.attn_q.weight") == WeightFormat::kQ4_K);
 }
 
-TEST_CASE("Names are found in any case; an unknown one gets the list") {
+TEST_CASE("Names are found in any case; an unknown one gets the nearest") {
   const ModelShape* shape = nullptr;
   REQUIRE(find_model_shape("smolvlm2-2.2b", &shape).ok());
   CHECK(std::string(shape->name) == "SmolVLM2-2.2B");
-  for (const std::string& wrong : {std::string("SmolVLM"), std::string(), std::string(10000, 'x')}) {
+  const auto sentence_of = [&](const std::string& wrong) -> std::string {
     CHECK(find_model_shape(wrong.c_str(), &shape).code() == Code::kBadArgument);
-    const std::string sentence = last_failure().sentence;
-    for (const Published& published : kPublished) CHECK(sentence.find(published.name) != std::string::npos);
-  }
+    return last_failure().sentence;
+  };
+  const std::string begin = "no such shape: choose one that `ocellus models` lists, such as ";
+  for (const Published& published : kPublished)
+    CHECK(sentence_of(published.name + std::string("x")) == begin + published.name);
+  CHECK(sentence_of("lfm2") == begin + "LFM2-VL-3B, LFM2.5-VL-450M, LFM2.5-VL-1.6B, LFM2.5-VL-3B");
+  for (const std::string& wrong : {std::string("SmolVLM"), std::string(), std::string(10000, 'x')})
+    CHECK(sentence_of(wrong).find(begin + "SmolVLM-256M, SmolVLM-500M") == 0);
   ocellus_model* handle = nullptr;
   CHECK(ocellus_model_open_shape(nullptr, "F16", 0, &handle) == OCELLUS_BAD_ARGUMENT);
   CHECK(ocellus_model_open_shape("SmolVLM-256M", nullptr, 0, &handle) == OCELLUS_BAD_ARGUMENT);
