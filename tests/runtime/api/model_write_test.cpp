@@ -48,7 +48,7 @@ TEST_CASE("every known model opens as a shape" * doctest::test_suite("long")) {
   for (; ocellus_known_model_get(count, &known) == OCELLUS_OK; ++count) {
     CAPTURE(known.name);
     ocellus_model* model = nullptr;
-    REQUIRE(ocellus_model_open_shape(known.name, "Q8_0", 1, &model) == OCELLUS_OK);
+    REQUIRE(ocellus_model_open_shape(known.name, "Q8_0", 3, &model) == OCELLUS_OK);
     ocellus_model_facts facts;
     REQUIRE(ocellus_model_get_facts(model, &facts) == OCELLUS_OK);
     CHECK((known.family[0] != '\0') == (facts.has_vision != 0));

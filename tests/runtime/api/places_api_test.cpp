@@ -33,7 +33,7 @@ TEST_CASE("a model, its family and its shape name the same units of places" * do
   for (; ocellus_known_model_get(count, &known) == OCELLUS_OK; ++count) {
     CHECK(known.place_units == static_cast<int32_t>(find_family(known.family).places));
     ocellus_model* model = nullptr;
-    REQUIRE(ocellus_model_open_shape(known.name, "Q8_0", 1, &model) == OCELLUS_OK);
+    REQUIRE(ocellus_model_open_shape(known.name, "Q8_0", 3, &model) == OCELLUS_OK);
     ocellus_model_facts facts;
     CHECK(ocellus_model_get_facts(model, &facts) == OCELLUS_OK);
     CHECK(facts.place_units == known.place_units);
