@@ -75,6 +75,13 @@ __device__ void write_output(const ConvRows& c, int64_t row, int64_t col, const 
   store_values(c.output + row * c.output_stride + col, out);
 }
 
+/// Stores what the next row sees.
+template <int kTaps, int kWide>
+__device__ void store_state(float* out, int64_t stride, int64_t col, const float (&y)[kTaps][kWide]) {
+#pragma unroll
+  for (int k = 1; k < kTaps; ++k) store_values(out + (k - 1) * stride + col, y[k]);
+}
+
 /// The last row's thread has what the next call sees.
 template <int kTaps, int kWide>
 __global__ void convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
@@ -82,6 +89,9 @@ __global__ void convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
   wait_for_inputs();
   let_next_start();
   float* const own = args.places[place.row];
+  float* const after = args.states.after == nullptr ? nullptr : args.states.after[place.row];
+  const int64_t before = rows_before(args.states, place.row, kTaps - 1);
+  const float* const state = args.states.at(place.row - before);
 #pragma unroll
   for (int unit = 0; unit < kUnits; ++unit) {
     const int64_t col = (place.first + unit * place.step) * kWide;
@@ -90,9 +100,11 @@ __global__ void convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
     load_floats(c.weights + col * kTaps, weights);
 #pragma unroll
     for (int k = 0; k < kTaps; ++k) {
-      const int64_t row = place.row - (kTaps - 1) + k;
-      if (row >= 0) {
+      const int64_t back = kTaps - 1 - k, row = place.row - back;
+      if (back <= before) {
         multiply_gate(c, row, col, y[k]);
+      } else if (state != nullptr) {
+        load_stored(state + (kTaps - 1 - (back - before)) * c.cols, col, y[k]);
       } else {
         const float* const stored = args.before[kTaps - 1 + row];
         load_stored(stored == nullptr ? nullptr : stored + args.before_offset, col, y[k]);
@@ -100,9 +112,9 @@ __global__ void convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
     }
     write_output<kTaps, kWide>(c, place.row, col, weights, y);
     if (own != nullptr) store_values(own + args.places_offset + col, y[kTaps - 1]);
-    if (place.row != args.conv.output.rows - 1 || args.end.rows == 0) continue;
-#pragma unroll
-    for (int k = 1; k < kTaps; ++k) store_values(args.end.data + (k - 1) * args.end.stride + col, y[k]);
+    if (after != nullptr) store_state<kTaps>(after + args.states.offset, c.cols, col, y);
+    if (place.row == args.conv.output.rows - 1 && args.end.rows > 0)
+      store_state<kTaps>(args.end.data, args.end.stride, col, y);
   }
 }
 

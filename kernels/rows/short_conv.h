@@ -23,6 +23,19 @@ struct ShortConv {
   ActivationView output;
 };
 
+/// States: the taps - 1 rows y of D values before a row, one after the other, the newest last. Lists [T] point `offset`
+/// values before them, or are null: there are none.
+struct ShortConvStates {
+  const float* const* before = nullptr;  // row t follows these, and not the row before it in the call, if not null
+  float* const* after = nullptr;         // the state after row t is stored there, if not null
+  int64_t offset = 0;
+
+  /// Returns the rows that row t follows.
+  OCELLUS_EVERYWHERE const float* at(int64_t t) const {
+    return before == nullptr || before[t] == nullptr ? nullptr : before[t] + offset;
+  }
+};
+
 /// Rows that follow each other, before which others may stand. Lists point to rows y of D values, `..._offset` values
 /// before them; these start at multiples of 16 bytes if D is a multiple of 8. Rows may be split between calls anywhere:
 /// results are the same to the bit.
@@ -35,6 +48,7 @@ struct ShortConvArgs {
   int64_t before_offset = 0;
   float* const* places = nullptr;
   int64_t places_offset = 0;
+  ShortConvStates states = {};
   DeviceView<float> end;
 };
 void short_conv(const ShortConvArgs& args, Queue& queue);
@@ -49,6 +63,13 @@ struct ShortConvStepArgs {
   int32_t layer = 0;
 };
 void short_conv_step(const ShortConvStepArgs& args, Queue& queue);
+
+/// Number of rows right before row t, at most taps - 1, that it sees in the call.
+OCELLUS_EVERYWHERE inline int64_t rows_before(const ShortConvStates& states, int64_t t, int64_t most) {
+  int64_t count = 0;
+  while (count < most && count < t && states.at(t - count) == nullptr) ++count;
+  return count;
+}
 
 /// True if row t of a step continues the row before it.
 OCELLUS_EVERYWHERE inline bool follows_row(const StepTiles& tiles, int64_t t) {

@@ -40,29 +40,44 @@ void convolve_row(const ShortConv& c, int64_t t, int64_t before, const Stored& s
   }
 }
 
+/// Row y that many rows before row t, of which those nearer than `before` are in the call; null: zeros.
+const float* stored_row(const ShortConvArgs& args, int64_t t, int64_t before, int64_t back) {
+  const int64_t kept = args.conv.taps - 1;
+  if (const float* const state = args.states.at(t - before); state != nullptr)
+    return state + (kept - (back - before)) * args.conv.output.cols;
+  const float* const listed = args.before[kept + t - back];
+  return listed == nullptr ? nullptr : listed + args.before_offset;
+}
+
+/// Stores the rows y that the row after row t sees.
+void store_state(const ShortConvArgs& args, int64_t t, float* out, int64_t stride) {
+  const ShortConv& c = args.conv;
+  const int64_t before = rows_before(args.states, t, c.taps - 1);
+  for (int64_t back = c.taps - 2; back >= 0; --back, out += stride) {
+    const float* const stored = back <= before ? nullptr : stored_row(args, t, before, back);
+    if (back <= before)
+      multiply_gate(c, t - back, 0, c.output.cols, out);
+    else if (stored != nullptr)
+      std::copy_n(stored, c.output.cols, out);
+    else
+      std::fill_n(out, c.output.cols, 0.0f);
+  }
+}
+
 }  // namespace
 
 void cpu::short_conv(const ShortConvArgs& args, Queue& queue) {
   const ShortConv& c = args.conv;
-  const int64_t rows = c.output.rows, cols = c.output.cols, kept = c.taps - 1;
-  const auto before = [&](int64_t row) {  // rows -1, -2, ...
-    const float* const list = args.before[kept + row];
-    return list == nullptr ? nullptr : list + args.before_offset;
-  };
-  for (int64_t i = 0; i < args.end.rows; ++i) {
-    const int64_t row = rows - kept + i;
-    float* const out = args.end.row(i);
-    if (row >= 0)
-      multiply_gate(c, row, 0, cols, out);
-    else if (before(row) != nullptr)
-      std::copy_n(before(row), cols, out);
-    else
-      std::fill_n(out, cols, 0.0f);
-  }
+  const ShortConvStates& states = args.states;
+  const int64_t rows = c.output.rows, cols = c.output.cols;
+  if (args.end.rows > 0) store_state(args, rows - 1, args.end.data, args.end.stride);
   queue.parallel(rows, rows_per_piece(cols, kValuesPerPiece), [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
-      convolve_row(c, t, t, [&](int64_t back) { return before(t - back); });
+      const int64_t before = rows_before(states, t, c.taps - 1);
+      convolve_row(c, t, before, [&](int64_t back) { return stored_row(args, t, before, back); });
       if (args.places[t] != nullptr) multiply_gate(c, t, 0, cols, args.places[t] + args.places_offset);
+      if (states.after != nullptr && states.after[t] != nullptr)
+        store_state(args, t, states.after[t] + states.offset, cols);
     }
   });
 }

@@ -55,10 +55,15 @@ class Rows {
 
   /// Checks row `row` of `done` against row `number` of these inputs.
   void check(const Rows& done, int64_t row, int64_t number, const float* weights) const {
+    check(done, row, number, weights, [&](int64_t back, int64_t col) { return y(number - back, col); });
+  }
+  /// `sees(back, col)`: row y that many rows before it.
+  template <class Sees>
+  void check(const Rows& done, int64_t row, int64_t number, const float* weights, const Sees& sees) const {
     for (int64_t i = 0; i < shape_.cols; ++i) {
       double sum = 0, size = 0;
       for (int32_t k = 0; k < shape_.taps; ++k) {
-        const double part = static_cast<double>(weights[i * shape_.taps + k]) * y(number - (shape_.taps - 1) + k, i);
+        const double part = static_cast<double>(weights[i * shape_.taps + k]) * sees(shape_.taps - 1 - k, i);
         sum += part;
         size += std::abs(part);
       }
@@ -117,6 +122,60 @@ void check_sequence(const Shape& shape, int64_t most, bool one_by_one, Queue& qu
       const float y = one_by_one ? stored.at(kept + row, i) : ends[call % 2].at(row - (kRows - kept), i);
       REQUIRE(static_cast<double>(y) == doctest::Approx(inputs.y(row, i)).epsilon(1e-6));
     }
+}
+
+/// One conversation in calls of `most` rows at most, some of whose rows follow states in place of the rows before them.
+/// What the rows after some others see is stored.
+void check_states(const Shape& shape, int64_t most, Queue& queue) {
+  CAPTURE(most);
+  test::Random random(static_cast<uint64_t>(shape.cols * 17 + most));
+  const test::Vector<float> weights = test::visible(random.normals(shape.cols * shape.taps));
+  Rows inputs(queue, kRows, shape);
+  inputs.fill(kRows, 9);
+  Rows rows = inputs;
+  const int64_t kept = shape.taps - 1, offset = 24;
+  test::Guarded<float> given(kRows * kept, shape.cols), stored(kRows * kept, shape.cols);
+  test::Guarded<float> ends[] = {{kept, shape.cols}, {kept, shape.cols}};
+  const auto state = [&](test::Guarded<float>& of, int64_t row) { return of.view().row(row * kept); };
+  test::Vector<const float*> before, list[2];
+  test::Vector<float*> after;
+  const test::Vector<float*> places(kRows, nullptr);
+  for (int64_t row = 0; row < kRows; ++row) {
+    const test::Vector<float> values = test::visible(random.normals(kept * shape.cols));
+    std::copy(values.begin(), values.end(), state(given, row));
+    before.push_back(random.integer(0, 3) == 0 ? state(given, row) - offset : nullptr);
+    after.push_back(random.integer(0, 1) == 0 ? state(stored, row) - offset : nullptr);
+  }
+  for (int end = 0; end < 2; ++end)
+    for (int64_t i = 0; i < kept; ++i) list[end].push_back(ends[end].view().row(i));
+  const test::Vector<const float*> nothing(static_cast<size_t>(kept), nullptr);
+  int call = 0;
+  for (int64_t first = 0; first < kRows; ++call) {
+    const int64_t count = std::min(kRows - first, random.integer(1, most));
+    short_conv({.conv = rows.conv(first, count, weights.data()),
+                .before = first == 0 ? nothing.data() : list[call % 2].data(),
+                .places = places.data() + first,
+                .states = {.before = before.data() + first, .after = after.data() + first, .offset = offset},
+                .end = ends[(call + 1) % 2].view()},
+               queue);
+    first += count;
+  }
+  REQUIRE(queue.finish().ok());
+  CHECK(rows.intact());
+  CHECK(stored.intact());
+  const auto sees = [&](int64_t row, int64_t back, int64_t col) {
+    for (int64_t i = 0; i < back; ++i)
+      if (row - i >= 0 && before[static_cast<size_t>(row - i)] != nullptr)
+        return static_cast<double>(given.at((row - i) * kept + kept - (back - i), col));
+    return inputs.y(row - back, col);
+  };
+  for (int64_t row = 0; row < kRows; ++row) {
+    inputs.check(rows, row, row, weights.data(), [&](int64_t back, int64_t col) { return sees(row, back, col); });
+    for (int64_t i = 0; i < kept && after[static_cast<size_t>(row)] != nullptr; ++i)
+      for (int64_t col = 0; col < shape.cols; ++col)
+        REQUIRE(static_cast<double>(stored.at(row * kept + i, col)) ==
+                doctest::Approx(sees(row, kept - 1 - i, col)).epsilon(1e-6));
+  }
 }
 
 constexpr int64_t kTiles = 2;  // of a ring
@@ -218,6 +277,7 @@ TEST_CASE("a convolution over the last rows goes on from call to call, and from 
           const Shape shape = {cols, gap, taps};
           for (const int64_t most : {1, 2, 5, 64})
             for (const bool one_by_one : {false, true}) check_sequence(shape, most, one_by_one, queue);
+          for (const int64_t most : {1, 2, 5, 64}) check_states(shape, most, queue);
           Sessions sessions(shape, queue);
           while (!sessions.done()) sessions.step();
           sessions.check_rings();
