@@ -30,7 +30,8 @@ Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, 
 void SessionCache::attach(KvPools* pools, int64_t session) {
   pools_ = pools;
   kept_.attach(pools);
-  if (pools->shape.local.rings > 0) ring_.attach(pools->shape.local, pools->rings.row(session));
+  if (pools->shape.local.rings > 0)
+    ring_.attach(pools->shape.local, pools->rings.row(session), pools->states.row(session));
 }
 
 Status SessionCache::reserve_text(int64_t count) {
@@ -202,7 +203,7 @@ CacheMark SessionCache::mark() const {
 }
 
 bool SessionCache::can_rewind(const CacheMark& mark) const {
-  return pools_->shape.local.rings == 0 || ring_.still_has(mark.ring_rows);
+  return pools_->shape.local.rings == 0 || mark.state != KeptState::kNone || ring_.still_has(mark.ring_rows);
 }
 
 void SessionCache::rewind(const CacheMark& mark) {

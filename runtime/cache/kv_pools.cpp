@@ -32,9 +32,13 @@ Status KvPools::lay_out(const KvShape& shape_, RowSink& sink) {
   const char* const blocks_name = shape.owns_images() ? "kv image blocks" : "kv shared images";
   OCELLUS_TRY(blocks.lay_out(blocks_name, "kv free blocks", shape.block_bytes(), shape.block_count, sink));
   if (shape.shared_images > 0) OCELLUS_TRY(shared.lay_out(shape.shared_images, shape.blocks_per_image(), sink));
-  if (shape.local.rings > 0)
-    OCELLUS_TRY(take_rows(sink, "kv layers with a window", Lifetime::kSession, Phase::kNone, shape.local.rings,
-                          shape.local.ring_bytes(), &rings));
+  const LocalShape& local = shape.local;
+  if (local.rings > 0)
+    OCELLUS_TRY(take_rows(sink, local.convolves ? "convolution rows" : "kv layers with a window", Lifetime::kSession,
+                          Phase::kNone, local.rings, local.ring_bytes(), &rings));
+  if (local.rings > 0 && local.convolves)
+    OCELLUS_TRY(take_rows(sink, "convolution states to return to", Lifetime::kSession, Phase::kNone, local.rings,
+                          kKeptStates * local.state_bytes(), &states));
   if (!shape.has_ledger) return {};
   const int64_t in_pages = shape.page_count * kPageSlots;
   const int64_t in_blocks = shape.counts_blocks() ? shape.block_count * shape.block_slots : 0;
@@ -88,8 +92,8 @@ KvRun KvPools::block_run(int32_t block) const {
 KvRun KvPools::local_block_run(int32_t block) const {
   KvRun run;
   run.data = blocks.address(block) + shape.local_offset();
-  run.capacity = shape.block_slots;
-  run.value_offset = int64_t{2} * shape.block_slots * shape.local.head_dim;
+  run.capacity = shape.local_slots;
+  run.value_offset = int64_t{2} * shape.local_slots * shape.local.head_dim;
   run.head_stride = 2 * run.value_offset;
   run.layer_stride = run.head_stride * shape.local.kv_heads;
   return run;

@@ -69,7 +69,7 @@ struct KvShape {
   KvScaleForm scales = KvScaleForm::kF16;  // scales of packed blocks
   LocalShape local = {};                   // the layers with a window
   bool notes_frames = false;               // image blocks end with a FrameNote for every slot, by layer and head
-  bool keeps_local = false;                // image blocks hold these, too, as f16: those of linked pictures
+  int32_t local_slots = 0;  // slots of these in blocks of linked pictures: all, as f16; or the states after views
 
   /// Keys and values of one token, all layers, f16.
   int64_t slot_bytes() const { return int64_t{4} * layer_count * kv_heads * head_dim; }
@@ -89,15 +89,15 @@ struct KvShape {
     return notes_offset() + notes * int64_t{sizeof(FrameNote)};
   }
   int64_t local_offset() const { return offset_of(layer_count); }
-  int64_t notes_offset() const { return local_offset() + (keeps_local ? block_slots * local.slot_bytes() : 0); }
+  int64_t notes_offset() const { return local_offset() + local_slots * local.slot_bytes(); }
   // The layers that an image block holds, by their place in it: those with a window, if it keeps them, come last.
-  int32_t kept_layers() const { return layer_count + (keeps_local ? local.layers : 0); }
+  int32_t kept_layers() const { return layer_count + (local_slots > 0 ? local.layers : 0); }
   int64_t kept_offset(int32_t place) const {
     return place < layer_count ? offset_of(place) : local_offset() + (place - layer_count) * kept_bytes(place);
   }
   /// Bytes of all its heads.
   int64_t kept_bytes(int32_t place) const {
-    return place < layer_count ? block_layout(place).padded_bytes * kv_heads : block_slots * local.layer_slot_bytes();
+    return place < layer_count ? block_layout(place).padded_bytes * kv_heads : local_slots * local.layer_slot_bytes();
   }
   KvLayer layer(int32_t index) const { return {index, format_of(index), scales, offset_of(index)}; }
   int64_t blocks_per_image() const { return blocks_of(image_slots, block_slots); }
@@ -156,7 +156,8 @@ struct KvPools {
   BlockPool blocks;
   SharedPlaces shared;
   SlotLedger ledger;
-  DeviceView<std::byte> rings;  // [sessions, bytes of a ring]
+  DeviceView<std::byte> rings;   // [sessions, bytes of a ring]
+  DeviceView<std::byte> states;  // [sessions, bytes of the kept states]
 
   Status lay_out(const KvShape& shape_, RowSink& sink);
   /// Lays out image blocks alone, for staged images.
@@ -168,7 +169,7 @@ struct KvPools {
   KvRun local_block_run(int32_t block) const;
   int64_t used_bytes() const {
     return pages.taken_count() * shape.page_bytes() + blocks.taken_count() * shape.block_bytes() +
-           rings.rows * rings.cols;
+           rings.rows * (rings.cols + states.cols);
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "kernels/base/kv_run.h"
 #include "platform/arena.h"
+#include "runtime/cache/local_ring.h"
 
 namespace ocellus {
 
@@ -37,6 +38,7 @@ struct CacheMark {
   int64_t replaced_rows = 0;
   int32_t text_block_count = 0;
   int64_t ring_rows = 0;
+  KeptState state = KeptState::kNone;  // place of the state of layers with convolutions
 };
 
 /// Bytes of a session's live slots, by the plan's formulas, and the overhead of its pages and blocks.

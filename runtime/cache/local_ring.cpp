@@ -33,12 +33,31 @@ float* LocalRing::state_row(int64_t row) const {
 }
 
 bool LocalRing::still_has(int64_t rows) const {
-  return rows - std::min<int64_t>(rows, shape_->window - 1) >= written_ - shape_->slots;
+  return oldest_seen(rows) >= std::max(written_ - shape_->slots, oldest_);
 }
 
 void LocalRing::rewind(int64_t rows) {
   rows_ = rows;
-  if (rows == 0) written_ = 0;
+  if (rows == 0) written_ = oldest_ = 0;
+}
+
+template <class Visit>
+void LocalRing::visit_state(KeptState state, Visit visit) const {
+  const int64_t row_bytes = shape_->layer_slot_bytes();
+  std::byte* kept = states_ + static_cast<int64_t>(state) * shape_->state_bytes();
+  for (int64_t row = oldest_seen(rows_); row < rows_; ++row)
+    for (int32_t layer = 0; layer < shape_->layers; ++layer, kept += row_bytes)
+      visit(state_row(row) + layer * shape_->state_stride(), kept, row_bytes);
+}
+
+void LocalRing::keep(KeptState state, Queue& queue) const {
+  visit_state(state, [&](const float* row, std::byte* kept, int64_t bytes) { queue.copy(kept, row, bytes); });
+}
+
+void LocalRing::bring_back(KeptState state, int64_t rows, Queue& queue) {
+  rows_ = written_ = rows;
+  oldest_ = oldest_seen(rows);
+  visit_state(state, [&](float* row, const std::byte* kept, int64_t bytes) { queue.copy(row, kept, bytes); });
 }
 
 }  // namespace ocellus

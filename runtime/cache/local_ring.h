@@ -1,13 +1,15 @@
 // LocalRing: the newest rows of a session in its layers with a window (see LocalLayers), text and pictures alike, as
 // f16. No later row sees one that has left the window, so its slot is filled again: memory does not grow with the
 // conversation, and nothing is packed, evicted or released there. In layers with a convolution a slot holds the row y
-// (see ShortConv), as f32: as many bytes as a key and a value of one head with D channels.
+// (see ShortConv), as f32: as many bytes as a key and a value of one head with D channels. What the next row sees of
+// them is its state, few rows: the session can keep it for each place to which it may return.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "kernels/base/kv_run.h"
+#include "platform/queue.h"
 #include "platform/views.h"
 
 namespace ocellus {
@@ -18,8 +20,9 @@ struct LocalShape {
   int32_t window = 0;  // rows that a row sees, its own among them; 0: there are no such layers
   int32_t kv_heads = 0;
   int32_t head_dim = 0;
-  int64_t slots = 0;  // slots of a ring, in whole tiles
-  int64_t rings = 0;  // number of sessions; 0: there are no rings
+  int64_t slots = 0;       // slots of a ring, in whole tiles
+  int64_t rings = 0;       // number of sessions; 0: there are no rings
+  bool convolves = false;  // the layers have convolutions
 
   /// Slots for the rows that the next one sees, and for as many of a prompt of `prompt_rows`, whose rows may yet be
   /// dropped: until then those before them stay.
@@ -30,16 +33,23 @@ struct LocalShape {
   /// Values between the rows y of a slot in two layers.
   int64_t state_stride() const { return int64_t{kTileSlots} * kv_heads * head_dim; }
   int64_t ring_bytes() const { return slots * slot_bytes(); }
+  int64_t state_bytes() const { return convolves ? (window - 1) * slot_bytes() : 0; }
   /// Rows of a prompt that later rows see.
   int64_t stored_of(int64_t rows) const { return std::min<int64_t>(rows, window - 1); }
 };
 
+/// Places where a session keeps states: that of its checkpoint, that of its mark, and those of the beginning of an
+/// answer to score and of the checkpoint after it, both of which are taken back.
+enum class KeptState : int8_t { kNone = -1, kCheckpoint, kMark, kScore, kScored };
+inline constexpr int64_t kKeptStates = 4;
+
 class LocalRing {
  public:
-  /// `memory`: ring_bytes() of the device's.
-  void attach(const LocalShape& shape, std::byte* memory) {
+  /// `memory`: ring_bytes() of the device's; `states`: kKeptStates times state_bytes().
+  void attach(const LocalShape& shape, std::byte* memory, std::byte* states) {
     shape_ = &shape;
     memory_ = memory;
+    states_ = states;
   }
 
   /// Rows that were stored since the beginning; they are numbered in this order.
@@ -69,14 +79,25 @@ class LocalRing {
   /// True if nothing has overwritten what the row after `rows` rows sees.
   bool still_has(int64_t rows) const;
   void rewind(int64_t rows);
+  /// Keeps the state of layers with convolutions.
+  void keep(KeptState state, Queue& queue) const;
+  /// Brings back a state kept after `rows` rows, and rewinds to it.
+  void bring_back(KeptState state, int64_t rows, Queue& queue);
   /// Bytes of the rows that are seen.
   int64_t live_bytes() const { return seen_rows() * shape_->slot_bytes(); }
 
  private:
+  int64_t oldest_seen(int64_t rows) const { return rows - std::min<int64_t>(rows, shape_->window - 1); }
+  /// Calls visit(row in the ring, its place in the state, bytes) for each row and layer of it.
+  template <class Visit>
+  void visit_state(KeptState state, Visit visit) const;
+
   const LocalShape* shape_ = nullptr;
   std::byte* memory_ = nullptr;
+  std::byte* states_ = nullptr;
   int64_t rows_ = 0;
   int64_t written_ = 0;  // rows whose slots may have been written since the beginning
+  int64_t oldest_ = 0;   // rows before this one were overwritten
 };
 
 }  // namespace ocellus

@@ -35,6 +35,7 @@ struct LinkLimits {
   int64_t holes = 0;        // runs of all images that begin after rows left out
   bool text_alone = false;  // only a chunk's last row sees linked images
   bool staged = false;      // see ReuseShape
+  int64_t state_slots = 0;  // rows of convolutions in a block of linked images: see KvShape
   /// Rows of an image that are stored with the text.
   int64_t rows_in_text() const { return staged ? 0 : in_place; }
 };

@@ -170,8 +170,8 @@ void size_rings(const TextConfig& text, EngineShape* s) {
                  .kv_heads = convolves ? 1 : text.kv_heads,
                  .head_dim = convolves ? text.width : text.local.head_dim,
                  .slots = LocalShape::slots_for(text.local.window, rows),
-                 .rings = s->sessions};
-  s->kv.keeps_local = links;
+                 .rings = s->sessions,
+                 .convolves = convolves};
 }
 
 /// Layers with a window pack nothing, and those that share another's keys and values have none.
@@ -199,11 +199,12 @@ Status size_cache(const TextConfig& text, EngineShape* s) {
   kv.page_count = s->session.pages * s->sessions;
   kv.block_count = kv.shared_images * kv.blocks_per_image() + (kv.owns_images() ? s->session.blocks * s->sessions : 0);
   const int64_t visual = kv.block_count * kv.block_slots + s->staged_kv.block_count * s->staged_kv.block_slots;
+  const int64_t local = kv.block_count * kv.local_slots + s->staged_kv.block_count * s->staged_kv.local_slots;
   const double slots = static_cast<double>(s->session.pages * kPageSlots) * s->sessions + static_cast<double>(visual);
-  const double kept_locally = s->linked_kv().keeps_local ? static_cast<double>(visual) : 0;
   const double bytes = slots * static_cast<double>(kv.slot_bytes()) +
-                       kept_locally * static_cast<double>(kv.local.slot_bytes()) +
-                       static_cast<double>(kv.local.ring_bytes()) * static_cast<double>(kv.local.rings);
+                       static_cast<double>(local) * static_cast<double>(kv.local.slot_bytes()) +
+                       static_cast<double>(kv.local.ring_bytes() + kKeptStates * kv.local.state_bytes()) *
+                           static_cast<double>(kv.local.rings);
   if (bytes <= kMaxCacheBytes && kv.page_count <= INT32_MAX) return {};
   return OCELLUS_FAIL(
       Code::kBadArgument,

@@ -127,7 +127,7 @@ struct EngineShape {
   /// Maximum runs that one session's cache is listed as for attention.
   int64_t tiles_per_session() const;
   /// True if a prompt's linked pictures are stored with it, whether it has other rows or not.
-  bool stores_links() const { return links.staged || kv.keeps_local; }
+  bool stores_links() const { return links.staged || kv.local_slots > 0; }
   /// Storage of linked pictures until their prompt is read.
   const KvShape& linked_kv() const { return links.staged ? staged_kv : kv; }
 };

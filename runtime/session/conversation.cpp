@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/cache/kept_states.h"
 #include "runtime/engine/engine.h"
 
 namespace ocellus {
@@ -103,7 +104,7 @@ void Conversation::begin_prompt() {
 
 void Conversation::set_checkpoint() {
   has_prompt_ = false;
-  checkpoint_ = {.state = state_, .cache = cache().mark()};
+  checkpoint_ = {.state = state_, .cache = mark_with_state(cache(), place_, engine_->queue())};
 }
 
 void Conversation::set_mark() {
@@ -112,6 +113,7 @@ void Conversation::set_mark() {
   text_floor_ = state_.text.end;
   set_checkpoint();
   mark_ = checkpoint_;
+  mark_.cache = mark_with_state(cache(), KeptState::kMark, engine_->queue());
   has_mark_ = true;
   std::copy_n(recent_tokens(), kRecentTokens, marked_tokens(*this));
 }
@@ -136,7 +138,7 @@ void Conversation::go_back() {
     text_floor_ = 0;
     has_mark_ = false;
   }
-  cache().rewind(checkpoint_.cache);
+  rewind_with_state(cache(), checkpoint_.cache, engine_->queue());
   restore(checkpoint_.state);
   state_.is_answerable = state_.is_answerable && !was_read;
   has_prompt_ = has_ncar_ = false;

@@ -111,6 +111,7 @@ class Conversation {
   StopSignal stop_;
   ConversationState state_;
   Checkpoint checkpoint_, mark_;
+  KeptState place_ = KeptState::kCheckpoint;  // keeps the next checkpoint's state
   bool has_mark_ = false;
   int64_t text_floor_ = 0;
   bool has_prompt_ = false;  // something was added since the last answer

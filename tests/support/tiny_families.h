@@ -13,7 +13,7 @@ namespace ocellus::test {
 
 inline constexpr const char* kTinyFamilies[] = {
     "smolvlm",    "llava-1.5", "llava-1.6-mistral", "internvl3", "internvl3.5", "internvl-6b", "qwen2-vl",
-    "qwen2.5-vl", "qwen3-vl",  "cosmos3-edge",      "gemma3",    "gemma4",      "ministral3"};
+    "qwen2.5-vl", "qwen3-vl",  "cosmos3-edge",      "gemma3",    "gemma4",      "ministral3",  "lfm2-vl"};
 
 std::unique_ptr<Model> open_tiny_family(const std::string& name);
 
@@ -28,6 +28,9 @@ void for_each_tiny_family(Check check) {
 
 /// Packed caches on a GPU need heads of 32 values by 32.
 bool can_pack(const Model& model);
+
+/// Any rows of a linked picture can be computed in place, not only the first.
+inline bool can_spread(const Model& model) { return !model.text().local.convolve(); }
 
 /// LLaVA-1.6 leaves padding out of these, and all but LLaVA-1.5 make tiles.
 const TestPicture& wide_picture();

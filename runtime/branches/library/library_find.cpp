@@ -28,6 +28,16 @@ void set_view_of_any_size(const EntryFacts& facts, bool has_grid, ViewPlan* plan
   plan->view_cols = facts.tile_cols != 0 ? shorter : plan->view_positions;
 }
 
+/// The tiles of an entry before such a view: all have the same sides.
+void set_square_tiles(const EntryFacts& facts, const PreprocessConfig& config, ViewPlan* plan) {
+  const int32_t side = config.longest_edge / config.row_side;
+  plan->rows_per_tile = side * side;
+  plan->tile_cols = facts.tile_cols;
+  plan->tile_rows = (facts.view_count - 1) / facts.tile_cols;
+  const int64_t rows = facts.token_count - int64_t{plan->tile_count()} * plan->rows_per_tile;
+  plan->view_rows = plan->view_positions = static_cast<int32_t>(std::max<int64_t>(rows, 0));
+}
+
 /// The views of an entry in a prompt, as much of a plan as that needs.
 ViewPlan view_plan(const EntryFacts& facts, const ViewFacts& views) {
   const PreprocessConfig& config = views.config;
@@ -35,6 +45,8 @@ ViewPlan view_plan(const EntryFacts& facts, const ViewFacts& views) {
   plan.rules = config.rules;
   if (config.row_side > 0) {
     set_view_of_any_size(facts, views.has_grid, &plan);
+    const bool has_tiles = facts.view_count > 1 && facts.tile_cols > 0 && config.longest_edge >= config.row_side;
+    if (has_tiles) set_square_tiles(facts, config, &plan);
     return plan;
   }
   plan.view_rows = config.view_rows;
@@ -51,8 +63,8 @@ bool has_sound_views(const EntryFacts& facts, const ViewFacts& views) {
   const ViewPlan plan = view_plan(facts, views);
   if (plan.view_positions < 1) return false;
   if (config.row_side > 0)  // whole lines, the longer side's rows
-    return facts.view_count == 1 && plan.view_rows % plan.view_positions == 0 &&
-           plan.view_rows / plan.view_positions <= plan.view_positions;
+    return facts.view_count == 1 + plan.tile_count() && (plan.tile_count() == 0 || facts.shared_rows == 0) &&
+           plan.view_rows % plan.view_positions == 0 && plan.view_rows / plan.view_positions <= plan.view_positions;
   if (config.rules->has_map && facts.token_count <= config.view_rows) return false;
   if (facts.shared_rows != 0 && (config.rules->has_map || facts.shared_rows % facts.view_count != 0)) return false;
   if (facts.tile_cols == 0) return facts.view_count == 1;

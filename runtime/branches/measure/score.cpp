@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "runtime/cache/kept_states.h"
 #include "runtime/policy/row_rule.h"
 #include "runtime/session/generation.h"
 
@@ -11,9 +12,13 @@ namespace ocellus {
 
 /// Values of a conversation that an answer changes, besides the cache and the recent tokens.
 struct ChangedByAnswer {
-  using Values = std::tuple<ConversationState, Checkpoint, bool, bool, uint64_t, PromptStats>;
+  using Values = std::tuple<ConversationState, Checkpoint, KeptState, bool, bool, uint64_t, PromptStats>;
   static auto of(Conversation& c) {
-    return std::tie(c.state_, c.checkpoint_, c.has_prompt_, c.has_ncar_, c.drawn_count_, c.stats_);
+    return std::tie(c.state_, c.checkpoint_, c.place_, c.has_prompt_, c.has_ncar_, c.drawn_count_, c.stats_);
+  }
+  static void set_checkpoint(Conversation& c) {
+    c.place_ = KeptState::kScored;
+    c.set_checkpoint();
   }
 };
 
@@ -68,7 +73,8 @@ Status score_choice(Session& session, ocellus_choice* choice) {
   if (Roller* const roller = session.room().roller()) roller->release_for_answer(session.room(), answer.count - 1);
   LocalRing ring = session.cache().ring();
   ring.reserve(answer.count + 1);
-  if (session.engine().shape().kv.local.window > 0 && !ring.still_has(ring.rows()))
+  const LocalShape& local = session.engine().shape().kv.local;
+  if (local.window > 0 && !local.convolves && !ring.still_has(ring.rows()))
     return OCELLUS_FAIL(
         Code::kFull,
         "a choice of %d tokens is too long for layers with a window: plan longer prompts (max_prompt_rows)",
@@ -81,11 +87,12 @@ Status score_choice(Session& session, ocellus_choice* choice) {
   TokenId* const recent = session.engine().memory().recent_tokens.row(session.index());
   TokenId recent_before[kRecentTokens];
   std::copy_n(recent, kRecentTokens, recent_before);
-  const CacheMark cache = session.cache().mark();
+  Queue& queue = session.engine().queue();
+  const CacheMark cache = mark_with_state(session.cache(), KeptState::kScore, queue);
   const ChangedByAnswer::Values before = ChangedByAnswer::of(conversation);
-  conversation.set_checkpoint();  // a call that is stopped at once returns here
+  ChangedByAnswer::set_checkpoint(conversation);  // a call that is stopped at once returns here
   const Status status = score(session, answer, &stats);
-  session.cache().rewind(cache);
+  rewind_with_state(session.cache(), cache, queue);
   ChangedByAnswer::of(conversation) = before;
   std::copy_n(recent_before, kRecentTokens, recent);
   return status;

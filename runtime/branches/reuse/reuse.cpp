@@ -26,7 +26,9 @@ uint64_t prefix_id(const VocabularyFacts& facts, const EngineShape& shape) {
   };
   if (key_bits(kv.format) != value_bits(kv.format)) bytes[16] = code_of(kv.format);
   for (int32_t i = 0; i < kv.layer_formats.count; ++i) bytes[16 + i] = code_of(kv.layer_formats.formats[i]);
-  return hash64(bytes, sizeof bytes);
+  const uint64_t id = hash64(bytes, sizeof bytes);
+  // States after views lie in blocks by the number of views that is planned.
+  return kv.local.convolves ? prefix_of(id, static_cast<uint64_t>(kv.local_slots)) : id;
 }
 
 }  // namespace

@@ -88,10 +88,11 @@ Status check_model(const Model& model, const ocellus_limits& limits, const Engin
                         "%s has the frames of a clip in one block, each at its time, while pictures are linked one by "
                         "one: plan no reuse (reuse), or no clips (max_clip_frames)",
                         family_of(model.vision())->name);
-  if (text.local.convolve())
+  if (text.local.convolve() && (pick_rule(s.reuse) != PickRule::kFirst || s.reuse.text_alone()))
     return OCELLUS_FAIL(Code::kUnsupported,
-                        "%s models have layers with a convolution over the newest %d rows, which linked images do not "
-                        "keep: plan no reuse (reuse)",
+                        "%s models have layers with a convolution over the newest %d rows, so that rows of images are "
+                        "computed in place only from the first one on, and seen by all after them: plan MPIC or prefix "
+                        "(reuse)",
                         text.architecture->name, text.local.window);
   if (text.local.window > 0 && s.reuse.text_alone())
     return OCELLUS_FAIL(Code::kUnsupported,
@@ -111,7 +112,7 @@ bool is_staged(const EngineShape& s, const TextConfig& text) {
   const ReuseShape& r = s.reuse;
   if (s.policy.lists_rows() || s.policy.one_range) return true;
   if (s.policy.packs() && (r.carries() || r.blends())) return true;
-  return text.local.window > 0 && s.sessions > 1 && !r.shares() && !r.in_context();
+  return text.has_windows() && s.sessions > 1 && !r.shares() && !r.in_context();
 }
 
 /// Sizes links to pictures, which are planned.
@@ -137,14 +138,22 @@ Status resolve_links(const Model& model, const ocellus_limits& limits, EngineSha
   return {};
 }
 
+/// Slots of layers with a window in a block of linked pictures. With convolutions these are the states after its views,
+/// which pictures have in turn in their blocks.
+int32_t linked_local_slots(const KvShape& kv, const PictureShape& pictures) {
+  if (!kv.local.convolves) return kv.local.layers > 0 ? kv.block_slots : 0;
+  const int64_t views = blocks_of(pictures.views, std::max<int64_t>(kv.blocks_per_image(), 1));
+  return static_cast<int32_t>(views * (kv.local.window - 1));
+}
+
 /// Sizes the blocks of f16 slots in which the pictures of a prompt are staged.
 void size_staged(EngineShape* s) {
   KvShape& kv = s->staged_kv;
   kv = {.layer_count = s->kv.layer_count, .kv_heads = s->kv.kv_heads, .head_dim = s->kv.head_dim};
   kv.local = s->kv.local;
   kv.local.rings = 0;
-  kv.keeps_local = kv.local.layers > 0;
   kv.block_slots = kv.image_slots = static_cast<int32_t>(s->pictures.rows);
+  kv.local_slots = linked_local_slots(kv, s->pictures);
   kv.block_count = s->pictures.per_session;
 }
 
@@ -163,6 +172,7 @@ Status size(const TextConfig&, EngineShape* s) {
   } else {
     s->session.pages = blocks_of(s->session.text_tokens + images * reuse.in_place, kPageSlots);
     s->session.holes = reuse.blends() ? s->kv.image_slots : 0;
+    s->kv.local_slots = linked_local_slots(s->kv, s->pictures);
   }
   const KvShape& from = reuse.staged ? s->staged_kv : s->kv;
   const int64_t slots = from.image_slots;
@@ -175,7 +185,8 @@ Status size(const TextConfig&, EngineShape* s) {
               .copies = runs + images * (blocks_of(slots, kPackedTileSlots) + from.blocks_per_image()),
               .holes = s->session.holes > 0 ? images * reuse.in_place : 0,
               .text_alone = reuse.text_alone(),
-              .staged = reuse.staged};
+              .staged = reuse.staged,
+              .state_slots = from.local.convolves ? from.local_slots : 0};
   return {};
 }
 

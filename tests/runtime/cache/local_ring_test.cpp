@@ -5,7 +5,9 @@
 #include <set>
 #include <vector>
 
+#include "platform/queue.h"
 #include "platform/round_up.h"
+#include "platform/threads.h"
 
 namespace ocellus {
 namespace {
@@ -18,11 +20,14 @@ LocalShape shape_of(int32_t window, int64_t prompt_rows) {
 
 /// A ring over memory of its own.
 struct Ring {
-  explicit Ring(const LocalShape& shape_) : shape(shape_), memory(static_cast<size_t>(shape.ring_bytes())) {
-    ring.attach(shape, memory.data());
+  explicit Ring(const LocalShape& shape_)
+      : shape(shape_),
+        memory(static_cast<size_t>(shape.ring_bytes())),
+        states(static_cast<size_t>(kKeptStates * shape.state_bytes())) {
+    ring.attach(shape, memory.data(), states.data());
   }
   LocalShape shape;
-  std::vector<std::byte> memory;
+  std::vector<std::byte> memory, states;
   LocalRing ring;
 };
 
@@ -99,6 +104,48 @@ TEST_CASE("a ring knows what has been overwritten") {
   r.ring.rewind(0);
   CHECK(r.ring.seen_rows() == 0);
   CHECK(r.ring.still_has(0));
+}
+
+TEST_CASE("a ring of convolutions returns to the states that it keeps, and then knows nothing older") {
+  ThreadPool pool;
+  Queue queue(pool);
+  LocalShape shape{.layers = 3, .window = 3, .kv_heads = 1, .head_dim = 8, .convolves = true};
+  shape.slots = LocalShape::slots_for(3, 2048);
+  Ring r(shape);
+  const auto value = [&](int64_t row, int32_t layer) -> float& {
+    return r.ring.state_row(row)[layer * shape.state_stride() + 5];
+  };
+  const auto read_to = [&](int64_t end) {
+    while (r.ring.rows() < end) {
+      for (int32_t layer = 0; layer < 3; ++layer)
+        value(r.ring.rows(), layer) = static_cast<float>(10 * r.ring.rows() + layer);
+      r.ring.commit_token();
+    }
+  };
+  const auto check = [&](int64_t rows) {
+    CAPTURE(rows);
+    CHECK(r.ring.rows() == rows);
+    for (int64_t row = std::max<int64_t>(0, rows - 2); row < rows; ++row)
+      for (int32_t layer = 0; layer < 3; ++layer) CHECK(value(row, layer) == static_cast<float>(10 * row + layer));
+  };
+  read_to(1);
+  r.ring.keep(KeptState::kScore, queue);
+  read_to(40);
+  r.ring.keep(KeptState::kMark, queue);
+  read_to(47);
+  r.ring.keep(KeptState::kCheckpoint, queue);
+  read_to(200);
+  for (const int64_t rows : {1, 40, 47}) CHECK_FALSE(r.ring.still_has(rows));
+  r.ring.bring_back(KeptState::kCheckpoint, 47, queue);
+  check(47);
+  CHECK(r.ring.still_has(47));
+  CHECK_FALSE(r.ring.still_has(46));  // the row before those was overwritten
+  read_to(50);
+  CHECK(r.ring.still_has(48));
+  r.ring.bring_back(KeptState::kMark, 40, queue);
+  check(40);
+  r.ring.bring_back(KeptState::kScore, 1, queue);
+  check(1);
 }
 
 }  // namespace ocellus

@@ -86,4 +86,41 @@ TEST_CASE("pictures whose rows see each other allocate nothing either") {
   CHECK(tokens == 80);
 }
 
+TEST_CASE("convolutions that go on from linked pictures and from marks allocate nothing either") {
+  const std::string folder = std::string(OCELLUS_SOURCE_DIR) + "/tests/data/families/lfm2-vl/";
+  const std::vector<uint8_t> picture = read_bytes(std::string(OCELLUS_SOURCE_DIR) + "/apps/samples/board_01.png");
+  ocellus_limits limits;
+  ocellus_limits_init(&limits);
+  limits.thread_count = 2;
+  limits.max_images = 1;
+  limits.max_text_tokens = 200;
+  limits.reuse = OCELLUS_REUSE_MPIC;
+  limits.reuse_rows = 2;
+  const CHandles opened({folder + "model.gguf", folder + "mmproj.gguf"}, limits);
+  ocellus_session* const session = opened.session;
+  constexpr std::string_view kBegin = "Look at this: ", kQuestion = "What is on the left?";
+  ocellus_generate_params params;
+  ocellus_generate_params_init(&params);
+  params.max_tokens = 60;
+  params.ignore_end = 1;
+  int32_t failures = 0, tokens = 0;
+  {
+    const CallCounter counter;
+    failures += ocellus_session_add_text(session, kBegin.data(), std::ssize(kBegin), 0) != OCELLUS_OK;
+    failures += ocellus_session_mark(session) != OCELLUS_OK;
+    for (int32_t turn = 0; turn < 4; ++turn) {
+      ocellus_generate_stats stats = {};
+      failures += ocellus_session_add_encoded_image(session, picture.data(), std::ssize(picture)) != OCELLUS_OK;
+      failures += ocellus_session_add_text(session, kQuestion.data(), std::ssize(kQuestion), 0) != OCELLUS_OK;
+      failures += ocellus_session_generate(session, &params, &stats) != OCELLUS_OK;
+      tokens += stats.generated_tokens;
+      int32_t found = 0;
+      failures += ocellus_session_rewind(session, &found) != OCELLUS_OK || found == 0;
+    }
+  }
+  CHECK(report_calls() == 0);
+  CHECK(failures == 0);
+  CHECK(tokens == 240);
+}
+
 }  // namespace

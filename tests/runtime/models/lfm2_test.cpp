@@ -141,10 +141,50 @@ TEST_CASE("pictures of LFM2-VL are read alike in chunks of any size") {
   CHECK(test::error_of(pieces.logits, whole.logits) < 1e-2);
 }
 
+TEST_CASE("a picture of LFM2 that was read after the same beginning is linked as if it were read again") {
+  const std::unique_ptr<Model> model = tiny();
+  const Talk plain(*model, test::family_limits());
+  ocellus_limits limits = test::linking_limits(OCELLUS_REUSE_PREFIX, 0);
+  limits.shared_images = 2;
+  const Talk first(*model, limits);
+  Session& again = *first.session;
+  again.reset();
+  test::add_two_pictures(again);
+  CHECK(test::first_logits(again) == first.logits);
+  ocellus_engine_stats stats;
+  first.engine->describe(&stats);
+  CHECK(stats.shared_image_hits == 2);
+  CHECK(test::error_of(first.logits, plain.logits) < test::bound_on(*first.engine, 1e-3, 2e-2));
+}
+
+TEST_CASE("what follows a linked picture of LFM2 goes on from its last rows") {
+  const std::unique_ptr<Model> model = tiny();
+  const auto logits_of = [&](const ocellus_limits& limits, const char* end) {
+    const std::unique_ptr<Engine> engine = test::make_engine(*model, limits);
+    Session& session = test::open_session(*engine);
+    test::add_picture(session, test::wide_picture());
+    test::add_words(session, end);
+    return test::first_logits(session);
+  };
+  // At the place where it was read alone it is the same picture: exact, also where the ring's rows are linked ones.
+  for (const char* const end : {"", "?", "What is it?"}) {
+    CAPTURE(std::string(end));
+    const std::vector<float> expected = logits_of(test::family_limits(), end);
+    for (const int32_t rows : {0, 1, 2, 20}) {
+      CAPTURE(rows);
+      ocellus_limits limits = test::linking_limits(OCELLUS_REUSE_MPIC, rows);
+      CHECK(test::error_of(logits_of(limits, end), expected) < 1e-2);
+      limits.max_prompt_rows = 1;
+      CHECK(test::error_of(logits_of(limits, end), expected) < 1e-2);
+    }
+  }
+}
+
 TEST_CASE("what LFM2's convolutions cannot do exactly is refused when it is planned") {
   const std::unique_ptr<Model> model = tiny();
-  for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_FULL, OCELLUS_REUSE_PREFIX})
-    check_refused(*model, test::linking_limits(reuse, 3), "which linked images do not keep: plan no reuse");
+  for (const ocellus_reuse reuse :
+       {OCELLUS_REUSE_SPREAD, OCELLUS_REUSE_FULL, OCELLUS_REUSE_CARRY, OCELLUS_REUSE_TILES, OCELLUS_REUSE_BLEND})
+    check_refused(*model, test::linking_limits(reuse, 3), "computed in place only from the first one on");
   ocellus_limits limits = test::family_limits();
   test::set_text(limits.reduce, "fastv");
   limits.reduce_keep = 0.5f;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/branches/measure/score.h"
 #include "runtime/engine/memory_plan.h"
 #include "tests/support/failure.h"
 #include "tests/support/family_goldens.h"
@@ -171,22 +172,75 @@ TEST_CASE("drafts change nothing in LFM2's answers") {
   }
 }
 
-TEST_CASE("a mark of LFM2 is returned to unless its rows have been overwritten") {
+TEST_CASE("a mark of LFM2 is returned to however much was read since, by the same bits") {
   const std::vector<TokenId> prompt = prompt_tokens();
-  const Lfm2 lfm2(limits_of(0));
+  const Lfm2 lfm2(limits_of(0, 2));
+  for (const std::ptrdiff_t first : {1, 2, 30}) {
+    CAPTURE(first);
+    Session& session = lfm2.begin({prompt.begin(), prompt.begin() + first});
+    Session& other = lfm2.begin(prompt);
+    REQUIRE(session.mark().ok());
+    REQUIRE(other.mark().ok());
+    std::vector<float> expected;
+    for (const int32_t tokens : {1, 20, 60, 130}) {
+      CAPTURE(tokens);
+      Lfm2::add(session, {prompt.begin(), prompt.begin() + 1});  // a single row, which an answer follows
+      const std::vector<float> logits = test::first_logits(session);
+      if (expected.empty()) expected = logits;
+      CHECK(logits == expected);
+      REQUIRE(test::answer_of(session, params_of(tokens)).status.ok());
+      (void)test::answer_of(other, params_of(5));
+      CHECK(session.rewind());
+    }
+    session.close();
+    other.close();
+  }
+}
+
+TEST_CASE("a prompt of LFM2 that is not read to its end returns to the last answer, and from there to the mark") {
+  const std::vector<TokenId> prompt = prompt_tokens();
+  const Lfm2 lfm2(limits_of(8));
   Session& session = lfm2.begin(prompt);
   REQUIRE(session.mark().ok());
-  for (const int32_t tokens : {1, 20, 60}) {
-    CAPTURE(tokens);
+  const auto tell = [&] {
     Lfm2::add(session, prompt);
-    const std::vector<float> logits = test::first_logits(session);
-    REQUIRE(test::answer_of(session, params_of(tokens)).status.ok());
-    CHECK(session.rewind() == (tokens < 60));
-    if (tokens == 60) continue;
-    Lfm2::add(session, prompt);
-    CHECK(test::first_logits(session) == logits);
-    REQUIRE(session.rewind());
+    test::Answer answer = test::answer_of(session, params_of(9));
+    REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
+    return answer;
+  };
+  const test::Answer first = tell(), second = tell();
+  REQUIRE(session.rewind());
+  test::check_equal(tell(), first);
+  const int64_t position = session.next_position();
+  Lfm2::add(session, prompt);
+  const std::string text(60, 'a');
+  ocellus_choice choice = {text.data(), std::ssize(text), 0, 0, 0};
+  REQUIRE_MESSAGE(score_choices(session, &choice, 1).ok(), last_failure().sentence);
+  for (int i = 0; i < 3; ++i) Lfm2::add(session, prompt);  // of which most is read early
+  session.stop_signal().cancel();
+  CHECK(test::answer_of(session, params_of(9)).status.code() == Code::kCancelled);
+  CHECK(session.next_position() == position);
+  test::check_equal(tell(), second);
+  REQUIRE(session.rewind());
+  test::check_equal(tell(), first);
+}
+
+TEST_CASE("LFM2 goes on after a long answer was scored as if none had been") {
+  const std::vector<TokenId> prompt = prompt_tokens();
+  const Lfm2 lfm2(limits_of(0));
+  const std::string text(90, 'a');
+  std::vector<test::Answer> answers;
+  for (const bool scores : {false, true}) {
+    Session& session = lfm2.begin(prompt);
+    std::vector<ocellus_choice> choices(2, {text.data(), std::ssize(text), 0, 0, 0});
+    if (scores) REQUIRE_MESSAGE(score_choices(session, choices.data(), 2).ok(), last_failure().sentence);
+    CHECK(choices[0].log_probability == choices[1].log_probability);
+    CHECK((choices[0].token_count > 40) == scores);
+    answers.push_back(test::answer_of(session, params_of(20)));
+    session.close();
   }
+  CHECK(answers[0].text == answers[1].text);
+  CHECK(answers[0].stats.logits_hash == answers[1].stats.logits_hash);
 }
 
 TEST_CASE("files of LFM2 whose layers contradict themselves are refused") {

@@ -218,7 +218,7 @@ TEST_CASE("pictures of any family are linked alike in one session, beside others
     const Talk alone(model, limits);
     limits.max_sessions = 2;
     const Talk beside(model, limits);
-    CHECK(beside.engine->shape().reuse.staged == (model.text().local.window > 0));
+    CHECK(beside.engine->shape().reuse.staged == model.text().has_windows());
     limits.shared_images = 2;
     const Talk shared(model, limits);
     CHECK(!shared.engine->shape().reuse.staged);
@@ -235,6 +235,7 @@ TEST_CASE("a picture of any family that was read alone stands where the prompt h
   test::for_each_tiny_family([](const Model& model) {
     for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD, OCELLUS_REUSE_CARRY}) {
       CAPTURE(reuse);
+      if (reuse != OCELLUS_REUSE_MPIC && !test::can_spread(model)) continue;
       const Talk plain(model, family_limits()), linked(model, linking_limits(reuse, 3));
       const int64_t positions = plan_of(*linked.engine, wide_picture()).position_count() +
                                 plan_of(*linked.engine, tall_picture()).position_count();
@@ -262,6 +263,7 @@ TEST_CASE("a picture of any family that was read alone stands where the prompt h
 TEST_CASE("the first rows of each tile cannot be read in place where the rows of all tiles are one map") {
   test::for_each_tiny_family([](const Model& model) {
     ocellus_plan plan;
+    if (!test::can_spread(model)) return;
     const Status status = plan_memory(model, linking_limits(OCELLUS_REUSE_TILES, 1), &plan);
     if (!model.vision().family->views->has_map) {
       CHECK_MESSAGE(status.ok(), last_failure().sentence);
@@ -367,6 +369,7 @@ TEST_CASE("the plan of every family, bound on tiles and method is what the engin
         check_plan(model, limits);
       }
       for (const ocellus_reuse reuse : {OCELLUS_REUSE_MPIC, OCELLUS_REUSE_SPREAD}) {
+        if (reuse != OCELLUS_REUSE_MPIC && !test::can_spread(model)) continue;
         limits = linking_limits(reuse, 3);
         limits.max_tiles = tiles;
         check_plan(model, limits);

@@ -49,7 +49,7 @@ TEST_CASE("an overview is the picture under a bound of one tile, and other model
       if (overview.stats.prompt_tokens < whole.stats.prompt_tokens) ++families;
     }
   });
-  CHECK(families >= 3 * 2);  // of five with tiles
+  CHECK(families >= 3 * 2);  // of six with tiles
 }
 
 TEST_CASE("a library tells overviews from pictures with tiles") {

@@ -128,7 +128,9 @@ struct Talk {
     REQUIRE_MESSAGE(session->prompt().read().ok(), last_failure().sentence);
     image_rows = session->conversation().stats().image_rows;
     logits = test::first_logits(*session);
-    answer = test::answer_of(*session, test::default_params(8));
+    ocellus_generate_params params = test::default_params(8);
+    params.ignore_end = 1;
+    answer = test::answer_of(*session, params);
     REQUIRE_MESSAGE(answer.status.ok(), last_failure().sentence);
   }
   std::unique_ptr<Engine> engine;
