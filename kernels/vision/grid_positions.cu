@@ -13,9 +13,10 @@ constexpr int kAngleThreads = 32;
 
 /// blockIdx.x is the row.
 __global__ void add_table_rows(float* values, int64_t stride, int64_t cols, const float* table, int64_t table_stride,
-                               int side, PatchGrid grid, int first) {
+                               int side, PatchGrid grid, int first, bool by_edges) {
   const PatchGrid::Place at = grid.place(first + static_cast<int>(blockIdx.x));
-  const TableStep y = TableStep::of(at.line, grid.lines, side), x = TableStep::of(at.col, grid.cols, side);
+  const TableStep y = TableStep::of(at.line, grid.lines, side, by_edges),
+                  x = TableStep::of(at.col, grid.cols, side, by_edges);
   const float* const low = table + int64_t{y.low} * side * table_stride;
   const float* const high = table + int64_t{y.high} * side * table_stride;
   wait_for_inputs();
@@ -85,7 +86,7 @@ __global__ void fill_windows(PatchGrid grid, RowSpan* spans) {
 void add_positions(const AddPositionsArgs& args, Queue& queue) {
   launch<add_table_rows>(queue, "add_positions", {.grid = static_cast<unsigned>(args.values.rows), .threads = kThreads},
                          args.values.data, args.values.stride, args.values.cols, args.table.data, args.table.stride,
-                         args.side, args.grid, static_cast<int>(args.first));
+                         args.side, args.grid, static_cast<int>(args.first), args.by_edges);
 }
 
 void add_mean_positions(const AddPositionsArgs& args, Queue& queue) {

@@ -15,7 +15,9 @@ namespace ocellus {
 /// Adds positions to the patches of a view: a square table is stretched over the grid, its corners to the grid's
 /// corners, and read between its four nearest rows.
 /// x[t] += the table at (line (side - 1) / (lines - 1), col (side - 1) / (cols - 1)), bilinear, where (line, col) is
-/// the place of patch first + t; a grid of one line or column reads the table's first.
+/// the place of patch first + t; a grid of one line or column reads the table's first. `by_edges`: edges lie on edges
+/// instead, x[t] += the table at ((line + 1/2) side / lines - 1/2, (col + 1/2) side / cols - 1/2), or its nearest
+/// place.
 ///
 /// Shapes    x [T, D] (rows may be strided): patches first .. first + T - 1 of the grid; table [side^2, D]
 /// Types     f32
@@ -25,6 +27,7 @@ struct AddPositionsArgs {
   int32_t side = 0;
   PatchGrid grid;
   int64_t first = 0;
+  bool by_edges = false;
 };
 void add_positions(const AddPositionsArgs& args, Queue& queue);
 
@@ -70,9 +73,13 @@ struct TableStep {
   float share;
 
   /// `at`: a line or column of `count`.
-  OCELLUS_EVERYWHERE static TableStep of(int32_t at, int32_t count, int32_t side) {
-    const float place =
-        count > 1 ? static_cast<float>(at) * static_cast<float>(side - 1) / static_cast<float>(count - 1) : 0.0f;
+  OCELLUS_EVERYWHERE static TableStep of(int32_t at, int32_t count, int32_t side, bool by_edges) {
+    const auto last = static_cast<float>(side - 1), steps = static_cast<float>(count - 1);
+    float place = count > 1 ? static_cast<float>(at) * last / steps : 0.0f;
+    if (by_edges) {
+      place = (static_cast<float>(at) + 0.5f) * static_cast<float>(side) / static_cast<float>(count) - 0.5f;
+      place = place < 0 ? 0 : place > last ? last : place;
+    }
     const auto low = static_cast<int32_t>(place);
     return {low, low + 1 < side ? low + 1 : low, place - static_cast<float>(low)};
   }

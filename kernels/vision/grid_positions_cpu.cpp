@@ -11,8 +11,8 @@ void cpu::add_positions(const AddPositionsArgs& args, Queue& queue) {
   queue.parallel(args.values.rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const PatchGrid::Place at = grid.place(static_cast<int32_t>(args.first + t));
-      const TableStep y = TableStep::of(at.line, grid.lines, args.side),
-                      x = TableStep::of(at.col, grid.cols, args.side);
+      const TableStep y = TableStep::of(at.line, grid.lines, args.side, args.by_edges),
+                      x = TableStep::of(at.col, grid.cols, args.side, args.by_edges);
       const auto row = [&](int32_t line, int32_t col) { return args.table.row(int64_t{line} * args.side + col); };
       const float *top_left = row(y.low, x.low), *top_right = row(y.low, x.high), *left = row(y.high, x.low),
                   *right = row(y.high, x.high);

@@ -106,12 +106,13 @@ void TowerPass::add_position_rows() {
   add_rows({.values = memory_.hidden(0, memory_.rows()), .addend = position_table(model())}, memory_.queue());
 }
 
-void TowerPass::add_resized_positions(bool averages) {
+void TowerPass::add_resized_positions(bool averages, bool by_edges) {
   if (!at_places()) return;
   const AddPositionsArgs args = {.values = memory_.hidden(0, memory_.rows()),
                                  .table = position_table(model()),
                                  .side = config().position_side,
-                                 .grid = memory_.batch().grid};
+                                 .grid = memory_.batch().grid,
+                                 .by_edges = by_edges};
   averages ? add_mean_positions(args, memory_.queue()) : add_positions(args, memory_.queue());
 }
 
@@ -141,10 +142,10 @@ void TowerPass::find_windows() {
   if (at_places()) list_windows({.grid = memory_.batch().grid, .spans = memory_.scratch().seen.data}, memory_.queue());
 }
 
-void TowerPass::normalise(const NormWeights& norm) {
+void TowerPass::normalise(const NormWeights& norm, float epsilon) {
   if (!at_places()) return;
   const DeviceView<float> hidden = memory_.hidden(0, memory_.rows());
-  apply_norm(norm, config().epsilon, hidden, hidden, memory_.queue());
+  apply_norm(norm, epsilon > 0 ? epsilon : config().epsilon, hidden, hidden, memory_.queue());
 }
 
 const VisionLayer* TowerPass::next_layer() {

@@ -40,16 +40,16 @@ class TowerPass {
   void place_class_rows();
   /// Adds a row of the table to each patch, in views of one size.
   void add_position_rows();
-  /// Adds positions of views of any size: of a square table that is stretched over the patches, corner to corner or, if
-  /// it `averages`, as pictures are resized; or of a column and of a line.
-  void add_resized_positions(bool averages = false);
+  /// Adds positions of views of any size: of a square table that is stretched over the patches, corner to corner, edge
+  /// to edge or, if it `averages`, as pictures are resized; or of a column and of a line.
+  void add_resized_positions(bool averages = false, bool by_edges = false);
   void add_axis_positions();
   /// Finds the angles by which heads are rotated: the first half of the pairs by the patch's line, or by its column;
   /// see GridAnglesArgs.
   void find_angles(RopePairing pairing, float base, bool cols_first = false, bool alternates = false);
   void find_windows();
-  /// Normalises all hidden rows in place.
-  void normalise(const NormWeights& norm);
+  /// Normalises all hidden rows in place; by the model's epsilon, if there is none.
+  void normalise(const NormWeights& norm, float epsilon = 0);
   /// The layers in turn; null after them, and on a stop.
   const VisionLayer* next_layer();
   int32_t layer() const { return layer_; }

@@ -28,10 +28,12 @@ double table_at(const Guarded<float>& table, int32_t side, double y, double x, i
   return sum;
 }
 
-/// Shares of the table's lines, or columns, at one of a grid's, when the table is resized by a triangle as wide as a
-/// step.
-std::vector<double> shares_at(int32_t at, int32_t count, int32_t side) {
-  const double scale = static_cast<double>(side) / count, half = std::max(scale, 1.0);
+enum class Stretch { kCorners, kEdges, kMeans };
+
+/// Shares of the table's lines, or columns, at one of a grid's, when the table is resized by a triangle, which for
+/// means is as wide as a step.
+std::vector<double> shares_at(int32_t at, int32_t count, int32_t side, Stretch stretch) {
+  const double scale = static_cast<double>(side) / count, half = stretch == Stretch::kMeans ? std::max(scale, 1.0) : 1;
   std::vector<double> shares(static_cast<size_t>(side));
   for (int32_t i = 0; i < side; ++i)
     shares[static_cast<size_t>(i)] = std::max(0.0, 1 - std::abs(i + 0.5 - (at + 0.5) * scale) / half);
@@ -40,7 +42,7 @@ std::vector<double> shares_at(int32_t at, int32_t count, int32_t side) {
   return shares;
 }
 
-double mean_at(const Guarded<float>& table, const std::vector<double>& y, const std::vector<double>& x, int64_t col) {
+double sum_of(const Guarded<float>& table, const std::vector<double>& y, const std::vector<double>& x, int64_t col) {
   double sum = 0;
   for (size_t line = 0; line < y.size(); ++line)
     for (size_t at = 0; at < x.size(); ++at)
@@ -49,7 +51,7 @@ double mean_at(const Guarded<float>& table, const std::vector<double>& y, const 
 }
 
 void check_positions(const PatchGrid& grid, int32_t side, int64_t cols, int64_t first, Queue& queue,
-                     bool averages = false) {
+                     Stretch stretch = Stretch::kCorners) {
   CAPTURE(grid.lines);
   CAPTURE(grid.cols);
   CAPTURE(side);
@@ -61,19 +63,24 @@ void check_positions(const PatchGrid& grid, int32_t side, int64_t cols, int64_t 
   for (int64_t t = 0; t < grid.count() - first; ++t)
     for (int64_t c = 0; c < cols; ++c) values.at(t, c) = random.normal();
   const Guarded<float> x = values;
-  (averages ? add_mean_positions : add_positions)(
-      {.values = values.view(), .table = table.view(), .side = side, .grid = grid, .first = first}, queue);
+  (stretch == Stretch::kMeans ? add_mean_positions : add_positions)({.values = values.view(),
+                                                                     .table = table.view(),
+                                                                     .side = side,
+                                                                     .grid = grid,
+                                                                     .first = first,
+                                                                     .by_edges = stretch == Stretch::kEdges},
+                                                                    queue);
   REQUIRE(queue.finish().ok());
   CHECK(values.intact());
   const auto step = [&](int32_t at, int32_t count) { return count > 1 ? at * (side - 1.0) / (count - 1) : 0.0; };
   for (int64_t t = 0; t < grid.count() - first; ++t) {
     const PatchGrid::Place place = grid.place(static_cast<int32_t>(first + t));
-    const std::vector<double> down = shares_at(place.line, grid.lines, side),
-                              across = shares_at(place.col, grid.cols, side);
+    const std::vector<double> down = shares_at(place.line, grid.lines, side, stretch),
+                              across = shares_at(place.col, grid.cols, side, stretch);
     for (int64_t c = 0; c < cols; ++c) {
-      const double position = averages
-                                  ? mean_at(table, down, across, c)
-                                  : table_at(table, side, step(place.line, grid.lines), step(place.col, grid.cols), c);
+      const double position = stretch == Stretch::kCorners
+                                  ? table_at(table, side, step(place.line, grid.lines), step(place.col, grid.cols), c)
+                                  : sum_of(table, down, across, c);
       const double expected = static_cast<double>(x.at(t, c)) + position;
       REQUIRE(std::abs(static_cast<double>(values.at(t, c)) - expected) < 2e-5);
     }
@@ -221,19 +228,21 @@ TEST_CASE("positions are read between the rows of a table, whose corners are the
   });
 }
 
-TEST_CASE("positions of a table that is resized as a picture are means of its rows") {
+TEST_CASE("positions of a table with the grid's edges lie between its rows, or are means of them") {
   test::for_each_backend([&](Queue& queue) {
-    check_positions({.lines = 8, .cols = 8, .merge = 2}, 8, 24, 0, queue, true);  // the table itself
-    check_positions({.lines = 4, .cols = 6, .merge = 2}, 8, 24, 0, queue, true);
-    check_positions({.lines = 22, .cols = 10, .merge = 2}, 8, 8, 0, queue, true);
-    check_positions({.lines = 2, .cols = 14, .merge = 2}, 16, 9, 7, queue, true);
-    check_positions({.lines = 1, .cols = 3}, 5, 9, 0, queue, true);
-    Random random(11);
-    for (int i = 0; i < 8; ++i)
-      check_positions({.lines = static_cast<int32_t>(2 * random.integer(1, 12)),
-                       .cols = static_cast<int32_t>(2 * random.integer(1, 12)),
-                       .merge = 2},
-                      static_cast<int32_t>(random.integer(1, 16)), random.integer(1, 40), 0, queue, true);
+    for (const Stretch stretch : {Stretch::kEdges, Stretch::kMeans}) {
+      check_positions({.lines = 8, .cols = 8, .merge = 2}, 8, 24, 0, queue, stretch);  // the table itself
+      check_positions({.lines = 4, .cols = 6, .merge = 2}, 8, 24, 0, queue, stretch);
+      check_positions({.lines = 22, .cols = 10, .merge = 2}, 8, 8, 0, queue, stretch);
+      check_positions({.lines = 2, .cols = 14, .merge = 2}, 16, 9, 7, queue, stretch);
+      check_positions({.lines = 1, .cols = 3}, 5, 9, 0, queue, stretch);
+      Random random(11);
+      for (int i = 0; i < 8; ++i)
+        check_positions({.lines = static_cast<int32_t>(2 * random.integer(1, 12)),
+                         .cols = static_cast<int32_t>(2 * random.integer(1, 12)),
+                         .merge = 2},
+                        static_cast<int32_t>(random.integer(1, 16)), random.integer(1, 40), 0, queue, stretch);
+    }
   });
 }
 
