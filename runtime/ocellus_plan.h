@@ -61,7 +61,7 @@ typedef struct ocellus_limits {
   /* -- pictures -- */
   int32_t max_tiles;      /**< maximum tiles of a picture besides its overview, at most 4096; 0: the model's */
   int32_t max_image_rows; /**< maximum rows of a picture in models that take any size, at most 65536: larger pictures
-                               are reduced; 0: 1280. Other models allow 0 only */
+                               are reduced; 0: 1280, or as the model says. Others allow 0 only */
 
   /* -- speed -- */
   int32_t max_encode_views; /**< views that a GPU encodes together, at most 4096; 0: 8, or all images' if fewer */

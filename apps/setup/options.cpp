@@ -159,8 +159,9 @@ void add_memory_flags(CLI::App* command, CommonOptions* options) {
   add("--image-tiles", &options->limits.max_tiles,
       "Maximum tiles of a picture, besides its overview (default: by the model)", 1, 256);
   add("--image-rows", &options->limits.max_image_rows,
-      "Maximum tokens of a picture in models that take any size (default: 1280). Larger pictures are reduced", 1,
-      65536);
+      "Maximum tokens of a picture in models that take any size (default: 1280, or by the model). Larger ones are "
+      "reduced",
+      1, 65536);
   add("--prompt-rows", &options->limits.max_prompt_rows, "Prompt tokens processed at once (default: all)", 1,
       kMaxCount);
   add_picture_size_flags(command, options);

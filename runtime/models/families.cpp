@@ -8,13 +8,14 @@
 namespace ocellus {
 
 extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily, kQwen2VlFamily, kQwen25VlFamily,
-    kQwen3VlFamily, kCosmos3EdgeFamily, kGemma3Family, kGemma4Family, kPixtralFamily, kLfm2Family;
+    kQwen3VlFamily, kCosmos3EdgeFamily, kGemma3Family, kGemma4Family, kPixtralFamily, kLfm2Family, kLightOnOcrFamily;
 
 namespace {
 
-constexpr const Family* kFamilies[] = {&kSmolVlmFamily,  &kLlavaNextFamily, &kLlavaFamily,   &kInternVlFamily,
-                                       &kQwen25VlFamily, &kQwen2VlFamily,   &kQwen3VlFamily, &kCosmos3EdgeFamily,
-                                       &kGemma3Family,   &kGemma4Family,    &kPixtralFamily, &kLfm2Family};
+constexpr const Family* kFamilies[] = {&kSmolVlmFamily,   &kLlavaNextFamily, &kLlavaFamily,   &kInternVlFamily,
+                                       &kQwen25VlFamily,  &kQwen2VlFamily,   &kQwen3VlFamily, &kCosmos3EdgeFamily,
+                                       &kGemma3Family,    &kGemma4Family,    &kPixtralFamily, &kLfm2Family,
+                                       &kLightOnOcrFamily};
 
 constexpr auto kVisionFamilies = [] {
   std::array<const VisionFamily*, std::size(kFamilies)> halves{};

@@ -1,6 +1,7 @@
 // Ministral 3, Mistral Small 3.1 and 3.2, and Pixtral 12B: a tower that takes pictures at any size, rotates queries and
 // keys by line and column, and in all but Pixtral joins 2 x 2 patches to a row of the language model. Lines of a
-// picture end with a row of the model's own, the last one with a token.
+// picture end with a row of the model's own, the last one with a token. LightOnOCR has the same tower and merger, and
+// lines without ends.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +11,7 @@
 
 namespace ocellus {
 
-extern const Family kPixtralFamily;  // referenced by its shapes
+extern const Family kPixtralFamily, kLightOnOcrFamily;  // referenced by its shapes
 
 namespace {
 
@@ -27,20 +28,22 @@ TileMap rows_within(Size picture, double longest, int32_t row_side) {
 }
 
 /// All rows but the last line's end, which is a token.
-int64_t row_count(const TileMap& map) { return map.rows() - 1; }
+int64_t row_count(const TileMap& map, const ViewRules& rules) {
+  return rules.has_lines ? map.rows() - 1 : int64_t{map.lines} * map.cols;
+}
 
 /// The longest side shrinks by a row until the picture's rows are within their bound.
 void plan_pixtral(const PreprocessConfig& config, ViewPlan* plan) {
   const int32_t side = config.row_side;
   int32_t longest = config.image_size;
   plan->map = rows_within(plan->source, longest, side);
-  while (row_count(plan->map) > config.view_rows && longest > side)
+  while (row_count(plan->map, *config.rules) > config.view_rows && longest > side)
     plan->map = rows_within(plan->source, longest -= side, side);
   plan->overview = Canvas::stretched({plan->map.cols * side, plan->map.lines * side}, Filter::kBicubic);
-  plan->view_rows = plan->view_positions = static_cast<int32_t>(row_count(plan->map));
+  plan->view_rows = plan->view_positions = static_cast<int32_t>(row_count(plan->map, *config.rules));
 }
 
-/// Maximum rows of a picture within the limits: a x b rows of pixels become (a + 1) (b + 2) at most.
+/// Maximum rows of a picture within the limits: a x b rows of pixels become (a + 1) (b + 2) at most, with their ends.
 int64_t most_rows(const PreprocessConfig& config, const ImageLimits& limits) {
   const double side = config.row_side, root = std::sqrt(limits.max_aspect), stretch = root + 1 / root;
   const double rows = static_cast<double>(limits.max_pixels) / (side * side);
@@ -64,11 +67,17 @@ constexpr ViewRules kViews = {.name = "pixtral",
                               .has_lines = true,
                               .plan = plan_pixtral,
                               .bounds = pixtral_bounds};
+constexpr ViewRules kPageViews = {.name = "lightonocr", .plan = plan_pixtral, .bounds = pixtral_bounds};
 
 /// Pixels of the most rows of a picture: those of a square with the longest side.
-constexpr int64_t most_pixels(int32_t image_size, int32_t row_side) {
+constexpr int64_t most_pixels(int32_t image_size, int32_t row_side, bool has_lines = true) {
   const int64_t lines = (image_size + row_side - 1) / row_side;
-  return (lines * (lines + 1) - 1) * row_side * row_side;
+  return (has_lines ? lines * (lines + 1) - 1 : lines * lines) * row_side * row_side;
+}
+
+/// All rows of a page, whose letters are small.
+constexpr int32_t usual_rows(int64_t max_pixels, int32_t row_side, bool has_lines) {
+  return has_lines ? kUsualRows : static_cast<int32_t>(max_pixels / row_side / row_side);
 }
 
 Status read_pixtral(const GgufFile& file, VisionConfig* c) {
@@ -80,8 +89,9 @@ Status read_pixtral(const GgufFile& file, VisionConfig* c) {
     return OCELLUS_FAIL(Code::kUnsupported, "clip.use_silu is not set: this build runs towers of this kind with SiLU");
   c->scale_factor = static_cast<int32_t>(merge);
   c->any_size = true;
-  c->max_pixels = most_pixels(c->image_size, c->row_side());
-  c->usual_rows = kUsualRows;
+  const bool has_lines = c->family->views->has_lines;
+  c->max_pixels = most_pixels(c->image_size, c->row_side(), has_lines);
+  c->usual_rows = usual_rows(c->max_pixels, c->row_side(), has_lines);
   OCELLUS_TRY(read_vision_rows(file, "mm.1.weight", &c->projector_width));
   return read_vision_rows(file, "mm.2.weight", &c->output_width);
 }
@@ -98,11 +108,12 @@ Status bind_pixtral(const TensorBinder& binder, VisionModel* m) {
   OCELLUS_TRY(binder.optional_vector("mm.1.bias", c.projector_width, &p.first.bias));
   OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &p.second.weight));
   OCELLUS_TRY(binder.optional_vector("mm.2.bias", c.output_width, &p.second.bias));
+  if (!c.family->views->has_lines) return {};
   return binder.vector("v.token_embd.img_break", c.output_width, &m->row_end);
 }
 
 /// Lines and columns turn pairs at the frequencies of one series in turn. The merger's inputs are channel by channel.
-void encode_pixtral(TowerPass& t) {
+void encode(TowerPass& t, float merger_epsilon) {
   const VisionModel& m = t.model();
   const VisionConfig& c = m.config;
   const bool merges = c.scale_factor > 1;
@@ -117,7 +128,7 @@ void encode_pixtral(TowerPass& t) {
       rows.add(w->mlp_down);
     });
   }
-  if (merges) t.normalise(m.final_norm);
+  if (merges) t.normalise(m.final_norm, merger_epsilon);
   t.project(unfold_patches, [&](JoinedRows rows) {
     if (merges) rows.map(m.projector.merger, c.width, Activation::kNone);
     rows.map(m.projector.first, c.projector_width, Activation::kGeluErf);
@@ -125,7 +136,12 @@ void encode_pixtral(TowerPass& t) {
   });
 }
 
-constexpr VisionTower kTower = {.bind_layer = bind_gated_layer, .encode = encode_pixtral};
+void encode_pixtral(TowerPass& t) { encode(t, t.config().epsilon); }
+/// The merger's norm has the language model's epsilon in the published code, which is another one here.
+void encode_page(TowerPass& t) { encode(t, 1e-6f); }
+
+constexpr VisionTower kTower = {.bind_layer = bind_gated_layer, .encode = encode_pixtral},
+                      kPageTower = {.bind_layer = bind_gated_layer, .encode = encode_page};
 
 void describe_pixtral(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors* tensors) {
   if (c.scale_factor > 1) {
@@ -134,10 +150,10 @@ void describe_pixtral(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensor
     tensors->matrix("", "mm.patch_merger", c.width, c.joined_width());
   }
   tensors->norm("", "v.pre_ln", c.width);
-  const bool biased = c.scale_factor == 1;
+  const bool biased = c.scale_factor == 1, has_lines = c.family->views->has_lines;
   tensors->matrix("", "mm.1", c.projector_width, c.width, biased);
   tensors->matrix("", "mm.2", c.output_width, c.projector_width, biased);
-  file->add_tensor("v.token_embd.img_break", WeightFormat::kF32, {c.output_width});
+  if (has_lines) file->add_tensor("v.token_embd.img_break", WeightFormat::kF32, {c.output_width});
 }
 
 void describe_pixtral_layer(const VisionConfig& c, std::string_view at, ShapeTensors* tensors) {
@@ -147,7 +163,7 @@ void describe_pixtral_layer(const VisionConfig& c, std::string_view at, ShapeTen
   tensors->matrix(at, "ffn_down", c.width, c.mlp_width);
 }
 
-constexpr std::string_view kTokens[] = {"[IMG]", "[IMG_BREAK]", "[IMG_END]"};
+constexpr std::string_view kTokens[] = {"[IMG]", "[IMG_BREAK]", "[IMG_END]"}, kPageTokens[] = {"<|image_pad|>"};
 
 constexpr VisionConfig pixtral_tower(int32_t text_width) {
   return {.family = &kPixtralFamily.vision,
@@ -227,19 +243,24 @@ constexpr ModelShape kShapes[] = {
      .text = mistral_text({40, 5120, 14336}),
      .vision = pixtral_tower(5120)},
 };
+constexpr Family pixtral_family(const char* name, VisionFamily vision, std::span<const std::string_view> tokens,
+                                std::span<const ModelShape> shapes) {
+  vision.read = read_pixtral;
+  vision.bind = bind_pixtral;
+  vision.output_width_from = "the height of tensor 'mm.2.weight'";
+  return {.name = name,
+          .vision = vision,
+          .describe = describe_pixtral,
+          .describe_layer = describe_pixtral_layer,
+          .picture_tokens = tokens,
+          .shapes = shapes};
+}
 
 }  // namespace
 
-const Family kPixtralFamily = {.name = "Pixtral",
-                               .vision = {.projector = "pixtral",
-                                          .tower = &kTower,
-                                          .read = read_pixtral,
-                                          .bind = bind_pixtral,
-                                          .views = &kViews,
-                                          .output_width_from = "the height of tensor 'mm.2.weight'"},
-                               .describe = describe_pixtral,
-                               .describe_layer = describe_pixtral_layer,
-                               .picture_tokens = kTokens,
-                               .shapes = kShapes};
+const Family kPixtralFamily =
+    pixtral_family("Pixtral", {.projector = "pixtral", .tower = &kTower, .views = &kViews}, kTokens, kShapes);
+const Family kLightOnOcrFamily = pixtral_family(
+    "LightOnOCR", {.projector = "lightonocr", .tower = &kPageTower, .views = &kPageViews}, kPageTokens, {});
 
 }  // namespace ocellus

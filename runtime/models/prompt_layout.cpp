@@ -77,6 +77,9 @@ constexpr PromptLayout cosmos3_edge(bool has_thoughts) {
   return layout;
 }
 
+/// Trained with an empty system message, which has no line break after its role, and a page without a question.
+constexpr PromptLayout kLightOnOcr = chat_ml({.start = "<|im_start|>system<|im_end|>\n", .after_numbered = ""});
+
 /// InternVL and LLaVA have two published forms with the same pictures: the one that they were trained with, of the
 /// makers' code, and that of the files for transformers, which are told by the picture in their template.
 constexpr PromptLayout kTrainedInternVl = chat_ml({.picture = {"", "\n"},
@@ -161,6 +164,7 @@ constexpr LayoutRow kRows[] = {
     {"Cosmos3-Edge", ChatTemplate::kChatMl, "<think></think>", "", cosmos3_edge(true)},
     {"Cosmos3-Edge", ChatTemplate::kChatMl, "", "", cosmos3_edge(false)},
     {"LFM2-VL", ChatTemplate::kChatMl, "", "", chat_ml({.after_numbered = ""})},
+    {"LightOnOCR", ChatTemplate::kChatMl, "", "", kLightOnOcr},
     {"", ChatTemplate::kChatMl, "", "", chat_ml()},
     {"LLaVA-1.5", ChatTemplate::kVicuna, "<image>", "", kPublishedVicuna},
     {"LLaVA-1.6", ChatTemplate::kVicuna, "<image>", "", kPublishedVicuna},

@@ -384,6 +384,9 @@ BAD_FOLDERS = [
     ("ministral3", changed(spatial_merge_size=1), "2 tensors are not part of the layout"),
     ("ministral3", in_file("tokenizer.json", lambda facts: facts["added_tokens"].pop(5)),
      r"the tokenizer has no \[IMG_BREAK\]"),
+    ("lightonocr", in_text(rms_norm_eps=1e-5), "rms_norm_eps is 1e-05, but must be 1e-06"),
+    ("lightonocr", changed("vision_config", hidden_act="gelu"), "the activations of .* are not supported"),
+    ("lightonocr", changed(spatial_merge_size=1), "2 tensors are not part of the layout"),
     ("ministral3", in_rope(rope_type="linear"), "the rope scaling linear is not supported"),
     ("ministral3", in_rope(mscale=2), "mscale must be 1"),
     ("ministral3", in_rope(factor=0), "factor is 0, but must be a number above 0"),
@@ -571,6 +574,23 @@ class ConverterTest(FolderTest):
         names = {tensor.name for tensor in mmproj.tensors}
         self.assertLessEqual({"v.post_ln.bias", "mm.1.bias", "mm.2.weight"}, names)
         self.assertNotIn("mm.input_norm.weight", names)
+
+    def test_lightonocr_is_no_mistral_in_its_files(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        write_folder(self.folder / "published", "lightonocr")
+        done = self.convert(self.folder / "published", "--pre-tokenizer", "qwen2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mmproj, model = [GGUFReader(self.folder / "out" / name) for name in NAMES]
+        self.assertEqual(mmproj.fields["clip.projector_type"].contents(), "lightonocr")
+        self.assertEqual(mmproj.fields["clip.vision.spatial_merge_size"].contents(), 2)
+        names = {tensor.name for tensor in mmproj.tensors}
+        self.assertLessEqual({"mm.input_norm.weight", "mm.patch_merger.weight", "v.blk.1.ffn_gate.weight"}, names)
+        self.assertNotIn("v.token_embd.img_break", names)
+        self.assertEqual(model.fields["general.architecture"].contents(), "qwen3")
+        files = [(self.folder / "out" / name).read_bytes() for name in NAMES]
+        changed(model_type="lighton_ocr")(self.folder / "published")
+        self.assertEqual(self.convert(self.folder / "published", "--pre-tokenizer", "qwen2").returncode, 0)
+        self.assertEqual([(self.folder / "out" / name).read_bytes() for name in NAMES], files)
 
     def test_weights_of_8_bits_are_multiplied_out(self):
         from gguf import GGUFReader  # the class is skipped without it

@@ -25,6 +25,7 @@ CONFIGS = {
     "gemma3": {"model_type": "gemma3", "mm_tokens_per_image": 4},
     "ministral3": {"model_type": "mistral3"},
     "pixtral": {"model_type": "llava", "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
+    "lightonocr": {"model_type": "mistral3", "architectures": ["LightOnOCRForConditionalGeneration"]},
     "gemma3-text": GEMMA_TEXT,
     "lfm2-vl": {"model_type": "lfm2_vl", "projector_hidden_size": WIDTH},
 }
@@ -51,6 +52,7 @@ YARN = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_po
 PARTS["ministral3"] = {"vision_config": PIXTRAL,
                        "text_config": {**TEXT, "model_type": "ministral3", "head_dim": 16, "rope_parameters": YARN}}
 PARTS["pixtral"] = {"vision_config": PIXTRAL, "text_config": {**TEXT, "model_type": "mistral", "head_dim": 16}}
+PARTS["lightonocr"] = {"vision_config": PIXTRAL, "text_config": {**TEXT, "model_type": "qwen3", "head_dim": 16}}
 PARTS["gemma3"] = {"text_config": GEMMA_TEXT}
 LFM2_TEXT = {"model_type": "lfm2", "hidden_size": WIDTH, "block_ff_dim": 3 * MLP // 2, "block_multiple_of": 1,
              "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "full_attn_idxs": [1],
@@ -66,7 +68,7 @@ SPECIAL_TOKENS = {
     "llava-1.6": ["<s>", "</s>", "<image>"],
     "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
     **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
-       for family in (*QWEN, "cosmos3-edge")},
+       for family in (*QWEN, "cosmos3-edge", "lightonocr")},
     "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS, "ministral3": MISTRAL_TOKENS, "pixtral": MISTRAL_TOKENS,
     "lfm2-vl": ["<|startoftext|>", "<|im_end|>", "<|im_start|>", "<image>", "<|image_start|>", "<|image_end|>",
                 "<|img_thumbnail|>",
@@ -280,10 +282,23 @@ def lfm2_tensors():
             f"{text}layers.0.conv.out_proj.weight": (WIDTH, WIDTH)}
 
 
+def lightonocr_tensors():
+    """In the layout of the published files."""
+    text, head = "model.language_model.", (16,)
+    renamed = {"language_model.model.": text, "vision_tower.": "model.vision_encoder.",
+               "multi_modal_projector.": "model.vision_projection."}
+    shapes = {f"{text}layers.0.self_attn.{part}_norm.weight": head for part in "qk"}
+    for name, shape in ministral3_tensors().items():
+        theirs = next(prefix for prefix in renamed if name.startswith(prefix))
+        shapes[renamed[theirs] + name[len(theirs):]] = shape
+    return shapes
+
+
 TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
            "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors,
            "cosmos3-edge": cosmos_tensors, "ministral3": ministral3_tensors, "pixtral": pixtral_tensors,
-           "lfm2-vl": lfm2_tensors, "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
+           "lightonocr": lightonocr_tensors, "lfm2-vl": lfm2_tensors,
+           "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
 
 
 def write_safetensors(path, shapes):

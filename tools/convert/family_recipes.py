@@ -1274,9 +1274,9 @@ class Ministral3(Recipe):
     def inputs(self, prompt, pictures):
         ids, images = super().inputs(prompt, pictures)
         if pictures and self.most_rows is None:
-            text = "".join(part if isinstance(part, str) else "[IMG]" if isinstance(part, list)
+            text = "".join(part if isinstance(part, str) else self.image_text if isinstance(part, list)
                            else self.answer + self.answer_end for part in prompt)
-            theirs = self.published(images=pictures, text="<s>" + text, add_special_tokens=False)
+            theirs = self.published(images=pictures, text="<s>" * self.adds_bos + text, add_special_tokens=False)
             assert theirs["input_ids"][0].tolist() == ids
         return ids, images
 
@@ -1308,17 +1308,19 @@ class Ministral3(Recipe):
     def rows(self, model, images):
         """The tower's rows in the order in which they are joined, and the projector's with the rows that end lines."""
         out = model.model.get_image_features(**images.model_inputs, return_dict=True)
-        end = model.get_input_embeddings().weight[self.break_token]
         tower, projected, first = [], [], 0
         hidden = out.last_hidden_state.reshape(-1, out.last_hidden_state.shape[-1])
         for (lines, cols), rows in zip(images.row_counts, out.pooler_output):
             count = lines * cols * self.merge ** 2
             grid = hidden[first:first + count].unflatten(0, (lines, self.merge, cols, self.merge))
             tower.append(grid.transpose(1, 2).flatten(0, 3))
-            ended = torch.cat([rows.unflatten(0, (lines, cols)), end.expand(lines, 1, -1)], 1)
-            projected.append(ended.flatten(0, 1)[:-1])
+            projected.append(self.end_lines(rows, (lines, cols), model))
             first += count
         return torch.cat(tower), torch.cat(projected)
+
+    def end_lines(self, rows, grid, model):
+        end = model.get_input_embeddings().weight[self.break_token]
+        return torch.cat([rows.unflatten(0, grid), end.expand(grid[0], 1, -1)], 1).flatten(0, 1)[:-1]
 
 
 class Pixtral(Ministral3):
@@ -1465,6 +1467,53 @@ class Lfm2Vl(ChatMl):
         return torch.cat(tower), torch.cat(out.pooler_output)
 
 
+class LightOnOcr(Ministral3):
+    """Pixtral's tower and merger before a Qwen3, without rows that end lines. The merger's norm has the text model's
+    epsilon."""
+    seed = 17
+    image_text = "<|image_pad|>"
+    user_first, user_later, user_close, answer_end = (ChatMl.user_first, ChatMl.user_later, ChatMl.user_close,
+                                                      ChatMl.answer_end)
+    template, adds_bos = ChatMl.template, False
+    specials = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>")
+    tower_layers = 1
+    text = {**TEXT, "intermediate_size": 16, "head_dim": 16}
+
+    def __init__(self):
+        Recipe.__init__(self)
+        for name, text in {"image": self.image_text, "image_break": "<|vision_pad|>", "image_end": "<|vision_end|>"}.items():
+            setattr(self.tokenizer, f"{name}_token", text)
+            setattr(self.tokenizer, f"{name}_token_id", self.tokenizer.convert_tokens_to_ids(text))
+        self.published = transformers.LightOnOcrProcessor(
+            self.processor, self.tokenizer, patch_size=self.patch, spatial_merge_size=self.merge)
+
+    def make_tokenizer(self):
+        return make_qwen_tokenizer(self.specials, self.template)
+
+    def opening(self):
+        return "<|im_start|>system<|im_end|>\n"
+
+    def model(self):
+        text = {**self.text, "model_type": "qwen3", "vocab_size": self.vocabulary, "rope_theta": 1e6, "rms_norm_eps": 1e-6}
+        config = transformers.LightOnOcrConfig(vision_config=self.vision(), text_config=text, tie_word_embeddings=True,
+                                               image_token_id=self.image_token, spatial_merge_size=self.merge)
+        config._attn_implementation = "eager"
+        return transformers.LightOnOcrForConditionalGeneration(config)
+
+    def cases(self):
+        for name, size in {"one row": [5, 3], "column": [7, 200], "page": [480, 640]}.items():
+            yield name, [[size]]
+        yield "text only", [["The quick brown fox"]]
+        yield "two pictures", [["First:", [20, 9], "then:", [9, 20], QUESTION]]
+        yield "picture in the second turn", [["Hello, who are you?"], [[90, 4], QUESTION]]
+
+    def picture_text(self, grid):
+        return self.image_text * (grid[0] * grid[1])
+
+    def end_lines(self, rows, grid, model):
+        return rows
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
@@ -1472,4 +1521,5 @@ RECIPES = {  # those whose files others have come before these
     "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "cosmos3-edge": Cosmos3Edge, "gemma3": Gemma3,
     "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures, "ministral3": Ministral3, "pixtral": Pixtral,
     "lfm2-vl": Lfm2Vl,
+    "lightonocr": LightOnOcr,
 }

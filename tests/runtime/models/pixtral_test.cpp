@@ -1,4 +1,4 @@
-// Ministral 3 and Pixtral: what is their own besides arithmetic.
+// Ministral 3, Pixtral and LightOnOCR: what is their own besides arithmetic.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "runtime/models/family.h"
 #include "tests/support/random_model.h"
 #include "tests/support/small_pair.h"
+#include "tests/support/text_sink.h"
 #include "tests/support/tiny_families.h"
 
 namespace ocellus {
@@ -36,9 +37,10 @@ GgufBuilder builder_of(const std::string& path) {
   return GgufBuilder(file);
 }
 
-void check_refused(const GgufBuilder* text, const GgufBuilder* projector, Code code, const std::string& says) {
+void check_refused(const GgufBuilder* text, const GgufBuilder* projector, Code code, const std::string& says,
+                   const char* family = "ministral3") {
   CAPTURE(says);
-  const test::ModelPair pair = test::family_pair("ministral3");
+  const test::ModelPair pair = test::family_pair(family);
   const test::TemporaryFile changed(text != nullptr ? *text : *projector);
   Model model;
   const Status status = text != nullptr ? model.open(changed.path().c_str(), pair.mmproj.c_str())
@@ -166,6 +168,36 @@ TEST_CASE("files that lie are refused with the key or tensor at fault") {
     bare.remove_tensor("v.token_embd.img_break");
     check_refused(nullptr, &bare, Code::kBadFile, "tensor 'v.token_embd.img_break' is missing");
   }
+}
+
+TEST_CASE("LightOnOCR's prompts begin with an empty system message, and nothing stands around its pages") {
+  test::TextSink sink;
+  MessageState state;
+  const std::unique_ptr<Model> model = test::open_tiny_family("lightonocr");
+  MessageWriter writer(model->layout(), state, sink);
+  REQUIRE(writer.begin(Role::kUser).ok());
+  REQUIRE(writer.begin_picture(false, false).ok());
+  REQUIRE(writer.end_picture(false).ok());
+  REQUIRE(writer.end().ok());
+  REQUIRE(writer.open_answer().ok());
+  CHECK(sink.text == "<|im_start|>system<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(model->delimiter_tokens({}) == 0);
+}
+
+TEST_CASE("files of LightOnOCR that lie are refused with the key or tensor at fault") {
+  const test::ModelPair pair = test::family_pair("lightonocr");
+  for (const char* name : {"v.pre_ln.weight", "mm.input_norm.weight", "mm.patch_merger.weight", "mm.1.weight",
+                           "mm.2.weight", "v.blk.0.ffn_gate.weight"}) {
+    GgufBuilder file = builder_of(pair.mmproj);
+    file.remove_tensor(name);
+    check_refused(nullptr, &file, Code::kBadFile, "'" + std::string(name) + "' is missing", "lightonocr");
+  }
+  GgufBuilder file = builder_of(pair.mmproj);
+  file.remove("clip.vision.spatial_merge_size");
+  check_refused(nullptr, &file, Code::kBadFile, "but tensor 'mm.patch_merger.weight' joins patches", "lightonocr");
+  GgufBuilder other = builder_of(pair.mmproj);
+  test::without(other, "clip.projector_type").add_string("clip.projector_type", "pixtral");
+  check_refused(nullptr, &other, Code::kBadFile, "tensor 'v.token_embd.img_break' is missing", "lightonocr");
 }
 
 }  // namespace ocellus

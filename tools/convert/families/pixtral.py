@@ -1,20 +1,22 @@
 """Ministral 3, Mistral Small 3.1 and 3.2, and Pixtral 12B, which is a LLaVA by name: a tower that reads pictures of any
-size, a merger of 2 x 2 patches in all but the last, two linear maps, and a row that ends lines of a picture. Names and keys
-are those of llama.cpp's converter, so that one reader reads both."""
+size, a merger of 2 x 2 patches in all but the last, two linear maps, and a row that ends lines of a picture. LightOnOCR has
+all of it but that row. Names and keys are those of llama.cpp's converter, so that one reader reads both."""
 from families import vision
 from gguf_file import add_linear, add_tensor
 from source import with_text_defaults
-from source_json import read_json
+from source_json import Facts, read_json
 from text_model import interleave_rotary_rows
 from vocabulary import added_tokens
 
-MODEL_TYPES = ("mistral3", "ministral3")
+PAGES = "lighton_ocr"  # published folders say mistral3
+MODEL_TYPES = ("mistral3", "ministral3", PAGES)
 TEXT_ONLY = ("ministral3",)
 TOWER = "pixtral"
 PREFIXES = {
     "model.language_model.": "text.", "language_model.model.": "text.", "language_model.lm_head.": "lm_head.",
-    "model.vision_tower.": "vision.", "vision_tower.": "vision.",
-    "model.multi_modal_projector.": "projector.", "multi_modal_projector.": "projector.", "model.": "text.",
+    "model.vision_tower.": "vision.", "vision_tower.": "vision.", "model.vision_encoder.": "vision.",
+    "model.multi_modal_projector.": "projector.", "multi_modal_projector.": "projector.",
+    "model.vision_projection.": "projector.", "model.": "text.",
 }
 # What transformers assumes when config.json leaves a key out.
 MISTRAL_DEFAULTS = {"hidden_size": 5120, "intermediate_size": 32768, "num_hidden_layers": 40, "num_attention_heads": 32,
@@ -25,6 +27,13 @@ TEXT_DEFAULTS = {
     "ministral3": {**MISTRAL_DEFAULTS, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 34,
                    "max_position_embeddings": 262144, "tie_word_embeddings": False},
 }
+PAGE_DEFAULTS = {
+    "text_config": {"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+                    "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-6,
+                    "max_position_embeddings": 40960, "rope_theta": 1e6},
+    "vision_config": {"image_size": 1540, "patch_size": 14, "hidden_act": "silu"},
+}
+PAGE_EPSILON = 1e-6  # of the merger's norm, which files do not name
 VISION_DEFAULTS = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16,
                    "patch_size": 16, "image_size": 1024, "hidden_act": "gelu", "layer_norm_eps": 1e-5}
 ROPE = {"rope_type": "axial", "rope_theta": 10000.0}
@@ -45,8 +54,20 @@ ROW_END = "[IMG_BREAK]"
 
 
 def arrange(config):
+    kinds = config.get("architectures") or [""]
+    if config["model_type"] == PAGES or (isinstance(kinds, list) and str(kinds[0]).lower().startswith("lightonocr")):
+        return arrange_pages(config)
     text = config if config["model_type"] in TEXT_ONLY else config.part("text_config")
     return with_text_defaults(config, TEXT_ONLY, TEXT_DEFAULTS.get(text.get("model_type", "mistral"), {}))
+
+
+def arrange_pages(config):
+    """The model type of transformers, and what it assumes."""
+    parts = {part: {**usual, **(config.get(part) or {})} for part, usual in PAGE_DEFAULTS.items()}
+    if parts["text_config"]["rms_norm_eps"] != PAGE_EPSILON:
+        raise SystemExit(f"{config.place}: text_config: rms_norm_eps is {parts['text_config']['rms_norm_eps']}, but must be "
+                         f"{PAGE_EPSILON}")
+    return with_text_defaults(Facts(config.place, {**config, **parts, "model_type": PAGES}), (), {})
 
 
 def check_variant(source):
@@ -78,9 +99,10 @@ def add_facts(writer, source):
     longest = (source.processor.get("size") or {}).get("longest_edge")
     if longest is not None:
         tower["image_size"] = longest
-    vision.add_facts(writer, source, TOWER, tower["num_hidden_layers"])
+    is_of_pages = source.config["model_type"] == PAGES
+    vision.add_facts(writer, source, "lightonocr" if is_of_pages else TOWER, tower["num_hidden_layers"])
     writer.add_vision_use_silu(True)
-    merge = source.config.get("spatial_merge_size", 2 if source.config["model_type"] == "mistral3" else 1)
+    merge = source.config.get("spatial_merge_size", 2 if is_of_pages or source.config["model_type"] == "mistral3" else 1)
     if vision.check_scale_factor(source, merge) > 1:
         writer.add_vision_spatial_merge_size(merge)
     return merge
@@ -99,4 +121,5 @@ def add_vision(writer, source, args):
             add_linear(writer, source, f"{theirs}.{name}", f"{ours}.{part}", args.outtype, turn)
     for name, ours in {**(MERGER if merge > 1 else {}), **PROJECTOR}.items():
         add_linear(writer, source, f"projector.{name}", ours, args.outtype)
-    add_tensor(writer, "v.token_embd.img_break", row_end(source), args.outtype)
+    if source.config["model_type"] != PAGES:
+        add_tensor(writer, "v.token_embd.img_break", row_end(source), args.outtype)
