@@ -8,14 +8,15 @@
 namespace ocellus {
 
 extern const Family kSmolVlmFamily, kLlavaNextFamily, kLlavaFamily, kInternVlFamily, kQwen2VlFamily, kQwen25VlFamily,
-    kQwen3VlFamily, kCosmos3EdgeFamily, kGemma3Family, kGemma4Family, kPixtralFamily, kLfm2Family, kLightOnOcrFamily;
+    kQwen3VlFamily, kCosmos3EdgeFamily, kGemma3Family, kGemma4Family, kPixtralFamily, kLfm2Family, kLightOnOcrFamily,
+    kPaddleOcrFamily;
 
 namespace {
 
-constexpr const Family* kFamilies[] = {&kSmolVlmFamily,   &kLlavaNextFamily, &kLlavaFamily,   &kInternVlFamily,
-                                       &kQwen25VlFamily,  &kQwen2VlFamily,   &kQwen3VlFamily, &kCosmos3EdgeFamily,
-                                       &kGemma3Family,    &kGemma4Family,    &kPixtralFamily, &kLfm2Family,
-                                       &kLightOnOcrFamily};
+constexpr const Family* kFamilies[] = {&kSmolVlmFamily,    &kLlavaNextFamily, &kLlavaFamily,   &kInternVlFamily,
+                                       &kQwen25VlFamily,   &kQwen2VlFamily,   &kQwen3VlFamily, &kCosmos3EdgeFamily,
+                                       &kGemma3Family,     &kGemma4Family,    &kPixtralFamily, &kLfm2Family,
+                                       &kLightOnOcrFamily, &kPaddleOcrFamily};
 
 constexpr auto kVisionFamilies = [] {
   std::array<const VisionFamily*, std::size(kFamilies)> halves{};

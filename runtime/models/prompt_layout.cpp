@@ -80,6 +80,17 @@ constexpr PromptLayout cosmos3_edge(bool has_thoughts) {
 /// Trained with an empty system message, which has no line break after its role, and a page without a question.
 constexpr PromptLayout kLightOnOcr = chat_ml({.start = "<|im_start|>system<|im_end|>\n", .after_numbered = ""});
 
+/// `answer`: a space after the role in files of the first version, a line break in later ones.
+constexpr PromptLayout paddleocr(const char* answer) {
+  return {.start = "<|begin_of_sentence|>",
+          .system = {"", "\n"},
+          .user = {"User: ", "\n"},
+          .answer = {answer, "</s>"},
+          .opens_answer = answer,
+          .after_numbered = "",
+          .pictures_first = true};
+}
+
 /// InternVL and LLaVA have two published forms with the same pictures: the one that they were trained with, of the
 /// makers' code, and that of the files for transformers, which are told by the picture in their template.
 constexpr PromptLayout kTrainedInternVl = chat_ml({.picture = {"", "\n"},
@@ -182,6 +193,8 @@ constexpr LayoutRow kRows[] = {
     {"", ChatTemplate::kGemma4, "", "", gemma4(false, false)},
     {"", ChatTemplate::kGemma4Quiet, "\\n\\n<|image|>\\n\\n", "", gemma4(true, true)},
     {"", ChatTemplate::kGemma4Quiet, "", "", gemma4(false, true)},
+    {"", ChatTemplate::kPaddleOcr, "Assistant:\\n", "", paddleocr("Assistant:\n")},
+    {"", ChatTemplate::kPaddleOcr, "", "", paddleocr("Assistant: ")},
 };
 
 }  // namespace

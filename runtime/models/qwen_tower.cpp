@@ -17,17 +17,6 @@ Status read_mlp_width(const GgufFile& file, VisionConfig* c) {
   return {};
 }
 
-Status read_pixels(const GgufFile& file, VisionConfig* c) {
-  constexpr int64_t kMostPixels = int64_t{1} << 31;
-  const int64_t area = int64_t{c->row_side()} * c->row_side();
-  c->max_pixels = kMostQwenRows * area;
-  OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
-  OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", 1, kMostPixels, &c->max_pixels));
-  if (c->max_pixels >= area) return {};
-  return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_max_pixels is %lld, less than the %lld of one row",
-                      static_cast<long long>(c->max_pixels), static_cast<long long>(area));
-}
-
 /// The side in pixels becomes one in joined patches.
 Status read_windows(const GgufFile& file, VisionConfig* c) {
   int64_t period = 8, side = 112;
@@ -156,6 +145,16 @@ Status read_position_side(const GgufFile& file, VisionConfig* c) {
                       static_cast<long long>(table->rows()));
 }
 
+Status read_pixel_limits(const GgufFile& file, VisionConfig* c) {
+  constexpr int64_t kMostPixels = int64_t{1} << 31;
+  const int64_t area = int64_t{c->row_side()} * c->row_side();
+  OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
+  OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", 1, kMostPixels, &c->max_pixels));
+  if (c->max_pixels >= area) return {};
+  return OCELLUS_FAIL(Code::kBadFile, "clip.vision.image_max_pixels is %lld, less than the %lld of one row",
+                      static_cast<long long>(c->max_pixels), static_cast<long long>(area));
+}
+
 bool has_qwen_gate(const GgufFile& file) { return file.find_tensor("v.blk.0.ffn_gate.weight") != nullptr; }
 
 Status read_qwen(const GgufFile& file, VisionConfig* c) {
@@ -171,7 +170,8 @@ Status read_qwen(const GgufFile& file, VisionConfig* c) {
   OCELLUS_TRY(read_position_side(file, c));
   OCELLUS_TRY(read_deepstack(file, c));
   c->min_pixels = (c->position_side > 0 ? 64 : kLeastQwenRows) * c->row_side() * c->row_side();
-  OCELLUS_TRY(read_pixels(file, c));
+  c->max_pixels = kMostQwenRows * c->row_side() * c->row_side();
+  OCELLUS_TRY(read_pixel_limits(file, c));
   if (gated) OCELLUS_TRY(read_windows(file, c));
   OCELLUS_TRY(read_vision_rows(file, "mm.0.weight", &c->projector_width));
   return read_vision_rows(file, "mm.2.weight", &c->output_width);

@@ -15,6 +15,8 @@ extern const VisionTower kQwen2Tower, kQwen25Tower, kQwen3Tower;
 
 /// Reads the side of a square table of positions for views of any size, if there is one.
 Status read_position_side(const GgufFile& file, VisionConfig* config);
+/// Reads bounds of a picture's pixels; a config keeps those that a file leaves out.
+Status read_pixel_limits(const GgufFile& file, VisionConfig* config);
 /// True if the MLP of a tower has a gate: it is Qwen2.5-VL's.
 bool has_qwen_gate(const GgufFile& file);
 /// Parts of their VisionFamily and Family.

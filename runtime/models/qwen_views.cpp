@@ -14,7 +14,7 @@ SmartResize sizes_of(const PreprocessConfig& config) {
 }
 
 /// A row's line and column are its position, so that the longer side's rows are the positions of all.
-void plan_size(const PreprocessConfig& config, Size size, ViewPlan* plan) {
+void set_size(const PreprocessConfig& config, Size size, ViewPlan* plan) {
   const int32_t lines = size.height / config.row_side, cols = size.width / config.row_side;
   plan->overview = Canvas::stretched(size, Filter::kBicubic);
   plan->view_rows = lines * cols;
@@ -34,7 +34,7 @@ void plan_enlarged(const PreprocessConfig& config, int64_t min_pixels, ViewPlan*
   }
   SmartResize sizes = sizes_of(config);
   sizes.min_pixels = min_pixels;
-  plan_size(config, smart_size(sizes, size), plan);
+  set_size(config, smart_size(sizes, size), plan);
 }
 
 /// Maximum rows of a picture within the limits: its sides are rounded up by half a row at most, and the sides of a
@@ -66,9 +66,11 @@ ViewBounds bound_views(const PreprocessConfig& config, const ImageLimits& limits
 
 }  // namespace
 
-void plan_qwen_view(const PreprocessConfig& config, ViewPlan* plan) {
-  plan_size(config, smart_size(sizes_of(config), plan->source), plan);
+void plan_qwen_size(const PreprocessConfig& config, Size size, ViewPlan* plan) {
+  set_size(config, smart_size(sizes_of(config), size), plan);
 }
+
+void plan_qwen_view(const PreprocessConfig& config, ViewPlan* plan) { plan_qwen_size(config, plan->source, plan); }
 
 void plan_enlarged_view(const PreprocessConfig& config, ViewPlan* plan) {
   plan_enlarged(config, config.min_pixels, plan);

@@ -10,6 +10,8 @@ namespace ocellus {
 void plan_qwen_view(const PreprocessConfig& config, ViewPlan* plan);
 void plan_enlarged_view(const PreprocessConfig& config, ViewPlan* plan);
 void plan_qwen_frame(const PreprocessConfig& config, ViewPlan* plan);
+/// The first, as if the picture had this size.
+void plan_qwen_size(const PreprocessConfig& config, Size size, ViewPlan* plan);
 /// Bounds of the first and the last of these; of the second and the last.
 ViewBounds bound_qwen_views(const PreprocessConfig& config, const ImageLimits& limits);
 ViewBounds bound_enlarged_views(const PreprocessConfig& config, const ImageLimits& limits);

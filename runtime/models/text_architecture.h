@@ -108,6 +108,7 @@ inline constexpr TextArchitecture kTextArchitectures[] = {
      .has_convolutions = true,
      .final_norm = "token_embd_norm",
      .pre_tokenizer = "lfm2"},
+    {.name = "paddleocr", .pairing = RopePairing::kHalves, .read = read_sections},
 };
 
 /// Returns the row of this name; null if there is none.

@@ -14,6 +14,7 @@ const char* chat_template_name(ChatTemplate chat_template) {
     case ChatTemplate::kGemma: return "gemma";
     case ChatTemplate::kGemma4:
     case ChatTemplate::kGemma4Quiet: return "gemma4";
+    case ChatTemplate::kPaddleOcr: return "paddleocr";
   }
   return "unknown";
 }
@@ -27,6 +28,7 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
   if (says("<start_of_turn>")) return ChatTemplate::kGemma;
   if (says("<|turn>"))
     return says("<|channel>thought\\n<channel|>") ? ChatTemplate::kGemma4Quiet : ChatTemplate::kGemma4;
+  if (says("<|IMAGE_START|>")) return ChatTemplate::kPaddleOcr;
   const bool has_roles = tokenizer.facts().kind == VocabularyKind::kBytePair && knows("[INST]") && knows("[/INST]");
   if (says("[INST]")) return has_roles ? ChatTemplate::kMistral : ChatTemplate::kLlama2;
   if (says("ASSISTANT:") && (says("USER:") || says("upper()"))) return ChatTemplate::kVicuna;  // role.upper() + ": "
@@ -35,6 +37,7 @@ ChatTemplate detect_chat_template(std::string_view jinja, const Tokenizer& token
   if (knows("<|start_header_id|>")) return ChatTemplate::kLlama3;
   if (knows("<start_of_turn>")) return ChatTemplate::kGemma;
   if (knows("<|turn>")) return ChatTemplate::kGemma4;
+  if (knows("<|IMAGE_START|>")) return ChatTemplate::kPaddleOcr;
   if (has_roles) return ChatTemplate::kMistral;
   // LLaVA files have no template, and their SentencePiece vocabularies have no turn tokens.
   const bool like_llava = jinja.empty() && tokenizer.facts().kind == VocabularyKind::kSentencePiece;

@@ -19,7 +19,8 @@ enum class ChatTemplate : uint8_t {
   kLlama3,
   kGemma,
   kGemma4,
-  kGemma4Quiet
+  kGemma4Quiet,
+  kPaddleOcr
 };
 /// kIdefics3 is SmolVLM's after another beginning. kMistral has the marks of kLlama2 as single tokens, without spaces.
 /// kGemma4Quiet opens an answer with a thought that is empty, as the larger models' templates do.

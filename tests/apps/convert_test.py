@@ -387,6 +387,11 @@ BAD_FOLDERS = [
     ("lightonocr", in_text(rms_norm_eps=1e-5), "rms_norm_eps is 1e-05, but must be 1e-06"),
     ("lightonocr", changed("vision_config", hidden_act="gelu"), "the activations of .* are not supported"),
     ("lightonocr", changed(spatial_merge_size=1), "2 tensors are not part of the layout"),
+    ("paddleocr", changed("vision_config", hidden_act="gelu"), "hidden_act is gelu, but must be gelu_pytorch_tanh"),
+    ("paddleocr", changed("vision_config", spatial_merge_size=1), "spatial_merge_size is 1, but must be 2"),
+    ("paddleocr", changed("vision_config", image_size=35), "position_embedding.weight has 16 rows, and by these facts 25"),
+    ("paddleocr", changed(rope_scaling={"mrope_section": [2, 3, 2]}), "mrope_section is .*, but must list 3 parts of 8"),
+    ("paddleocr", lacking("rope_scaling"), "has no mrope_section, by which positions of pictures are read"),
     ("ministral3", in_rope(rope_type="linear"), "the rope scaling linear is not supported"),
     ("ministral3", in_rope(mscale=2), "mscale must be 1"),
     ("ministral3", in_rope(factor=0), "factor is 0, but must be a number above 0"),
@@ -590,6 +595,35 @@ class ConverterTest(FolderTest):
         files = [(self.folder / "out" / name).read_bytes() for name in NAMES]
         changed(model_type="lighton_ocr")(self.folder / "published")
         self.assertEqual(self.convert(self.folder / "published", "--pre-tokenizer", "qwen2").returncode, 0)
+        self.assertEqual([(self.folder / "out" / name).read_bytes() for name in NAMES], files)
+
+    def test_paddleocr_is_read_under_its_own_names_and_those_of_transformers(self):
+        from gguf import GGUFReader  # the class is skipped without it
+        write_folder(self.folder / "published", "paddleocr")
+        done = self.convert(self.folder / "published")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mmproj, model = [GGUFReader(self.folder / "out" / name) for name in NAMES]
+        facts = {"clip.projector_type": "paddleocr", "clip.vision.image_size": 4 * SIDE, "clip.use_gelu": True,
+                 "clip.vision.image_min_pixels": SIDE * SIDE, "clip.vision.image_max_pixels": 16 * SIDE * SIDE}
+        self.assertEqual({key: mmproj.fields[key].contents() for key in facts}, facts)
+        names = {tensor.name for tensor in mmproj.tensors}
+        self.assertLessEqual({"v.position_embd.weight", "v.post_ln.bias", "mm.input_norm.bias", "mm.1.bias", "mm.2.bias"},
+                             names)
+        self.assertEqual(model.fields["paddleocr.rope.dimension_sections"].contents(), [2, 3, 3, 0])
+        files = [(self.folder / "out" / name).read_bytes() for name in NAMES]
+        prefixes = {"visual.": "model.visual.", "mlp_AR.": "model.projector.", "model.": "model.language_model."}
+
+        def native(name):
+            theirs = next((prefix for prefix in prefixes if name.startswith(prefix)), "")
+            return prefixes.get(theirs, "") + name[len(theirs):]
+
+        rename_tensors(self.folder / "published/model.safetensors", native)
+        text = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+                "max_position_embeddings", "head_dim", "rope_theta", "rope_scaling")
+        in_file("config.json", lambda config: config.update(text_config={
+            **{key: config.pop(key) for key in text}, "model_type": "paddleocr_vl_text"}))(self.folder / "published")
+        done = self.convert(self.folder / "published")
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([(self.folder / "out" / name).read_bytes() for name in NAMES], files)
 
     def test_weights_of_8_bits_are_multiplied_out(self):

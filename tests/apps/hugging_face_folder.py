@@ -26,6 +26,9 @@ CONFIGS = {
     "ministral3": {"model_type": "mistral3"},
     "pixtral": {"model_type": "llava", "vision_feature_layer": -1, "vision_feature_select_strategy": "full"},
     "lightonocr": {"model_type": "mistral3", "architectures": ["LightOnOCRForConditionalGeneration"]},
+    "paddleocr": {"model_type": "paddleocr_vl", **{key: value for key, value in TEXT.items() if key != "model_type"},
+                  "head_dim": 16, "use_bias": False, "rope_theta": 500000,
+                  "rope_scaling": {"mrope_section": [2, 3, 3], "rope_type": "default", "type": "default"}},
     "gemma3-text": GEMMA_TEXT,
     "lfm2-vl": {"model_type": "lfm2_vl", "projector_hidden_size": WIDTH},
 }
@@ -53,6 +56,7 @@ PARTS["ministral3"] = {"vision_config": PIXTRAL,
                        "text_config": {**TEXT, "model_type": "ministral3", "head_dim": 16, "rope_parameters": YARN}}
 PARTS["pixtral"] = {"vision_config": PIXTRAL, "text_config": {**TEXT, "model_type": "mistral", "head_dim": 16}}
 PARTS["lightonocr"] = {"vision_config": PIXTRAL, "text_config": {**TEXT, "model_type": "qwen3", "head_dim": 16}}
+PARTS["paddleocr"] = {"text_config": None}
 PARTS["gemma3"] = {"text_config": GEMMA_TEXT}
 LFM2_TEXT = {"model_type": "lfm2", "hidden_size": WIDTH, "block_ff_dim": 3 * MLP // 2, "block_multiple_of": 1,
              "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "full_attn_idxs": [1],
@@ -69,6 +73,7 @@ SPECIAL_TOKENS = {
     "internvl": ["<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"],
     **{family: ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
        for family in (*QWEN, "cosmos3-edge", "lightonocr")},
+    "paddleocr": ["<s>", "</s>", "<|begin_of_sentence|>", "<|IMAGE_START|>", "<|IMAGE_END|>", "<|IMAGE_PLACEHOLDER|>"],
     "gemma3": GEMMA_TOKENS, "gemma3-text": GEMMA_TOKENS, "ministral3": MISTRAL_TOKENS, "pixtral": MISTRAL_TOKENS,
     "lfm2-vl": ["<|startoftext|>", "<|im_end|>", "<|im_start|>", "<image>", "<|image_start|>", "<|image_end|>",
                 "<|img_thumbnail|>",
@@ -294,10 +299,21 @@ def lightonocr_tensors():
     return shapes
 
 
+def paddleocr_tensors():
+    """In the layout of the published files, with what only other models use."""
+    tower, projector = "visual.vision_model.", "mlp_AR."
+    return {**text_tensors("model."), "lm_head.weight": (VOCABULARY, WIDTH), **tower_tensors(tower),
+            **norm(f"{tower}post_layernorm"), f"{tower}embeddings.patch_embedding.bias": (WIDTH,),
+            f"{tower}embeddings.position_embedding.weight": (PATCHES, WIDTH),
+            f"{tower}embeddings.packing_position_embedding.weight": (2, WIDTH), f"{tower}head.probe": (1, 1, WIDTH),
+            **norm(f"{projector}pre_norm"), **linear(f"{projector}linear_1", 4 * WIDTH, 4 * WIDTH),
+            **linear(f"{projector}linear_2", WIDTH, 4 * WIDTH)}
+
+
 TENSORS = {"smolvlm": smolvlm_tensors, "llava-1.6": llava_tensors, "internvl": internvl_tensors,
            "qwen2-vl": qwen2_tensors, "qwen2.5-vl": qwen25_tensors, "qwen3-vl": qwen3_tensors,
            "cosmos3-edge": cosmos_tensors, "ministral3": ministral3_tensors, "pixtral": pixtral_tensors,
-           "lightonocr": lightonocr_tensors, "lfm2-vl": lfm2_tensors,
+           "lightonocr": lightonocr_tensors, "paddleocr": paddleocr_tensors, "lfm2-vl": lfm2_tensors,
            "gemma3": gemma_tensors, "gemma3-text": lambda: gemma_text_tensors("model.")}
 
 
@@ -324,7 +340,7 @@ def write_folder(folder, family):
     config = {**CONFIGS[family], "text_config": TEXT, "vision_config": VISION, "tie_word_embeddings": True,
               **PARTS.get(family, {})}
     processor = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"longest_edge": 3 * SIDE}}
-    if family in (*QWEN, "cosmos3-edge"):  # in pixels of the picture there
+    if family in (*QWEN, "cosmos3-edge", "paddleocr"):  # in pixels of the picture there
         processor["size"] = {"shortest_edge": SIDE * SIDE, "longest_edge": 16 * SIDE * SIDE}
     if family == "lfm2-vl":
         processor |= {"tile_size": 2 * SIDE, "min_image_tokens": 4, "max_image_tokens": 16, "max_tiles": 6}

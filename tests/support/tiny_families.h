@@ -12,9 +12,9 @@
 namespace ocellus::test {
 
 inline constexpr const char* kTinyFamilies[] = {
-    "smolvlm",     "llava-1.5", "llava-1.6-mistral", "internvl3", "internvl3.5",
-    "internvl-6b", "qwen2-vl",  "qwen2.5-vl",        "qwen3-vl",  "cosmos3-edge",
-    "gemma3",      "gemma4",    "ministral3",        "lfm2-vl",   "lightonocr"};
+    "smolvlm",    "llava-1.5",  "llava-1.6-mistral", "internvl3",    "internvl3.5", "internvl-6b",
+    "qwen2-vl",   "qwen2.5-vl", "qwen3-vl",          "cosmos3-edge", "gemma3",      "gemma4",
+    "ministral3", "lfm2-vl",    "lightonocr",        "paddleocr"};
 
 std::unique_ptr<Model> open_tiny_family(const std::string& name);
 

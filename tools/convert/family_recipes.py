@@ -1514,6 +1514,95 @@ class LightOnOcr(Ministral3):
         return rows
 
 
+class PaddleOcr(Recipe):
+    """A table of 6 x 6 positions, which grids are smaller and larger than, beside rotations. All maps of the text model
+    have biases, which the published one does without."""
+    seed = 2
+    adds_bos = False
+    between = ""
+    image_text = "<|IMAGE_PLACEHOLDER|>"
+    user_first = user_later = "User: "
+    user_close = "\nAssistant: "
+    answer_end = "</s>"
+    specials = ("<|begin_of_sentence|>", "<|IMAGE_START|>", "<|IMAGE_END|>", "<|IMAGE_PLACEHOLDER|>")
+    patch, least_rows, most_rows = 4, 4, 64
+    template = ("{{- '<|begin_of_sentence|>' -}}{%- for message in messages -%}{%- if message['role'] == 'user' -%}"
+                "{{- 'User: ' -}}{%- for content in message['content'] -%}{%- if content['type'] == 'image' -%}"
+                "{{ '<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>' }}{%- endif -%}{%- endfor -%}"
+                "{%- for content in message['content'] -%}{%- if content['type'] == 'text' -%}{{ content['text'] }}"
+                "{%- endif -%}{%- endfor -%}{{ '\\n' -}}{%- else -%}{{- 'Assistant: ' + message['content'][0]['text'] + '</s>' "
+                "-}}{%- endif -%}{%- endfor -%}{%- if add_generation_prompt -%}{{- 'Assistant: ' -}}{%- endif -%}")
+
+    def make_tokenizer(self):
+        self.pieces = train_sentence_piece(328, add_dummy_prefix=False)
+        tokenizer = open_sentence_piece(self.pieces, add_prefix_space=False)
+        tokenizer.add_tokens(special_tokens(self.specials))
+        tokenizer.add_bos_token = False
+        tokenizer.chat_template = self.template
+        return tokenizer
+
+    def make_processor(self):
+        pixels = (2 * self.patch) ** 2  # of a row
+        size = {"shortest_edge": self.least_rows * pixels, "longest_edge": self.most_rows * pixels}
+        return transformers.PaddleOCRVLImageProcessorPil(size=size, patch_size=self.patch, image_mean=[0.5] * 3,
+                                                         image_std=[0.5] * 3)
+
+    def save(self, model, folder):
+        super().save(model, folder)
+        (folder / "tokenizer.model").write_bytes(self.pieces)
+
+    def model(self):
+        vision = dict(hidden_size=8, intermediate_size=24, num_hidden_layers=1, num_attention_heads=1,
+                      patch_size=self.patch, image_size=6 * self.patch)
+        rope = {"rope_type": "default", "rope_theta": 5e5, "mrope_section": [2, 3, 3]}
+        text = dict(TEXT, head_dim=16, intermediate_size=16, vocab_size=self.vocabulary, use_bias=True, rope_parameters=rope)
+        ids = {f"{name}_token_id": self.tokenizer.convert_tokens_to_ids(f"<|IMAGE_{token}|>") for name, token in
+               [("image", "PLACEHOLDER"), ("vision_start", "START"), ("vision_end", "END")]}
+        config = transformers.PaddleOCRVLConfig(vision_config=vision, text_config=text, tie_word_embeddings=True, **ids)
+        config._attn_implementation = "eager"
+        return transformers.PaddleOCRVLForConditionalGeneration(config)
+
+    def opening(self):
+        return "<|begin_of_sentence|>"
+
+    def cases(self):
+        for name, size in {"camera": [640, 480], "column": [3, 50]}.items():
+            yield name, [[size, "OCR:"]]
+        yield "text only", [["The quick brown fox"]]
+        yield "two pictures", [["First: ", [300, 5], "then: ", [30, 93], QUESTION]]
+        yield "picture in the second turn", [["Hello, who are you?"], [[41, 24], "Table Recognition:"]]
+
+    def process(self, pictures):
+        planes, patches, grids = [], [], []
+        for picture in pictures:
+            out = self.processor([picture], return_tensors="pt")
+            height, width = out["image_grid_thw"][0, 1:].tolist()
+            patches.append(out["pixel_values"])
+            grids.append([1, height, width])
+            blocks = patches[-1].numpy().reshape(height, width, 3, self.patch, self.patch)
+            planes.append(blocks.transpose(2, 0, 3, 1, 4).reshape(3, height * self.patch, width * self.patch))
+        inputs = {"pixel_values": torch.cat(patches), "image_grid_thw": torch.tensor(grids)}
+        return Images(planes, [1] * len(planes), [grid[1] * grid[2] // 4 for grid in grids], inputs)
+
+    def inputs(self, prompt, pictures):
+        ids, images = super().inputs(prompt, pictures)
+        if images:
+            images.model_inputs["mm_token_type_ids"] = torch.tensor([[int(i == self.image_token) for i in ids]])
+        return ids, images
+
+    def picture_text(self, rows):
+        return "<|IMAGE_START|>" + self.image_text * rows + "<|IMAGE_END|>"
+
+    def rows(self, model, images):
+        """The tower's rows in the order in which they are joined, and the projector's."""
+        grids, tower = images.model_inputs["image_grid_thw"], model.model.visual.vision_model
+        embedded = tower.embeddings(images.model_inputs["pixel_values"][None], grid_thw=grids)
+        rows = tower.encoder(inputs_embeds=embedded, grid_thw=grids).last_hidden_state
+        joined = [part.unflatten(0, (height // 2, 2, width // 2, 2)).transpose(1, 2).flatten(0, 3) for part, (_, height, width)
+                  in zip(rows.split(grids.prod(1).tolist()), grids.tolist())]
+        return torch.cat(joined), model.model.projector(tower.post_layernorm(rows), grids)
+
+
 RECIPES = {  # those whose files others have come before these
     "internvl3": InternVl3, "internvl2.5": InternVl25, "internvl3.5": InternVl35, "internvl-6b": InternVl6B,
     "llava-1.5": Llava15, "llava-1.6-mistral": LlavaNextMistral, "llava-1.6-vicuna": LlavaNextVicuna,
@@ -1521,5 +1610,5 @@ RECIPES = {  # those whose files others have come before these
     "qwen2.5-vl": Qwen25Vl, "qwen3-vl": Qwen3Vl, "cosmos3-edge": Cosmos3Edge, "gemma3": Gemma3,
     "gemma4": Gemma4, "gemma4-pictures": Gemma4Pictures, "ministral3": Ministral3, "pixtral": Pixtral,
     "lfm2-vl": Lfm2Vl,
-    "lightonocr": LightOnOcr,
+    "lightonocr": LightOnOcr, "paddleocr": PaddleOcr,
 }

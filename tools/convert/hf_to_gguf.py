@@ -2,8 +2,8 @@
 
 Families: SmolVLM, SmolVLM2 and Idefics3; LLaVA-1.5 and 1.6; InternVL 2.5, 3 and 3.5; Qwen2-VL, Qwen2.5-VL and
 Qwen3-VL; Cosmos3-Edge; Gemma 3; Gemma 4 E2B and E4B; Ministral 3, Mistral Small 3.1 and 3.2, Pixtral 12B; LFM2-VL and
-LFM2.5-VL; LightOnOCR. Text: llama, mistral, ministral3, qwen2, qwen3, internlm2, qwen2vl, qwen3vl,
-cosmos3-edge, gemma3, gemma4, lfm2.
+LFM2.5-VL; LightOnOCR; PaddleOCR-VL. Text: llama, mistral, ministral3, qwen2, qwen3, internlm2, qwen2vl, qwen3vl,
+cosmos3-edge, gemma3, gemma4, lfm2, paddleocr.
 Writes OUT/NAME-TYPE.gguf and, unless the model is Gemma or LFM2 without a vision part, OUT/mmproj-NAME-TYPE.gguf. Norms, biases
 and position embeddings stay F32; with q8_0, tensors whose rows are no multiple of 32 become F16. Files of these names are
 replaced once all new ones are whole. What cannot be converted is told in one sentence, with exit code 4; 1 if the files cannot be written.

@@ -25,7 +25,7 @@ from family_recipes import RECIPES
 
 MARKS = ["<|im_start|>", "<end_of_utterance>", "image", "'<IMG_CONTEXT>", "'<image>", "<image>", "[INST]", "upper()",
          "ASSISTANT:", "<start_of_turn>", "<|turn>", "<|channel>thought\\n<channel|>", "\\n\\n<|image|>\\n\\n",
-         "<|start_header_id|>", "[SYSTEM_PROMPT]"]
+         "<|start_header_id|>", "[SYSTEM_PROMPT]", "<|IMAGE_START|>", "Assistant:\\n"]
 SOPHGO = "github sophgo/LLM-TPU, models/"
 TESTS = "github huggingface/transformers, "
 # (name, family of the tiny model, source and date of the template); "trained": no template
@@ -49,6 +49,7 @@ FORMS = [
     ("ministral3", "ministral3",
      "github ggml-org/llama.cpp, models/templates/mistralai-Ministral-3-14B-Reasoning-2512.jinja, 2025-12"),
     ("lfm2-vl", "lfm2-vl", "tokenizer_config.json of onnx-community/LFM2-VL-3B-ONNX, 2025"),
+    ("paddleocr-1.5", "paddleocr", "chat_template.jinja of PaddlePaddle/PaddleOCR-VL-1.5, 2026-01"),
 ]
 SYSTEM, USER, ASSISTANT = "system", "user", "assistant"
 P = 0  # a picture

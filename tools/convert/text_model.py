@@ -14,7 +14,8 @@ from vocabulary import add_vocabulary
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "ministral3": "mistral3", "qwen2": "qwen2", "qwen3": "qwen3",
                  "internlm2": "internlm2", "qwen2_vl": "qwen2vl", "qwen2_vl_text": "qwen2vl", "qwen2_5_vl": "qwen2vl",
                  "qwen2_5_vl_text": "qwen2vl", "qwen3_vl_text": "qwen3vl", "cosmos3_edge_text": "cosmos3-edge",
-                 "gemma3_text": "gemma3", "gemma4_text": "gemma4", "lfm2": "lfm2"}
+                 "gemma3_text": "gemma3", "gemma4_text": "gemma4", "lfm2": "lfm2",
+                 "paddleocr_vl": "paddleocr", "paddleocr_vl_text": "paddleocr"}
 LAYER_TENSORS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",

@@ -227,6 +227,8 @@ def add_sentence_piece(writer, folder, tokenizer, tokenizer_config, rows):
     """Writes the pieces; returns the texts."""
     model = folder / "tokenizer.model"
     pieces, spaced = read_pieces(model) if model.exists() else derive_pieces(tokenizer)
+    if isinstance(tokenizer_config.get("add_prefix_space"), bool):
+        spaced = tokenizer_config["add_prefix_space"]
     if len(pieces) > rows:
         raise SystemExit(f"{folder}: the tokenizer has {len(pieces)} pieces, and the embedding {rows} rows")
     pieces += [(f"[PAD{i}]", UNUSED_SCORE, TokenType.UNUSED) for i in range(len(pieces), rows)]

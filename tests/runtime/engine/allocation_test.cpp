@@ -346,7 +346,7 @@ TEST_CASE("packed caches, eviction, rolling contexts, linked images and lean eng
 TEST_CASE("pictures of every family that has tiles, or takes them at any size, allocate nothing either") {
   const std::vector<uint8_t> picture = read_bytes(kSourceDir + "/apps/samples/board_01.jpg");
   for (const std::string name : {"smolvlm", "llava-1.6-mistral", "internvl3", "qwen2-vl", "qwen2.5-vl", "qwen3-vl",
-                                 "cosmos3-edge", "gemma4", "lightonocr"}) {
+                                 "cosmos3-edge", "gemma4", "lightonocr", "paddleocr"}) {
     CAPTURE(name);
     const ModelPair pair = family_pair(name);
     ocellus_limits limits = small_limits();

@@ -75,6 +75,8 @@ TEST_CASE("every architecture with every option of its own") {
        {.architecture = "qwen3", .query_heads = 8, .kv_heads = 1, .head_dim = 16, .format = WeightFormat::kF16}},
       {"qwen3vl", {.architecture = "qwen3vl", .kv_heads = 2, .head_dim = 32, .rope_base = 5000000}},
       {"cosmos3-edge", {.architecture = "cosmos3-edge", .kv_heads = 2, .head_dim = 32, .rope_base = 1e8f}},
+      {"paddleocr, all biases",
+       {.architecture = "paddleocr", .kv_heads = 2, .head_dim = 32, .biases = true, .more_biases = true}},
       {"cosmos3-edge, biases of the MLP", {.architecture = "cosmos3-edge", .more_biases = true}},
       {"llama, tied output", {.tied = true}},
       {"llama, q, k, v biases", {.biases = true}},

@@ -28,11 +28,11 @@ namespace {
 using nlohmann::json;
 using test::TestPicture;
 
-constexpr const char* kFamilies[] = {"smolvlm",           "smolvlm2-video", "llava-1.5",  "llava-1.6-vicuna",
-                                     "llava-1.6-mistral", "internvl2.5",    "internvl3",  "internvl3.5",
-                                     "internvl-6b",       "qwen2-vl",       "qwen2.5-vl", "qwen3-vl",
-                                     "cosmos3-edge",      "gemma3",         "gemma4",     "gemma4-pictures",
-                                     "ministral3",        "pixtral",        "lfm2-vl",    "lightonocr"};
+constexpr const char* kFamilies[] = {
+    "smolvlm",      "smolvlm2-video", "llava-1.5",   "llava-1.6-vicuna", "llava-1.6-mistral", "internvl2.5",
+    "internvl3",    "internvl3.5",    "internvl-6b", "qwen2-vl",         "qwen2.5-vl",        "qwen3-vl",
+    "cosmos3-edge", "gemma3",         "gemma4",      "gemma4-pictures",  "ministral3",        "pixtral",
+    "lfm2-vl",      "lightonocr",     "paddleocr"};
 
 /// Differences between float32 arithmetic and ours: keys and values rounded to f16, on CUDA activations, too; by name
 /// on some CPUs all factors to bf16.
@@ -364,7 +364,7 @@ TEST_CASE("an arithmetic of the CPU that there is not is refused") {
 
 TEST_CASE("pictures whose rows were counted for the plan are read as transformers reads them") {
   for (const std::string name : {"qwen2-vl", "qwen2.5-vl", "qwen3-vl", "cosmos3-edge", "gemma4", "gemma4-pictures",
-                                 "ministral3", "pixtral", "lightonocr"}) {
+                                 "ministral3", "pixtral", "lightonocr", "paddleocr"}) {
     CAPTURE(name);
     const LoadedFamily family(name, Sizes::kKnown);
     Engine& engine = *family.engine;

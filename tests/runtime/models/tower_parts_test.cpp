@@ -9,7 +9,7 @@
 namespace ocellus {
 
 TEST_CASE("A pass is recorded in parts, from one step that depends on places to the next") {
-  for (const char* name : {"qwen2-vl", "qwen3-vl", "cosmos3-edge", "gemma4", "ministral3", "lightonocr"}) {
+  for (const char* name : {"qwen2-vl", "qwen3-vl", "cosmos3-edge", "gemma4", "ministral3", "lightonocr", "paddleocr"}) {
     CAPTURE(name);
     Model model;
     const test::ModelPair pair = test::family_pair(name);

@@ -50,6 +50,11 @@ TEST_CASE("templates are recognised by their text") {
                "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}") == ChatTemplate::kVicuna);
 }
 
+TEST_CASE("PaddleOCR-VL's is told by the mark of a picture, or by its token") {
+  CHECK(detect("{{ 'User: <|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>' }}") == ChatTemplate::kPaddleOcr);
+  CHECK(detect("", {"<|IMAGE_START|>"}, true) == ChatTemplate::kPaddleOcr);
+}
+
 TEST_CASE("role marks of Mistral are tokens of byte-level vocabularies") {
   const char* const jinja = "{{ '[INST]' + content + '[/INST]' }}";
   CHECK(detect(jinja, {"[INST]", "[/INST]"}) == ChatTemplate::kMistral);

@@ -1,7 +1,8 @@
 """One module a family: the model_types it reads, the prefixes of its tensors, and its vision half."""
-from families import cosmos3_edge, gemma3, gemma4, internvl, lfm2, llava, pixtral, qwen_vl, smolvlm
+from families import cosmos3_edge, gemma3, gemma4, internvl, lfm2, llava, paddleocr, pixtral, qwen_vl, smolvlm
 
-FAMILIES = {kind: family for family in (smolvlm, llava, internvl, qwen_vl, cosmos3_edge, gemma3, gemma4, pixtral, lfm2)
+FAMILIES = {kind: family for family in (smolvlm, llava, internvl, qwen_vl, cosmos3_edge, gemma3, gemma4, pixtral, lfm2,
+                                        paddleocr)
             for kind in family.MODEL_TYPES}
 
 

@@ -21,7 +21,7 @@ COLOURS = {"half": ([0.5] * 3, [0.5] * 3), "imagenet": ([0.485, 0.456, 0.406], [
 USUAL_COLOURS = {"idefics3": "half", "smolvlm": "half", "llava": "clip", "llava_next": "clip", "internvl": "imagenet",
                  "internvl_chat": "imagenet", "qwen2_vl": "clip", "qwen2_5_vl": "clip", "qwen3_vl": "half",
                  "cosmos3_edge": "half", "lfm2_vl": "half", "gemma3": "half", "gemma4": "half", "mistral3": "clip",
-                 "lighton_ocr": "clip"}
+                 "lighton_ocr": "clip", "paddleocr_vl": "half"}
 MOST_SIDE = 4096
 MOST_SCALE = 64
 LEAST_DEVIATION = 1e-6  # pixels are divided by it
