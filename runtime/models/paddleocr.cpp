@@ -1,5 +1,5 @@
 // PaddleOCR-VL: how it sees pictures, its tower, which takes pictures at any size and has learned positions beside
-// rotations.
+// rotations, and its published shapes.
 #include <cmath>
 
 #include "mm/tower/tower_pass.h"
@@ -8,7 +8,7 @@
 
 namespace ocellus {
 
-extern const Family kPaddleOcrFamily;
+extern const Family kPaddleOcrFamily;  // referenced by its shapes
 
 namespace {
 
@@ -100,6 +100,49 @@ void describe_paddle(const VisionConfig& c, GgufHeaderWriter* file, ShapeTensors
 
 constexpr std::string_view kTokens[] = {"<|IMAGE_START|>", "<|IMAGE_END|>", "<|IMAGE_PLACEHOLDER|>"};
 
+constexpr TextConfig kText = {.architecture = find_text_architecture("paddleocr"),
+                              .layer_count = 18,
+                              .width = 1024,
+                              .query_heads = 16,
+                              .kv_heads = 2,
+                              .head_dim = 128,
+                              .mlp_width = 3072,
+                              .vocabulary = 103424,
+                              .context_length = 131072,
+                              .rope = {.base = 500000.0f, .sections = {.counts = {16, 24, 24}}}};
+
+constexpr VisionConfig paddle_tower(int32_t image_size, int64_t min_pixels, int64_t max_pixels) {
+  return {.family = &kPaddleOcrFamily.vision,
+          .image_size = image_size,
+          .patch_size = 14,
+          .width = 1152,
+          .mlp_width = 4304,
+          .layer_count = 27,
+          .heads = 16,
+          .any_size = true,
+          .position_side = 27,
+          .min_pixels = min_pixels,
+          .max_pixels = max_pixels,
+          .usual_rows = static_cast<int32_t>(max_pixels / (28 * 28)),
+          .scale_factor = 2,
+          .projector_width = 4 * 1152,
+          .output_width = 1024,
+          .image_mean = {0.5f, 0.5f, 0.5f},
+          .image_std = {0.5f, 0.5f, 0.5f}};
+}
+
+// Values from config.json and preprocessor_config.json of the published models.
+constexpr ModelShape kShapes[] = {
+    {.name = "PaddleOCR-VL-1.0",
+     .published = "PaddlePaddle/PaddleOCR-VL",
+     .text = kText,
+     .vision = paddle_tower(1680, 147384, 2822400)},
+    {.name = "PaddleOCR-VL-1.5",
+     .published = "PaddlePaddle/PaddleOCR-VL-1.5",
+     .text = kText,
+     .vision = paddle_tower(980, 112896, 1003520)},
+};
+
 }  // namespace
 
 const Family kPaddleOcrFamily = {.name = "PaddleOCR-VL",
@@ -112,6 +155,6 @@ const Family kPaddleOcrFamily = {.name = "PaddleOCR-VL",
                                  .describe = describe_paddle,
                                  .describe_layer = describe_plain_layer,
                                  .picture_tokens = kTokens,
-                                 .shapes = {}};
+                                 .shapes = kShapes};
 
 }  // namespace ocellus

@@ -11,7 +11,7 @@
 
 namespace ocellus {
 
-extern const Family kPixtralFamily, kLightOnOcrFamily;  // referenced by its shapes
+extern const Family kPixtralFamily, kLightOnOcrFamily;  // referenced by their shapes
 
 namespace {
 
@@ -193,6 +193,29 @@ constexpr VisionConfig merging_tower(int32_t text_width) {
   return config;
 }
 
+constexpr VisionConfig page_tower() {
+  VisionConfig config = merging_tower(1024);
+  config.family = &kLightOnOcrFamily.vision;
+  config.max_pixels = most_pixels(1540, 28, false);
+  config.usual_rows = usual_rows(config.max_pixels, 28, false);
+  return config;
+}
+
+/// The language model of Qwen3-0.6B.
+constexpr TextConfig page_text(int32_t context_length) {
+  return {.architecture = find_text_architecture("qwen3"),
+          .layer_count = 28,
+          .width = 1024,
+          .query_heads = 16,
+          .kv_heads = 8,
+          .head_dim = 128,
+          .mlp_width = 3072,
+          .vocabulary = 151936,
+          .context_length = context_length,
+          .epsilon = 1e-6f,
+          .rope = {.base = 1e6f}};
+}
+
 struct MistralText {
   int32_t layers, width, mlp_width;
   float rope_base = 1e9f;
@@ -243,6 +266,19 @@ constexpr ModelShape kShapes[] = {
      .text = mistral_text({40, 5120, 14336}),
      .vision = pixtral_tower(5120)},
 };
+constexpr ModelShape kPageShapes[] = {
+    {.name = "LightOnOCR-1B",
+     .published = "lightonai/LightOnOCR-1B-1025",
+     .text = page_text(8192),
+     .tied = true,
+     .vision = page_tower()},
+    {.name = "LightOnOCR-2-1B",
+     .published = "lightonai/LightOnOCR-2-1B",
+     .text = page_text(16384),
+     .tied = true,
+     .vision = page_tower()},
+};
+
 constexpr Family pixtral_family(const char* name, VisionFamily vision, std::span<const std::string_view> tokens,
                                 std::span<const ModelShape> shapes) {
   vision.read = read_pixtral;
@@ -261,6 +297,6 @@ constexpr Family pixtral_family(const char* name, VisionFamily vision, std::span
 const Family kPixtralFamily =
     pixtral_family("Pixtral", {.projector = "pixtral", .tower = &kTower, .views = &kViews}, kTokens, kShapes);
 const Family kLightOnOcrFamily = pixtral_family(
-    "LightOnOCR", {.projector = "lightonocr", .tower = &kPageTower, .views = &kPageViews}, kPageTokens, {});
+    "LightOnOCR", {.projector = "lightonocr", .tower = &kPageTower, .views = &kPageViews}, kPageTokens, kPageShapes);
 
 }  // namespace ocellus

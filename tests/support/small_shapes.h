@@ -62,7 +62,7 @@ inline ModelShape small_llava_shape() {
   return shape;
 }
 
-/// A published shape of Qwen's vision families or Cosmos3-Edge, of two small layers each.
+/// A published shape of Qwen's vision families, Cosmos3-Edge or PaddleOCR-VL, of two small layers each.
 inline ModelShape small_qwen_shape(const char* name) {
   const ModelShape* shape = nullptr;
   REQUIRE(find_model_shape(name, &shape).ok());

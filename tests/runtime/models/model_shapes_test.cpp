@@ -26,7 +26,7 @@ constexpr WeightFormat kFormats[] = {WeightFormat::kF16,  WeightFormat::kQ8_0, W
 
 /// Parameters as the model cards count them (of a text part alone: those of the language model it is; of LLaVA without
 /// the last layer of its tower, which is not run; of Gemma 3 without 64 rows of the embedding that files have not; of
-/// Gemma 4 without the part that hears).
+/// Gemma 4 without the part that hears; of PaddleOCR-VL without a table and a head of its tower that it does not use).
 struct Published {
   const char* name;
   int64_t parameters;
@@ -67,6 +67,10 @@ constexpr Published kPublished[] = {
     {"LFM2.5-VL-450M", 448718848, 16, 1024, 16, 8, 64, 65536, 256},
     {"LFM2.5-VL-1.6B", 1596625904, 16, 2048, 32, 8, 64, 65536, 256},
     {"LFM2.5-VL-3B", 3123483888, 30, 2048, 32, 8, 64, 128000, 256},
+    {"LightOnOCR-1B", 1005647872, 28, 1024, 16, 8, 128, 151936, 3025},
+    {"LightOnOCR-2-1B", 1005647872, 28, 1024, 16, 8, 128, 151936, 3025},
+    {"PaddleOCR-VL-1.0", 905601648, 18, 1024, 16, 2, 128, 103424, 3600},
+    {"PaddleOCR-VL-1.5", 905601648, 18, 1024, 16, 2, 128, 103424, 1280},
     {"Qwen2.5-0.5B", 494032768, 24, 896, 14, 2, 64, 151936, 0},
     {"Qwen2.5-1.5B", 1543714304, 28, 1536, 12, 2, 128, 151936, 0},
     {"Gemma3-270M", 268098176, 18, 640, 4, 1, 256, 262144, 0},
@@ -413,7 +417,8 @@ TEST_CASE("A file written with the engine's seed holds the weights that the engi
 TEST_CASE("A written pair has the facts, the plan and the answer of the made-up model") {
   for (const ModelShape& shape :
        {test::small_shape(), test::small_shape("qwen2"), test::small_shape("qwen3"), test::small_shape("qwen3vl"),
-        test::small_shape("internlm2"), test::small_llava_shape(), test::small_qwen_shape("Cosmos3-Edge")}) {
+        test::small_shape("internlm2"), test::small_llava_shape(), test::small_qwen_shape("Cosmos3-Edge"),
+        test::small_qwen_shape("PaddleOCR-VL-1.5")}) {
     CAPTURE(shape.text.architecture->name);
     Model made_up, opened;
     open(made_up, shape, WeightFormat::kQ8_0);

@@ -1,4 +1,4 @@
-// PaddleOCR-VL besides its goldens: its prompts, and files that lie.
+// PaddleOCR-VL besides its goldens: sizes of pictures, its prompts, and files that lie.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "tests/support/small_pair.h"
 #include "tests/support/temporary_file.h"
 #include "tests/support/text_sink.h"
+#include "tests/support/tiled_pictures.h"
 #include "tests/support/tiny_families.h"
 
 namespace ocellus {
@@ -29,6 +30,14 @@ std::string render(const char* jinja) {
   REQUIRE(writer.end().ok());
   REQUIRE(writer.open_answer().ok());
   return sink.text;
+}
+
+/// The size of a picture's view by the limits of a published shape.
+Size size_by(const char* shape, Size picture) {
+  Model model;
+  REQUIRE_MESSAGE(model.open_shape(shape, "F16", 1).ok(), last_failure().sentence);
+  const PreprocessConfig config = preprocess_config(model.vision(), test::family_limits());
+  return testing::plan_of(config, picture.width, picture.height).view_size();
 }
 
 GgufBuilder builder_of(const std::string& path) {
@@ -55,6 +64,28 @@ void check_refused(const GgufBuilder* text, const GgufBuilder* mmproj, Code code
 }
 
 }  // namespace
+
+TEST_CASE("pictures of PaddleOCR-VL get the sizes that the published code gives them") {
+  struct Sizes {
+    Size picture, first, later;  // as smart_resize of transformers 5.24 has them by the limits of either version
+  };
+  for (const Sizes& sizes : {Sizes{{640, 480}, {644, 476}, {644, 476}},
+                             {{1920, 1080}, {1932, 1092}, {1316, 728}},
+                             {{4000, 3000}, {1932, 1428}, {1148, 840}},
+                             {{720, 560}, {728, 560}, {728, 560}},
+                             {{100, 40}, {616, 252}, {532, 224}},
+                             {{31, 300}, {140, 1204}, {112, 1064}},
+                             {{20, 2000}, {56, 3864}, {56, 3360}},
+                             {{3, 50}, {112, 1568}, {84, 1400}},
+                             {{300, 5}, {2996, 56}, {2604, 56}},
+                             {{5, 3}, {504, 308}, {448, 280}},
+                             {{1, 1}, {392, 392}, {336, 336}}}) {
+    CAPTURE(sizes.picture.width);
+    CAPTURE(sizes.picture.height);
+    CHECK(size_by("PaddleOCR-VL-1.0", sizes.picture) == sizes.first);
+    CHECK(size_by("PaddleOCR-VL-1.5", sizes.picture) == sizes.later);
+  }
+}
 
 TEST_CASE("answers of PaddleOCR-VL follow a space in its first files, and a line break in later ones") {
   CHECK(render("\"Assistant: \"") ==
