@@ -13,14 +13,19 @@
 namespace ocellus {
 namespace {
 
-/// The first picture's rows as they wait in the prompt chunk.
+/// Every fourth row of the first picture as it waits in the prompt chunk.
 std::vector<float> waiting_image_rows(Engine& engine) {
   const PromptChunk& chunk = engine.memory().chunk;
   for (int64_t i = 0; i < chunk.piece_count; ++i) {
     const Piece& piece = chunk.pieces.data[i];
     if (piece.kind != RowKind::kImage) continue;
-    const int64_t values = piece.row_count * chunk.hidden.cols;
-    return test::download({chunk.hidden.row(piece.first_row), 1, values}, engine.queue());
+    std::vector<float> out;
+    for (int64_t row = 0; row < piece.row_count; row += 4) {
+      const auto values =
+          test::download({chunk.hidden.row(piece.first_row + row), 1, chunk.hidden.cols}, engine.queue());
+      out.insert(out.end(), values.begin(), values.end());
+    }
+    return out;
   }
   return {};
 }
