@@ -72,6 +72,7 @@ struct VisionConfig {
   int32_t usual_rows = 0;                        // views of any size: bound of their rows if none is asked for
   int32_t scale_factor = 1;                      // scale x scale patches are joined
   bool averages_patches = false;                 // their mean is taken, else they stand side by side (pixel shuffle)
+  bool norms_joined = false;                     // the projector normalises them first, in models that may or may not
   int32_t projector_width = 0;                   // width between the projector's two maps; 0: it has one
   int32_t output_width = 0;                      // D of the language model
   int32_t longest_edge = 0;                      // this and the next three as in PreprocessConfig

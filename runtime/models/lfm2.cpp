@@ -111,6 +111,7 @@ Status read_lfm2(const GgufFile& file, VisionConfig* c) {
   int64_t scale = 2;
   OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 8, &scale));
   c->scale_factor = static_cast<int32_t>(scale);
+  c->norms_joined = file.find_tensor("mm.input_norm.weight") != nullptr;
   const int64_t area = int64_t{c->row_side()} * c->row_side();
   c->any_size = true;
   c->usual_rows = kMostRows;
@@ -131,9 +132,10 @@ Status bind_lfm2(const TensorBinder& binder, VisionModel* m) {
   Projector& p = m->projector;
   OCELLUS_TRY(binder.vector("v.post_ln.weight", c.width, &m->final_norm.weight));
   OCELLUS_TRY(binder.vector("v.post_ln.bias", c.width, &m->final_norm.bias));
-  OCELLUS_TRY(binder.optional_vector("mm.input_norm.weight", c.joined_width(), &p.joined_norm.weight));
-  if (binder.has("mm.input_norm.weight"))
+  if (c.norms_joined) {
+    OCELLUS_TRY(binder.vector("mm.input_norm.weight", c.joined_width(), &p.joined_norm.weight));
     OCELLUS_TRY(binder.vector("mm.input_norm.bias", c.joined_width(), &p.joined_norm.bias));
+  }
   OCELLUS_TRY(binder.matrix("mm.1.weight", c.projector_width, c.joined_width(), &p.first.weight));
   OCELLUS_TRY(binder.optional_vector("mm.1.bias", c.projector_width, &p.first.bias));
   OCELLUS_TRY(binder.matrix("mm.2.weight", c.output_width, c.projector_width, &p.second.weight));
@@ -156,7 +158,7 @@ void encode_lfm2(TowerPass& t) {
     rows.map(m.projector.first, m.config.projector_width, Activation::kGeluErf);
     rows.write(m.projector.second);
   };
-  if (m.projector.joined_norm.weight == nullptr) return t.project(shuffle_pixels, map);
+  if (!m.config.norms_joined) return t.project(shuffle_pixels, map);
   t.project_normed(shuffle_pixels, [&](JoinedRows rows) {
     rows.normalise(m.projector.joined_norm, kProjectorEpsilon);
     map(rows);

@@ -132,6 +132,13 @@ TEST_CASE("the engine of LFM2-VL takes what its plan says, with evicted, packed 
       }
 }
 
+TEST_CASE("a tower of LFM2-VL is planned with the projector's norm if the file has one") {
+  CHECK(tiny()->vision().norms_joined);  // of f32 rows, which take twice as much on a GPU
+  Model made;
+  REQUIRE(made.open_shape("LFM2.5-VL-450M", "F16").ok());
+  CHECK_FALSE(made.vision().norms_joined);
+}
+
 TEST_CASE("pictures of LFM2-VL are read alike in chunks of any size") {
   const std::unique_ptr<Model> model = tiny();
   ocellus_limits limits = test::family_limits();
