@@ -48,8 +48,8 @@ class RowRule {
   virtual Status lay_out_late(const TextConfig&, const CompressLimits&, CompressScratch*, RowSink&) const { return {}; }
 
   /// Fills scratch.kept_text and kept_visual, and the counts that the plan names: per head the kept rows, including
-  /// those of the window, plan.survivors.slots() in all.
-  virtual void choose(const LayerToCompress& layer, Queue& queue) const = 0;
+  /// those of the window, plan.survivors.slots() in all. Nothing in rules that list no rows.
+  virtual void choose(const LayerToCompress&, Queue&) const {}
   /// Chooses and stores the rows of a layer; looks at them first: see RuleFacts.
   virtual void compress(const LayerToCompress& layer, Queue& queue) const;
   /// Ends the pass that looks. False if the queue has failed.

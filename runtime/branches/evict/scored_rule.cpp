@@ -318,7 +318,6 @@ class InfinipotRule final : public RowRule {
   explicit constexpr InfinipotRule(const ocellus_method& method) : RowRule(method) {}
 
   RuleFacts facts(const MethodValues&) const override { return {.thins_frames = true}; }
-  void choose(const LayerToCompress&, Queue&) const override {}
 };
 
 constexpr InfinipotRule kInfinipot(kInfinipotMethod);
