@@ -84,7 +84,8 @@ __device__ void store_state(float* out, int64_t stride, int64_t col, const float
 
 /// The last row's thread has what the next call sees.
 template <int kTaps, int kWide>
-__global__ void convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
+__global__ void __launch_bounds__(RowPieces::kMaxThreads)
+    convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
   const RowPlace place(pieces);
   wait_for_inputs();
   let_next_start();
@@ -119,7 +120,8 @@ __global__ void convolve_rows(ConvRows c, ShortConvArgs args, unsigned pieces) {
 }
 
 template <int kTaps, int kWide>
-__global__ void convolve_step(ConvRows c, ShortConvStepArgs args, unsigned pieces) {
+__global__ void __launch_bounds__(RowPieces::kMaxThreads)
+    convolve_step(ConvRows c, ShortConvStepArgs args, unsigned pieces) {
   const RowPlace place(pieces);
   wait_for_inputs();
   let_next_start();
