@@ -17,12 +17,6 @@ int32_t unused_counts(const HostView<KeptPrompt>& prompts, int32_t count) {
   return row;
 }
 
-/// Removes the first `count` entries of a list.
-template <class T>
-void erase_first(T* list, int64_t size, int64_t count) {
-  std::copy(list + count, list + size, list);
-}
-
 }  // namespace
 
 Status KeptSlots::lay_out(const KvShape& shape, const SessionLimits& limits, const HostView<int32_t>& blocks,
@@ -120,9 +114,9 @@ void KeptSlots::release_oldest() {
   text_rows_ -= rows(0).text_rows;
   pools_->pages.release(pages_.data, pages_before);
   pools_->blocks.release(blocks_.data, blocks_before);
-  erase_first(pages_.data, page_count_, pages_before);
-  erase_first(blocks_.data, block_count_, blocks_before);
-  erase_first(prompts_.data, count_, 1);
+  erase(pages_.data, page_count_, 0, pages_before);
+  erase(blocks_.data, block_count_, 0, blocks_before);
+  erase(prompts_.data, count_, 0, 1);
   page_count_ -= pages_before;
   block_count_ -= blocks_before;
   --count_;

@@ -3,15 +3,6 @@
 #include <algorithm>
 
 namespace ocellus {
-namespace {
-
-/// Removes list entries [first, first + count).
-template <class T>
-void erase(T* list, int64_t size, int64_t first, int64_t count) {
-  std::copy(list + first + count, list + size, list + first);
-}
-
-}  // namespace
 
 Status SessionCache::lay_out(const KvShape& shape, const SessionLimits& limits, RowSink& sink) {
   constexpr Lifetime kLife = Lifetime::kSession;

@@ -19,6 +19,12 @@ struct TypeName<KvSlot> {
   static constexpr const char* value = "slot";
 };
 
+/// Removes list entries [first, first + count).
+template <class T>
+void erase(T* list, int64_t size, int64_t first, int64_t count) {
+  std::copy(list + first + count, list + size, list + first);
+}
+
 /// Maximums of one session: the sizes of its lists.
 struct SessionLimits {
   int64_t pages = 0;
