@@ -164,6 +164,8 @@ const VisionLayer* TowerPass::next_layer() {
 void TowerPass::join_patches(Join join, ActivationType type) {
   if (memory_.plans() && type == ActivationType::kF32) memory_.needs().joined_floats = true;
   if (!at_places()) return;
+  if (type == ActivationType::kF32 && memory_.scratch().joined.type != type)
+    return memory_.queue().fail(OCELLUS_FAIL(Code::kInternal, "a tower joins rows as f32, but was planned for f16"));
   const int64_t cols = config().joined_width();
   const ViewBatch& batch = memory_.batch();
   join({.input = memory_.hidden(0, memory_.rows()),
