@@ -107,7 +107,6 @@ Status read_tiles(const GgufFile& file, VisionConfig* c) {
 }
 
 Status read_lfm2(const GgufFile& file, VisionConfig* c) {
-  constexpr int64_t kMostPixels = int64_t{1} << 31;
   int64_t scale = 2;
   OCELLUS_TRY(file.read_int("clip.vision.projector.scale_factor", 1, 8, &scale));
   c->scale_factor = static_cast<int32_t>(scale);
@@ -117,8 +116,7 @@ Status read_lfm2(const GgufFile& file, VisionConfig* c) {
   c->usual_rows = kMostRows;
   c->min_pixels = kLeastRows * area;
   c->max_pixels = kMostRows * area;
-  OCELLUS_TRY(file.read_int("clip.vision.image_min_pixels", 1, kMostPixels, &c->min_pixels));
-  OCELLUS_TRY(file.read_int("clip.vision.image_max_pixels", area, kMostPixels, &c->max_pixels));
+  OCELLUS_TRY(read_pixel_limits(file, c));
   OCELLUS_TRY(read_tiles(file, c));
   OCELLUS_TRY(read_position_side(file, c));
   if (c->position_side == 0) return OCELLUS_FAIL(Code::kBadFile, "tensor 'v.position_embd.weight' is missing");
