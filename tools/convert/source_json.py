@@ -57,6 +57,12 @@ class Facts(dict):
         name = next((name for name in names if self.get(name) is not None), names[0])
         return Facts(f"{self.place}: {name}", self[name])
 
+    def require(self, needed):
+        """Keys have these values if they are there."""
+        for key, value in needed.items():
+            if self.get(key, value) != value:
+                raise SystemExit(f"{self.place}: {key} is {self[key]}, but must be {value}")
+
     def count(self, key, least, most):
         """The whole number under a key that must be there."""
         value = self[key]

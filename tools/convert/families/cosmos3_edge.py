@@ -40,9 +40,7 @@ def arrange(config):
     facts["image_size"] = math.isqrt(patches) * vision.side(Facts(config.place, facts), "patch_size")
     arranged = Facts(config.place, {**arranged, "vision_config": facts})
     for part, needed in NEEDED.items():
-        for key, value in needed.items():
-            if arranged.part(part).get(key, value) != value:
-                raise SystemExit(f"{config.place}: {part}: {key} is {arranged[part][key]}, but must be {value}")
+        arranged.part(part).require(needed)
     return arranged
 
 

@@ -44,10 +44,8 @@ def check_variant(source):
     if tower["hidden_act"] != "gelu_pytorch_tanh" or config.get("projector_hidden_act", "gelu") != "gelu":
         raise SystemExit(f"the activations of {config.place} are not supported: readers take gelu_pytorch_tanh in the "
                          "tower and gelu after it")
-    for key, value in {**NEEDED, "encoder_patch_size": tower["patch_size"],
-                       "downsample_factor": config.get("downsample_factor", 2)}.items():
-        if processor.get(key, value) != value:
-            raise SystemExit(f"{processor.place}: {key} is {processor[key]}, but must be {value}")
+    processor.require({**NEEDED, "encoder_patch_size": tower["patch_size"],
+                       "downsample_factor": config.get("downsample_factor", 2)})
 
 
 def add_view_facts(writer, source, side):

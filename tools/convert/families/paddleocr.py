@@ -33,9 +33,7 @@ def arrange(config):
     text = config.get("text_config") or {key: value for key, value in config.items() if key != "vision_config"}
     arranged = with_text_defaults(Facts(config.place, {**config, "text_config": text}), (), TEXT_DEFAULTS)
     for part, needed in NEEDED.items():
-        for key, value in needed.items():
-            if arranged.part(part).get(key, value) != value:
-                raise SystemExit(f"{config.place}: {part}: {key} is {arranged[part][key]}, but must be {value}")
+        arranged.part(part).require(needed)
     return arranged
 
 
