@@ -52,6 +52,20 @@ def train_byte_pair(pre, size):
     return model["vocab"], [tuple(merge) for merge in model["merges"]]
 
 
+def make_byte_level(pre, specials, start=None, ignore_merges=False, **options):
+    """A fast tokenizer of byte pairs. `start`: the special token before every text."""
+    vocabulary, merges = train_byte_pair(pre, 272)
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=ignore_merges))
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(special_tokens(specials))
+    if start:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{start} $A", special_tokens=[(start, tokenizer.token_to_id(start))])
+        options["bos_token"] = start
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **options)
+
+
 def train_sentence_piece(size, **options):
     """A tokenizer.model with `size` pieces, 256 of them bytes."""
     lines = [line for line in CORPUS.splitlines() if line.isascii()]
@@ -808,14 +822,8 @@ class SmolVlm(Recipe):
                 "<global-img>", "<image>", *(f"<row_{row}_col_{col}>" for row in (1, 2, 3) for col in (1, 2, 3)))
 
     def make_tokenizer(self):
-        vocabulary, merges = train_byte_pair("smollm", 272)
-        tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-        tokenizer.pre_tokenizer = PRE_TOKENIZERS["smollm"]
-        tokenizer.decoder = decoders.ByteLevel()
-        tokenizer.add_special_tokens(special_tokens(self.specials))
-        return transformers.PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer, bos_token="<|im_start|>", eos_token="<end_of_utterance>",
-            unk_token="<|endoftext|>", pad_token="<|im_end|>", chat_template=DEFAULT_CHAT_TEMPLATE)
+        return make_byte_level("smollm", self.specials, bos_token="<|im_start|>", eos_token="<end_of_utterance>",
+                               unk_token="<|endoftext|>", pad_token="<|im_end|>", chat_template=DEFAULT_CHAT_TEMPLATE)
 
     def make_processor(self):
         return transformers.SmolVLMImageProcessorPil(size={"longest_edge": self.longest_edge},
@@ -1233,15 +1241,8 @@ class Ministral3(Recipe):
             self.processor, self.tokenizer, patch_size=self.patch, spatial_merge_size=self.merge)
 
     def make_tokenizer(self):
-        vocabulary, merges = train_byte_pair("tekken", 272)
-        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
-        tokenizer.pre_tokenizer = PRE_TOKENIZERS["tekken"]
-        tokenizer.decoder = decoders.ByteLevel()
-        tokenizer.add_special_tokens(special_tokens(self.specials))
-        start = tokenizer.token_to_id("<s>")
-        tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", start)])
-        return transformers.PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", chat_template=self.template)
+        return make_byte_level("tekken", self.specials, start="<s>", ignore_merges=True, eos_token="</s>",
+                               unk_token="<unk>", chat_template=self.template)
 
     def make_processor(self):
         side = self.patch * self.merge
@@ -1369,17 +1370,8 @@ class Lfm2Vl(ChatMl):
         self.published = transformers.Lfm2VlProcessor(self.processor, self.tokenizer)
 
     def make_tokenizer(self):
-        vocabulary, merges = train_byte_pair("llama-bpe", 272)
-        tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=True))
-        tokenizer.pre_tokenizer = PRE_TOKENIZERS["llama-bpe"]
-        tokenizer.decoder = decoders.ByteLevel()
-        tokenizer.add_special_tokens(special_tokens(self.specials))
-        start = tokenizer.token_to_id("<|startoftext|>")
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="<|startoftext|> $A", special_tokens=[("<|startoftext|>", start)])
-        return transformers.PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer, bos_token="<|startoftext|>", eos_token="<|im_end|>", pad_token="<|pad|>",
-            chat_template=self.template)
+        return make_byte_level("llama-bpe", self.specials, start="<|startoftext|>", ignore_merges=True,
+                               eos_token="<|im_end|>", pad_token="<|pad|>", chat_template=self.template)
 
     def make_processor(self):
         return transformers.Lfm2VlImageProcessor(
